@@ -16,10 +16,10 @@ use clap_complete::engine::{
 use crate::command::completion::{SHELLS, VARIABLE};
 use crate::command::{COMMANDS, LEGACY_COMMANDS, legacy_command, summaries};
 use crate::multicall::program_name;
+use cli::usage::{Completion, Usage};
+use facts::child::PROGRAM;
 use node::machine::{Machine, shown};
-use plan::cli::help::{overview, usage};
-use plan::cli::usage::{Completion, Usage};
-use plan::tool::PROGRAM;
+use plan::command_line::help::{overview, usage};
 use plan::tools::{TOOLS, legacy_form};
 
 /// Stands for the names of files in bash, which finds and quotes them itself.

@@ -41,6 +41,7 @@ use command::completion::VARIABLE;
 use diag::run;
 use facts::advice;
 use facts::child;
+use facts::child::PROGRAM;
 use facts::device::LIBCXI_VARIABLE;
 use facts::error::Failure;
 use facts::interrupt;
@@ -50,8 +51,9 @@ use multicall::Call;
 use node::backend;
 use node::machine::resource_limit;
 use plan::Plan;
-use plan::cli::{self, Refusal, Request};
-use plan::tool::{self, PROGRAM};
+use plan::command_line;
+use plan::command_line::{Refusal, Request};
+use plan::tool;
 use plan::tools::{TOOLS, with_status_of};
 use report::Reporter;
 
@@ -74,15 +76,15 @@ pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
         });
     let (program, outcome) = match call {
         Ok(call) if cxi::standard_output::was_closed() && !runs_a_program(&call) => {
-            (PROGRAM.into(), Err(report::no_standard_output()))
+            (PROGRAM.into(), Err(page::no_standard_output()))
         }
         Err((program, failure)) => (program, Err(failure)),
         Ok(Call::Help) => (
             PROGRAM.into(),
-            report::print(&cli::help::overview(TOOLS, command::summaries()).to_string()),
+            page::print(&command_line::help::overview(TOOLS, command::summaries()).to_string()),
         ),
-        Ok(Call::Version) => (PROGRAM.into(), report::print(&cli::help::version())),
-        Ok(Call::List) => (PROGRAM.into(), report::print(&cli::help::list(TOOLS))),
+        Ok(Call::Version) => (PROGRAM.into(), page::print(&cli::version::version())),
+        Ok(Call::List) => (PROGRAM.into(), page::print(&command_line::help::list(TOOLS))),
         Ok(Call::Command { command, program, arguments }) => {
             // A program that `stat` runs gets the mask that `stat` has inherited.
             if !command::runs_a_program(command, &arguments) {
@@ -138,11 +140,14 @@ fn start(
         report::refused(tool, &outputs, &failure);
         failure
     };
-    match cli::parse(tool, arguments).map_err(refused)? {
-        Request::Help { is_long } => report::print(&cli::help::usage(tool, program).text(is_long)),
-        Request::Version => {
-            report::print_version(program, cli::help::replaced_version(tool, program))
+    match command_line::parse(tool, arguments).map_err(refused)? {
+        Request::Help { is_long } => {
+            page::print(&command_line::help::usage(tool, program).text(is_long))
         }
+        Request::Version => cli::version::print_version(
+            program,
+            command_line::help::replaced_version(tool, program),
+        ),
         Request::Run(mut typed) => {
             typed.token = typed.token.or_else(Token::from_environment);
             let libcxi = env::var_os(LIBCXI_VARIABLE).filter(|path| !path.is_empty());

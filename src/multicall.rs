@@ -7,9 +7,10 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use crate::command::{Command, LEGACY_COMMANDS, legacy_command};
+use cli::nearest::{nearest, question, unknown_option};
+use facts::child::PROGRAM;
 use facts::error::Failure;
-use plan::cli::nearest::{nearest, question, unknown_option};
-use plan::tool::{PROGRAM, Tool};
+use plan::tool::Tool;
 use plan::tools::legacy_form;
 
 /// Beginning of all legacy names; a program started as `cxi_...` must be one of the tools.

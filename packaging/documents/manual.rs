@@ -6,9 +6,9 @@ use std::io;
 use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
+use cli::usage::{Entry, Usage};
 use cxidiag::command::LEGACY_COMMANDS;
-use plan::cli::usage::{Entry, Usage};
-use plan::tool::PROGRAM;
+use facts::child::PROGRAM;
 
 use super::prose::{self, Prose};
 use super::roff::add_prose;

@@ -1,7 +1,7 @@
 //! What a package holds beside the program: manual pages and completion scripts.
 //!
 //! Syntax, options and defaults come from the definitions that the program itself uses
-//! ([`plan::cli::usage`]), other prose from `docs/manual/`.
+//! ([`cli::usage`]), other prose from `docs/manual/`.
 
 pub mod manual;
 pub mod prose;
@@ -10,11 +10,11 @@ pub mod roff;
 use std::fs;
 use std::path::Path;
 
+use cli::usage::Usage;
 use cxidiag::command::completion::{self, SHELLS};
 use cxidiag::command::{self, COMMANDS, LEGACY_COMMANDS};
-use plan::cli::help;
-use plan::cli::usage::Usage;
-use plan::tool::PROGRAM;
+use facts::child::PROGRAM;
+use plan::command_line::help;
 use plan::tools::{TOOLS, legacy_form};
 
 /// One subcommand of the program.

@@ -14,10 +14,10 @@ use crate::star::{Event, GRACE, Root, now_ns};
 use crate::survey::findings::Test;
 use crate::timetable::blocks::{BlockTimes, blocks};
 use crate::timetable::{Block, Course, Introduction, MemoryCopy, Report, Slot};
-use diagnosis::readings::Readings;
 use facts::error::Failure;
 use facts::limit;
 use facts::number::time_text;
+use health::readings::Readings;
 
 /// How long the coordinator waits until the members are prepared for the course. A NIC may take 20
 /// seconds to open its targets.

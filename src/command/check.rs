@@ -37,14 +37,14 @@ pub use self::of_node::name_unreadable;
 use self::request::CheckRequest;
 pub use self::site::link_speed as site_link_speed;
 pub use self::usage::{link_speed, usage};
-use super::output;
+use cli::output;
 use cluster::launcher::LauncherTask;
 use diag::run::served::is_started_for_client;
 use facts::device::DeviceName;
 use facts::error::Failure;
 use facts::interrupt;
 use node::{backend, reading};
-use report::documents::{Documents, Places};
+use page::documents::{Documents, Places};
 use report::{check_metrics, check_text};
 
 /// Runs the command with the arguments after its name.

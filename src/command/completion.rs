@@ -7,12 +7,12 @@ use std::path::{MAIN_SEPARATOR, absolute};
 
 use clap_complete::env::{Bash, EnvCompleter, Fish, Shells, Zsh};
 
-use super::arguments;
 use super::check::cxi_heatsink_check;
 use super::link::cxi_stat;
+use cli::arguments;
+use cli::usage::{Completion, Usage};
+use facts::child::PROGRAM;
 use facts::error::Failure;
-use plan::cli::usage::{Completion, Usage};
-use plan::tool::PROGRAM;
 use plan::tools::TOOLS;
 
 /// The environment variable in which a script names its shell when it asks the program.
@@ -68,7 +68,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let shell = SHELLS.completer(name).ok_or_else(|| {
         Failure::usage(format!("unknown shell '{name}': expected bash, zsh or fish"))
     })?;
-    report::print(&script(shell, &started()))
+    page::print(&script(shell, &started()))
 }
 
 /// Returns the command that starts this program from any directory: its name if `PATH` has it.

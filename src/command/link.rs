@@ -16,18 +16,18 @@ use self::counted::Counted;
 pub use self::usage::usage;
 use self::usage::{LinkRequest, WINDOW};
 use super::check;
-use super::output;
+use cli::output;
 use facts::device::DeviceName;
 use facts::error::Failure;
 use facts::interrupt;
 use facts::time_of_day::Clocks;
 use node::machine::Machine;
 use node::{backend, reading};
+use page::documents::{Documents, Places};
+use page::page::style_of_stdout;
+use page::progress_line::has_cursor;
 use report::check::Check;
-use report::documents::{Documents, Places};
 use report::link::LinkReport;
-use report::page::style_of_stdout;
-use report::progress_line::has_cursor;
 use report::{check_metrics, link_metrics, link_text};
 
 /// What clears a terminal and puts the cursor to its beginning.

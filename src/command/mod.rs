@@ -1,28 +1,18 @@
 //! Commands, the subcommands that measure no transaction: one `mod` line and one entry for each.
 //! `joining`, `output` and `probe` are what they share.
 
-mod arguments;
 mod check;
-mod compare;
 pub mod completion;
-mod devices;
 mod joining;
 mod link;
-mod output;
-mod ping;
-mod probe;
-mod report;
-mod selftest;
 mod serve;
-mod sources;
-mod stat;
 mod survey;
 mod why;
 
 use std::ffi::OsString;
 
+use cli::usage::{Subcommand, Usage};
 use facts::error::Failure;
-use plan::cli::usage::{Subcommand, Usage};
 
 /// A subcommand that is not a tool. It has no peer.
 #[derive(Debug)]
@@ -53,21 +43,21 @@ const STAT: &str = "stat";
 
 /// Returns whether a command with these arguments runs another program.
 pub fn runs_a_program(command: &Command, arguments: &[OsString]) -> bool {
-    command.name == STAT && arguments::parts(arguments).1.is_some()
+    command.name == STAT && cli::arguments::parts(arguments).1.is_some()
 }
 
 /// All commands, in the order of listings.
 pub static COMMANDS: &[Command] = &[
-    Command { name: "devices", usage: devices::usage, run: devices::run },
-    Command { name: "ping", usage: ping::usage, run: ping::run },
+    Command { name: "devices", usage: devices::command::usage, run: devices::command::run },
+    Command { name: "ping", usage: ping::command::usage, run: ping::command::run },
     Command { name: "link", usage: link::usage, run: link::run },
     Command { name: "check", usage: check::usage, run: check::run },
     Command { name: "selftest", usage: selftest::usage, run: selftest::run },
     Command { name: "survey", usage: survey::usage, run: survey::run },
     Command { name: "why", usage: why::usage, run: why::run },
     Command { name: STAT, usage: stat::usage, run: stat::run },
-    Command { name: "compare", usage: compare::usage, run: compare::run },
-    Command { name: "report", usage: report::usage, run: report::run },
+    Command { name: "compare", usage: compare::command::usage, run: compare::command::run },
+    Command { name: "report", usage: compare::report::usage, run: compare::report::run },
     Command { name: "serve", usage: serve::usage, run: serve::run },
     Command { name: "completion", usage: completion::usage, run: completion::run },
 ];
@@ -110,8 +100,8 @@ pub fn legacy_command(name: &str) -> Option<&'static Command> {
 
 #[cfg(test)]
 mod tests {
-    use plan::cli::help::overview;
-    use plan::cli::usage::testing::check_help;
+    use cli::usage::testing::check_help;
+    use plan::command_line::help::overview;
     use plan::tools::TOOLS;
 
     use super::*;

@@ -6,15 +6,16 @@ use std::ffi::OsString;
 use std::time::{Instant, SystemTime};
 
 pub use self::usage::usage;
-use super::{check, output, survey};
+use super::{check, survey};
+use cli::output;
 use cluster::why::suspect::SuspectFindings;
 use facts::error::Failure;
 use facts::interrupt;
 use node::machine::Machine;
 use node::{backend, reading};
-use plan::outputs::Place;
-use report::documents::{Documents, Places};
-use report::table::TextStyle;
+use page::destination::Place;
+use page::documents::{Documents, Places};
+use page::table::TextStyle;
 use report::why::NicDiagnosis;
 use report::why_text;
 

@@ -19,6 +19,7 @@
 //!  1 | bench/api      the trait `Benchmark`                                                      |
 //!    +-------------------------------------------------------------------------------------------+
 //!  0 | endpoint       the place of this process on the fabric                                    |
+//!    | probe          a short run of a tool whose result a command reads                         |
 //!    | session        the control connection to the peer                                         |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
@@ -29,6 +30,7 @@
 
 pub mod bench;
 pub mod endpoint;
+pub mod probe;
 pub mod run;
 pub mod session;
 pub mod targets;

@@ -7,10 +7,11 @@ use crate::cause::{Cause, Expected, Sign};
 use crate::causes::CAUSES;
 use crate::columns::Column;
 use crate::comparison::{Compared, Comparison, Measured, SLOWER_SHARE, compare};
-use crate::majority::{self, Difference};
-use crate::readings::{Reading, Readings, find, numbers};
 use crate::why::{Confidence, Why, evidence, item};
 use facts::severity::Severity;
+use health::majority;
+use health::majority::Difference;
+use health::readings::{Reading, Readings, find, numbers};
 
 /// Cells beside the decisive ones that must hold for a certain cause.
 const FURTHER: usize = 2;

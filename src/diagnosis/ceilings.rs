@@ -3,7 +3,7 @@
 
 use crate::columns::Column;
 use crate::comparison::{Compared, Comparison};
-use crate::readings::{Readings, find};
+use health::readings::{Readings, find};
 
 /// PCIe links in words, and the product of their lanes and their speed in GT/s.
 const LINKS: [(&str, f64); 6] = [
@@ -52,8 +52,8 @@ pub fn hint(comparisons: &[Comparison], own: &Readings) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::readings::testing::reading;
     use facts::severity::Severity;
+    use health::readings::testing::reading;
 
     fn comparison(own: f64, others: f64) -> Comparison {
         Comparison {

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::readings::Reading;
 use facts::severity::Severity;
+use health::readings::Reading;
 
 /// How many times as much as on good NICs a counter must grow (diagnosis.md 2, `fgfc`).
 const TIMES: u64 = 10;

@@ -7,10 +7,10 @@ use crate::causes::cause;
 use crate::ceilings;
 use crate::columns::Column;
 use crate::comparison::{Compared, Comparison, Figures};
-use crate::majority::Difference;
 use crate::procedure::TestCode;
 use crate::seen::seen;
 use crate::why::{Confidence, Observation, Why, evidence, item};
+use health::majority::Difference;
 
 /// The cause that counters of lost packets prove.
 const LOSS: &str = "loss";

@@ -11,8 +11,8 @@ mod other_ways;
 
 use super::*;
 use crate::comparison::{Floor, Measured, Tail, Waiting};
-use crate::readings::{Reading, Readings, testing};
 use facts::severity::Severity;
+use health::readings::{Reading, Readings, testing};
 
 /// Figures of a healthy NIC: latencies in nanoseconds, bandwidths in bytes per second.
 const HEALTHY: [(TestCode, bool, f64); 17] = [

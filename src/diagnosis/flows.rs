@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::readings::Reading;
 use facts::robust::{lower_median, sorted};
 use facts::severity::Severity;
+use health::readings::Reading;
 
 /// Code of the reading about heaps.
 pub const FLOW_HEAPS: &str = "flow-heaps";

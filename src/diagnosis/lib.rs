@@ -24,10 +24,8 @@
 //!    | counters     what grows on the culprit and not on good NICs                               |
 //!    | flows        heaps of ordered flows between two groups                                    |
 //!    | healthy      the figures of healthy NICs of a generation                                  |
-//!    | majority     what most good NICs have                                                     |
 //!    +-------------------------------------------------------------------------------------------+
-//!  0 | readings     what the files of a NIC and its node say                                     |
-//!    | procedure    the tests, as data                                                           |
+//!  0 | procedure    the tests, as data                                                           |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
 //!
@@ -47,9 +45,7 @@ pub mod counters;
 pub mod evaluation;
 pub mod flows;
 pub mod healthy;
-pub mod majority;
 pub mod procedure;
-pub mod readings;
 pub mod seen;
 pub mod shared;
 pub mod why;

@@ -3,8 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::majority::{RARE, count, is_same, normals, values};
-use crate::readings::{Reading, Readings, find};
+use health::majority::{RARE, count, is_same, normals, values};
+use health::readings::{Reading, Readings, find};
 
 /// Fewest culprits that share a value.
 const FEWEST: usize = 3;
@@ -102,8 +102,8 @@ fn ln_choices(all: usize, some: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::readings::testing::reading;
     use facts::severity::Severity;
+    use health::readings::testing::reading;
 
     fn readings(value: &str) -> Readings {
         let is_memory = value.ends_with("GiB");

@@ -10,7 +10,6 @@
 //!    +-------------------------------------------------------------------------------------------+
 //!  2 | backend         opens the device: hardware library or software NIC                        |
 //!    | local_address   the address of this process on the fabric                                 |
-//!    | nic/health      what is wrong with a NIC                                                  |
 //!    | slingshot       what the launcher has granted on the NICs of this node                    |
 //!    +-------------------------------------------------------------------------------------------+
 //!  1 | machine         what this machine has: CPUs, memory, huge pages                           |
@@ -18,7 +17,7 @@
 //!    +-------------------------------------------------------------------------------------------+
 //!  0 | explain         errors of libcxi and of the NIC -> failures with remedies                 |
 //!    | gpu             buffers on GPUs                                                           |
-//!    | nic             the files of a NIC: counters, link, findings                              |
+//!    | nic             the files of a NIC: counters, link, PCIe                                  |
 //!    | nic_states      what the NIC says about its queues and portals, in words                  |
 //!    | programs        programs of the host that show more than its files                        |
 //!    | reading         files that may not answer                                                 |

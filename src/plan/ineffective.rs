@@ -49,7 +49,8 @@ mod tests {
     use std::ffi::OsString;
 
     use crate::Plan;
-    use crate::cli::{self, Request};
+    use crate::command_line;
+    use crate::command_line::Request;
     use crate::tools::TOOLS;
 
     #[test]
@@ -57,7 +58,7 @@ mod tests {
         let note = |tool: &str, arguments: &[&str]| {
             let tool = TOOLS.iter().find(|own| own.name == tool).unwrap();
             let arguments = arguments.iter().map(OsString::from).collect();
-            let Ok(Request::Run(typed)) = cli::parse(tool, arguments) else {
+            let Ok(Request::Run(typed)) = command_line::parse(tool, arguments) else {
                 panic!("a run was asked for");
             };
             Plan::new(tool, String::new(), *typed, None).unwrap().note()

@@ -7,27 +7,27 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//!  9 | cli           arguments -> options; help from the same definitions                        |
+//!  9 | command_line   arguments of tools -> options; help from the same definitions              |
 //!    +-------------------------------------------------------------------------------------------+
-//!  8 | lib           options and defaults -> one valid, immutable `Plan`                         |
+//!  8 | lib            options and defaults -> one valid, immutable `Plan`                        |
 //!    +-------------------------------------------------------------------------------------------+
-//!  7 | ineffective   typed options without effect                                                |
+//!  7 | ineffective    typed options without effect                                               |
 //!    +-------------------------------------------------------------------------------------------+
-//!  6 | typed         the parsed command line                                                     |
+//!  6 | typed          the parsed command line                                                    |
 //!    +-------------------------------------------------------------------------------------------+
-//!  5 | role          the role of a process, and how it meets its peer                            |
+//!  5 | role           the role of a process, and how it meets its peer                           |
 //!    +-------------------------------------------------------------------------------------------+
-//!  4 | buffers       the data buffers of a run: number, lengths, pages                           |
-//!    | outputs       the outputs beside the text: formats, files                                 |
-//!    | tools         the registry of the tools                                                   |
+//!  4 | buffers        the data buffers of a run: number, lengths, pages                          |
+//!    | outputs        the outputs beside the text: formats, files                                |
+//!    | tools          the registry of the tools                                                  |
 //!    +-------------------------------------------------------------------------------------------+
-//!  3 | tool          a tool as plain data                                                        |
+//!  3 | tool           a tool as plain data                                                       |
 //!    +-------------------------------------------------------------------------------------------+
-//!  2 | run_options   the options on which both sides agree                                       |
+//!  2 | run_options    the options on which both sides agree                                      |
 //!    +-------------------------------------------------------------------------------------------+
-//!  1 | extensions    the options of a run that legacy tools lack                                 |
+//!  1 | extensions     the options of a run that legacy tools lack                                |
 //!    +-------------------------------------------------------------------------------------------+
-//!  0 | depths        what stands before the entry or message that matches                        |
+//!  0 | depths         what stands before the entry or message that matches                       |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
 //!
@@ -36,7 +36,7 @@
 #![forbid(unsafe_code)]
 
 pub mod buffers;
-pub mod cli;
+pub mod command_line;
 pub mod depths;
 pub mod extensions;
 pub mod ineffective;
@@ -360,7 +360,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::cli::{self, Request};
+    use crate::command_line;
+    use crate::command_line::Request;
     use crate::run_options::MAX_REPORT_ALL;
     use crate::tools::TOOLS;
     use facts::size::MAX_SIZE;
@@ -368,7 +369,7 @@ mod tests {
     fn planned(arguments: &[&str]) -> Result<Plan, Failure> {
         let tool = &TOOLS[0];
         let arguments = arguments.iter().map(OsString::from).collect();
-        let Request::Run(typed) = cli::parse(tool, arguments)? else {
+        let Request::Run(typed) = command_line::parse(tool, arguments)? else {
             panic!("a run was asked for");
         };
         Plan::new(tool, format!("cxidiag {}", tool.name), *typed, None)

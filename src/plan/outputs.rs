@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::run_options::{MAX_REPORT_ALL, RunOptions};
@@ -12,28 +12,11 @@ use facts::error::invalid;
 use facts::expect::{Expectation, Metric};
 use facts::percentile::Percentile;
 use node::nic::counter_table::Preset;
-
-/// The destination of a document.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// Standard output, which then holds nothing else.
-    Stdout,
-    File(PathBuf),
-}
+use page::destination::Place;
 
 /// Bounds of `--interval`.
 pub const INTERVALS: RangeInclusive<Duration> =
     Duration::from_millis(1)..=Duration::from_secs(3600);
-
-impl Place {
-    /// Returns the file, if the destination is one.
-    pub fn file(&self) -> Option<&Path> {
-        match self {
-            Self::Stdout => None,
-            Self::File(path) => Some(path),
-        }
-    }
-}
 
 /// The requested outputs.
 #[derive(Clone, Debug, Default, PartialEq)]

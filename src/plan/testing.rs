@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 
 use crate::Plan;
-use crate::cli::{self, Request};
+use crate::command_line;
+use crate::command_line::Request;
 use crate::tools::TOOLS;
 
 /// Returns the plan of a client of `tool` with these options.
@@ -11,7 +12,7 @@ pub fn plan(tool: &str, options: &[&str]) -> Plan {
     let tool = TOOLS.iter().find(|other| other.name == tool).unwrap();
     let address: &[&str] = if tool.has_peer() { &["127.0.0.1"] } else { &[] };
     let arguments = [address, &["-d", "soft90"], options].concat();
-    match cli::parse(tool, arguments.into_iter().map(OsString::from).collect()) {
+    match command_line::parse(tool, arguments.into_iter().map(OsString::from).collect()) {
         Ok(Request::Run(typed)) => Plan::new(tool, tool.name.into(), *typed, None).unwrap(),
         _ => panic!("options of a run"),
     }

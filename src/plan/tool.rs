@@ -2,9 +2,8 @@
 
 use crate::run_options::{RunOptions, Side};
 use facts::bandwidth_unit::BandwidthUnit;
-pub use facts::child::PROGRAM;
 
-/// An option of a tool. `cli::options` defines its syntax and its help.
+/// An option of a tool. `command_line::options` defines its syntax and its help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opt {
     Device,

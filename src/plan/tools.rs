@@ -275,12 +275,13 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::cli::{self, Request};
+    use crate::command_line;
+    use crate::command_line::Request;
     use crate::{Plan, Role};
 
     fn plan(tool: &'static Tool, options: &str) -> Plan {
         let arguments = options.split_whitespace().map(OsString::from).collect();
-        let Ok(Request::Run(typed)) = cli::parse(tool, arguments) else {
+        let Ok(Request::Run(typed)) = command_line::parse(tool, arguments) else {
             panic!("{options}");
         };
         Plan::new(tool, tool.name.into(), *typed, None).unwrap()

@@ -3,16 +3,16 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::outcome::Problem;
 use facts::device::DeviceName;
 use facts::error::{Failure, UNDECIDED};
 use facts::host::host_name;
 use facts::severity::Severity;
 use facts::time_of_day::{Clocks, milliseconds};
-use node::nic::health::{Finding, Item, NONE_OF_ITS_OWN, link};
+use health::{Finding, Item, NONE_OF_ITS_OWN, link};
+use page::problem::Problem;
 
 /// Version of the document. It changes when a field is removed or changes its meaning.
-pub(super) const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 1;
 
 /// The code of what could not be checked.
 pub(super) const UNTESTED: &str = "untested";
@@ -29,7 +29,7 @@ const NAMED_SUSPECTS: usize = 3;
 /// The health of the NICs of a machine, as `cxidiag check --json` writes it. A value that is
 /// unknown is null.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Check {
     /// Version of this layout.
     schema_version: u32,
@@ -38,7 +38,7 @@ pub struct Check {
     /// Name of the host.
     pub host_name: String,
     /// Start of the check, in milliseconds since 1970-01-01 (UTC).
-    pub(super) started_unix_ms: u64,
+    pub started_unix_ms: u64,
     /// Duration of the check, in milliseconds.
     elapsed_ms: u64,
     /// By how many seconds the clock of the host was stepped meanwhile; null if it was not. Rates
@@ -50,53 +50,53 @@ pub struct Check {
     /// The first line of the text.
     pub summary: String,
     /// Settings of the host.
-    pub(super) host: Vec<ItemResult>,
+    pub host: Vec<ItemResult>,
     /// The NICs, in the order of the arguments.
-    pub(super) devices: Vec<DeviceResult>,
+    pub devices: Vec<DeviceResult>,
     #[serde(skip)]
     is_without_hardware: bool,
 }
 
 /// One NIC.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct DeviceResult {
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct DeviceResult {
     /// Name of the device: cxiN, or softN for a software NIC.
-    pub(super) name: String,
+    pub name: String,
     /// Whether it is a software NIC, so that no Cassini hardware is involved.
-    pub(super) is_software: bool,
+    pub is_software: bool,
     /// Why the NIC, or a part of it, could not be checked; null if it could.
-    pub(super) error: Option<Problem>,
+    pub error: Option<Problem>,
     /// The items, in order of importance; empty if none could be checked.
-    pub(super) items: Vec<ItemResult>,
+    pub items: Vec<ItemResult>,
 }
 
 /// One item.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct ItemResult {
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct ItemResult {
     /// What scripts recognize the item by; it is also the code of its failure.
-    pub(super) code: String,
+    pub code: String,
     /// Name of the item.
     #[serde(rename = "item")]
-    pub(super) name: String,
+    pub name: String,
     /// The value, as the text shows it; null if it is not available.
-    pub(super) value: Option<String>,
+    pub value: Option<String>,
     /// The value in base units (bytes, seconds), or as a count or ratio; null if it has none.
-    pub(super) number: Option<f64>,
+    pub number: Option<f64>,
     /// What the number counts, where the code does not say it; null otherwise.
-    pub(super) unit: Option<String>,
+    pub unit: Option<String>,
     /// What is allowed; null if there is no limit, and if there is no value.
-    pub(super) limit: Option<String>,
+    pub limit: Option<String>,
     /// Where it is, such as between two PCI devices; null if it is about all of the NIC or host.
-    pub(super) place: Option<String>,
+    pub place: Option<String>,
     /// Where the limit comes from; null if there is no limit.
-    pub(super) source: Option<String>,
+    pub source: Option<String>,
     /// good, suspect, bad, shown (without a limit), or not_available.
-    #[cfg_attr(test, schemars(with = "String"))]
-    pub(super) verdict: Severity,
+    #[cfg_attr(any(test, feature = "testing"), schemars(with = "String"))]
+    pub verdict: Severity,
     /// What explains the value, or why there is none; null if nothing does.
-    pub(super) note: Option<String>,
+    pub note: Option<String>,
 }
 
 impl From<Finding> for ItemResult {
@@ -275,7 +275,7 @@ impl Check {
     }
 
     /// Returns the NIC of this name.
-    pub(super) fn device(&self, name: &str) -> Option<&DeviceResult> {
+    pub fn device(&self, name: &str) -> Option<&DeviceResult> {
         self.devices.iter().find(|device| device.name == name)
     }
 
@@ -295,14 +295,14 @@ impl Check {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 pub mod testing {
     //! Checks with known findings.
 
     use std::time::Duration;
 
     use super::*;
-    use node::nic::health::{host, link, pcie};
+    use health::{host, link, pcie};
 
     /// Returns what a check concludes from these findings of cxi0, and of the host.
     pub fn check(

@@ -10,7 +10,7 @@ mod agreement;
 mod compared;
 mod finding;
 mod node_check;
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[cfg(test)]
 mod tests;
@@ -29,17 +29,17 @@ use cluster::host_list;
 use facts::error::{Failure, UNDECIDED};
 use facts::text::plural;
 use facts::time_of_day::{milliseconds, unix_ms};
-use node::nic::health::ITEMS;
+use health::ITEMS;
 
 /// Version of the document. It changes when a field is removed or changes its meaning.
-pub(super) const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 1;
 
 /// Different values that a line names.
 const NAMED_VALUES: usize = 3;
 
 /// A node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct NodeResult {
     /// Its name.
     pub node: String,
@@ -51,7 +51,7 @@ pub struct NodeResult {
 
 /// Nodes with the same finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct NodeGroup {
     /// What the finding amounts to.
     pub verdict: NodeVerdict,
@@ -69,7 +69,7 @@ pub struct NodeGroup {
 
 /// Numbers of nodes, by verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct NodeCounts {
     /// All nodes.
     pub nodes: usize,
@@ -112,7 +112,7 @@ impl NodeCounts {
 
 /// The health of many nodes, as `cxidiag check` of several nodes writes it with `--json`.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct FleetCheck {
     /// Version of this layout.
     schema_version: u32,

@@ -1,7 +1,7 @@
 //! The checks of many nodes as metrics.
 
 use super::check_fleet::{FleetCheck, NodeVerdict};
-use super::openmetrics::{Family, Sample};
+use page::openmetrics::{Family, Sample};
 
 /// A series without labels that all files of a check of many nodes have.
 pub const SERIES: &str = "cxidiag_fleet_exit_status";

@@ -2,13 +2,13 @@
 //! comma-separated values.
 
 use super::check_fleet::{FleetCheck, Majority, NodeVerdict};
-use super::page::{Page, Words};
-use super::table::Align;
-use diagnosis::majority::common_text;
 use facts::error::{Context, Failure};
 use facts::severity::Severity;
 use facts::text::{cell, plural};
-use node::nic::health::ITEMS;
+use health::ITEMS;
+use health::majority::common_text;
+use page::page::{Page, Words};
+use page::table::Align;
 
 /// Width of lines of words. Host lists may be longer, to be copied.
 const WIDTH: usize = 80;

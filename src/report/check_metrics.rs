@@ -1,9 +1,10 @@
 //! The health of NICs as metrics (docs/metrics.md lists them).
 
 use super::check::{Check, ItemResult};
-use super::openmetrics::{self, Family, Kind, Sample};
 use facts::severity::Severity;
-use node::nic::health::identity;
+use health::identity;
+use page::openmetrics;
+use page::openmetrics::{Family, Kind, Sample};
 
 /// A series without labels that all files of a check have.
 pub const SERIES: &str = "cxidiag_check_exit_status";
@@ -223,9 +224,9 @@ fn numbers(check: &Check, family: &Numbers) -> Vec<Sample> {
 #[cfg(test)]
 mod tests {
     use super::super::check::testing::{bad, check, good, suspect};
-    use super::super::openmetrics::{Dialect, text};
     use super::*;
-    use node::nic::health::ITEMS;
+    use health::ITEMS;
+    use page::openmetrics::{Dialect, text};
 
     #[test]
     fn numbers_are_those_of_items() {

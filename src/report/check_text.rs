@@ -1,11 +1,11 @@
 //! The health of NICs as text: the line that callers read, a table for each NIC, what to do.
 
 use super::check::{Check, ItemResult};
-use super::page::{Page, Words};
-use super::table::Align;
 use facts::severity::Severity;
 use facts::time_of_day::step_text;
-use node::nic::health::{ITEMS, Item};
+use health::{ITEMS, Item};
+use page::page::{Page, Words};
+use page::table::Align;
 
 /// Width of lines of words.
 const WIDTH: usize = 80;
@@ -123,9 +123,9 @@ pub(super) fn remedies(page: &mut Page, check: &Check) {
 mod tests {
     use super::super::check::testing::{bad, check, good, suspect};
     use super::*;
-    use crate::table::TextStyle;
     use facts::error::Failure;
-    use node::nic::health::{Finding, link, traffic};
+    use health::{Finding, link, traffic};
+    use page::table::TextStyle;
 
     fn text(check: &Check) -> String {
         page(check).text(TextStyle::Plain)

@@ -3,13 +3,14 @@
 use std::io::{self, Write};
 
 use super::outcome::{Counter, CounterFinding, Counters, NicCounters, Side};
-use super::table::{self, Align};
 use facts::time_of_day::step_text;
+use health::evidence::Evidence;
+use health::findings::{Finding, findings};
 use node::nic::counter::Change;
 use node::nic::counter_table::{Preset, Row};
 use node::nic::counters::Changes;
-use node::nic::evidence::Evidence;
-use node::nic::findings::{Finding, findings};
+use page::table;
+use page::table::Align;
 use plan::run_options;
 
 #[derive(Clone, Debug)]

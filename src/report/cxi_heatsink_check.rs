@@ -5,8 +5,8 @@ use std::io::{self, Write};
 
 use super::stress::{LEAST_RATE, SensorResult, StressedNic};
 use facts::severity::Severity;
+use health::sensors::Sensor;
 use node::local_address::LocalAddress;
-use node::nic::sensors::Sensor;
 use plan::run_options::Setting;
 
 /// Columns of the names of criteria on boards with a short and with a long one.

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
+use health::link_rates::{LinkRates, PRIORITIES, STANDARD_PAUSE, code_words, pause};
 use node::nic::counter::Change;
-use node::nic::link_rates::{LinkRates, PRIORITIES, STANDARD_PAUSE, code_words, pause};
 
 /// The text of a value that cannot be read. HPE's program prints memory contents there.
 pub const NOT_AVAILABLE: &str = "Not Available";

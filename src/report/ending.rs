@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use super::outcome::{ExpectationResult, Outcome, Problem, SizeResult, Status};
+use super::outcome::{ExpectationResult, Outcome, SizeResult, Status};
 use facts::error::{Failure, Kind};
 use facts::time_of_day::milliseconds;
+use page::problem::Problem;
 use plan::depths::Row;
 
 impl Outcome {

@@ -6,10 +6,11 @@ use std::io::{self, Write};
 use super::columns::Layout;
 use super::noise::DISTURBED_PERCENT;
 use super::outcome::{
-    Clock, Distribution, ExpectationResult, MeasurementError, PairResult, SizeResult, WalkResult,
+    Clock, Distribution, ExpectationResult, MatchCost, MeasurementError, PairResult, SizeResult,
 };
-use super::table::{self, Align};
 use facts::expect::Expectation;
+use page::table;
+use page::table::Align;
 use plan::depths::{DepthKind, Row};
 use plan::run_options::Side;
 use plan::tool::Tool;
@@ -75,7 +76,7 @@ pub fn fans(out: &mut impl Write, results: &[SizeResult]) -> io::Result<()> {
 pub fn walk(
     out: &mut impl Write,
     depth: Option<DepthKind>,
-    walk: Option<&WalkResult>,
+    walk: Option<&MatchCost>,
 ) -> io::Result<()> {
     if let (Some(depth), Some(walk)) = (depth, walk) {
         let what = match depth {
@@ -347,13 +348,13 @@ mod tests {
 
     #[test]
     fn names_the_time_of_an_entry() {
-        let result = WalkResult { entry_ns: 5.018, rows: 14, farthest_ns: 312.0, is_shown: true };
+        let result = MatchCost { entry_ns: 5.018, rows: 14, farthest_ns: 312.0, is_shown: true };
         let text = |depth, result| written(|out| walk(out, depth, result));
         assert_eq!(
             text(Some(DepthKind::Posted), Some(&result)),
             "Posted entry: 5.02 ns each (slope of 14 medians, which are within 0.31 us of the line)\n"
         );
-        let hidden = WalkResult { is_shown: false, ..result };
+        let hidden = MatchCost { is_shown: false, ..result };
         assert_eq!(
             text(Some(DepthKind::Unexpected), Some(&hidden)),
             "Unexpected message: time not known (14 medians are up to 0.31 us off a line)\n"

@@ -8,7 +8,8 @@ use rustix::termios::tcgetwinsize;
 
 use super::bins::{Joined, joined};
 use super::outcome::{LatencyResult, SizeResult};
-use super::table::{self, Align};
+use page::table;
+use page::table::Align;
 
 /// Most lines of a picture that are bins, so that a picture fits a screen.
 const MOST_LINES: usize = 24;

@@ -11,7 +11,7 @@ use measure::{LatencyCounts, Rates};
 
 /// The intervals of one size.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Intervals {
     /// --interval: requested length, in seconds.
     pub interval_s: f64,
@@ -28,7 +28,7 @@ pub struct Intervals {
 
 /// One interval. Start and end are the times at which the counters were read.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Interval {
     /// Start of the interval, in seconds from the start of the measured part of the size.
     pub start_s: f64,
@@ -41,7 +41,7 @@ pub struct Interval {
 
 /// The figures of an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Figures {
     /// Number of operations of this side that ended in the interval.
     pub count: u64,

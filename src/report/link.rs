@@ -6,13 +6,13 @@ use serde::Serialize;
 
 use super::check::Check;
 use facts::error::Failure;
+use health::link_rates::{LinkRates, PRIORITIES, code_words, pause};
 use node::nic::files::Files;
-use node::nic::link_rates::{LinkRates, PRIORITIES, code_words, pause};
 
 /// The links of the NICs of a machine, as `cxidiag link --json` writes them: the document of
 /// `cxidiag check`, with the items of the link, and `links`. A value that is unknown is null.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct LinkReport {
     #[serde(flatten)]
     pub(super) check: Check,
@@ -22,7 +22,7 @@ pub struct LinkReport {
 
 /// Names and rates of one NIC.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Link {
     /// Name of the device.
     name: String,
@@ -43,7 +43,7 @@ pub struct Link {
 /// What the counters of a link did between two readings. A rate is null if the NIC does not have
 /// the counter, or if it was reset.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub(super) struct Rates {
     /// Time between the readings, in seconds.
     pub(super) seconds: f64,
@@ -130,13 +130,13 @@ impl Rates {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 pub mod testing {
     //! Links with known rates.
 
     use super::super::check::testing::check;
     use super::*;
-    use node::nic::health::Finding;
+    use health::Finding;
 
     /// Returns the link of cxi0 with these findings, and with rates.
     pub fn report(findings: Vec<Finding>) -> LinkReport {

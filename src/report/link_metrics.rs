@@ -3,7 +3,7 @@
 
 use super::check_metrics;
 use super::link::LinkReport;
-use super::openmetrics::{Family, Sample};
+use page::openmetrics::{Family, Sample};
 
 /// Returns the metrics of links.
 pub fn families(report: &LinkReport) -> Vec<Family> {
@@ -53,8 +53,8 @@ pub fn families(report: &LinkReport) -> Vec<Family> {
 mod tests {
     use super::super::check::testing::bad;
     use super::super::link::testing::report;
-    use super::super::openmetrics::{Dialect, text};
     use super::*;
+    use page::openmetrics::{Dialect, text};
 
     #[test]
     fn has_the_items_of_check_and_rates() {

@@ -3,10 +3,10 @@
 use super::check::{DeviceResult, UNKNOWN_LINK};
 use super::check_text::{block, clock_line, remedies, wrong_item};
 use super::link::{Link, LinkReport, Rates};
-use super::page::{Page, Words};
-use super::table::Align;
 use facts::severity::Severity;
-use node::nic::health::{Item, code_words, identity, link, pcie, presence, temperature};
+use health::{Item, code_words, identity, link, pcie, presence, temperature};
+use page::page::{Page, Words};
+use page::table::Align;
 
 /// The columns of the row of a NIC.
 const COLUMNS: [(&str, Align); 11] = [
@@ -208,8 +208,8 @@ mod tests {
     use super::super::check::testing::good;
     use super::super::link::testing::report;
     use super::*;
-    use crate::table::TextStyle;
-    use node::nic::health::Finding;
+    use health::Finding;
+    use page::table::TextStyle;
 
     fn text(findings: Vec<Finding>, is_verbose: bool) -> String {
         page(&report(findings), is_verbose, true).text(TextStyle::Plain)

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use super::columns::Layout;
 use super::progress::{Current, Progress};
 use super::sampler::{Sampled, Sampler};
-use super::stream::SharedOutput;
 use facts::error::Failure;
 use measure::Gauge;
+use page::stream::SharedOutput;
 use plan::depths::Row;
 use plan::{Plan, Role};
 

@@ -4,13 +4,15 @@
 use std::io::{self, Write};
 
 use super::columns::{self, Layout, Table};
-use super::documents::{Documents, Places};
 use super::outcome::{Outcome, SizeResult, Status};
-use super::table::{self, Align};
-use super::{counters, csv, extra, json};
+use super::{counters, csv, extra};
 use facts::error::Failure;
 use facts::expect::Metric;
 use facts::interrupt;
+use page::documents::{Documents, Places};
+use page::json;
+use page::table;
+use page::table::Align;
 use plan::Plan;
 use plan::run_options::Side;
 

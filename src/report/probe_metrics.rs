@@ -2,9 +2,10 @@
 
 use std::time::{Duration, SystemTime};
 
-use super::openmetrics::{self, Family, Kind, Sample};
 use cluster::location::{Class, Location};
 use cluster::probe::figures::{NicFigures, TargetFigures};
+use page::openmetrics;
+use page::openmetrics::{Family, Kind, Sample};
 
 /// A series without labels that all files of probes have.
 pub const SERIES: &str = "cxidiag_probe_timestamp_seconds";
@@ -178,7 +179,7 @@ fn left_out(probes: &Probes) -> Vec<Sample> {
 }
 
 /// Probes of a NIC at a switch that is known.
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 pub mod testing {
     use cluster::probe::figures::{Ended, Latencies, Measured};
 
@@ -221,8 +222,8 @@ pub mod testing {
 
 #[cfg(test)]
 mod tests {
-    use super::super::openmetrics::{Dialect, text};
     use super::*;
+    use page::openmetrics::{Dialect, text};
 
     #[test]
     fn writes_figures_of_each_target_and_few_of_a_nic() {

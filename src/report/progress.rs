@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded, select, tick};
 
-use super::progress_line::ProgressLine;
 use measure::Gauge;
+use page::progress_line::ProgressLine;
 use plan::depths::Row;
 use plan::run_options::RunOptions;
 

@@ -13,11 +13,10 @@ use super::histogram::{self, Style};
 use super::intervals::Intervals;
 use super::live_output::LiveOutput;
 use super::measured_bandwidth::MeasuredBandwidth;
-use super::outcome::{Detail, ExpectationResult, Extent, Outcome, SizeResult, WalkResult};
+use super::outcome::{Detail, ExpectationResult, Extent, MatchCost, Outcome, SizeResult};
 use super::run_documents::RunDocuments;
 use super::run_facts::Connected;
 use super::sampler::Sampled;
-use super::stream::{BestEffort, SharedOutput, Stream};
 use super::summary::{self, Summary};
 use super::{extra, percentiles, text};
 use facts::error::{Failure, Kind};
@@ -25,6 +24,7 @@ use facts::expect::Metric;
 use facts::interrupt;
 use facts::rate::Kept;
 use measure::{ClockFacts, Gauge, OwnError, Recorder, Until};
+use page::stream::{BestEffort, SharedOutput, Stream};
 use plan::depths::Row;
 use plan::outputs::Outputs;
 use plan::run_options::Side;
@@ -423,7 +423,7 @@ impl Reporter {
 
     /// Prints what follows the table of results.
     pub fn end(&mut self) -> Result<(), Failure> {
-        self.outcome.walk = WalkResult::of(&self.outcome.results);
+        self.outcome.walk = MatchCost::of(&self.outcome.results);
         text::end(&mut self.out, self.layout)
             .and_then(|()| extra::writes(&mut self.out, &self.outcome.results))
             .and_then(|()| extra::fans(&mut self.out, &self.outcome.results))

@@ -2,16 +2,18 @@
 
 use std::time::{Duration, SystemTime};
 
-use super::destination::Destination;
-use super::documents::{Documents, Places};
+use super::csv;
 use super::hdr_log::HdrLog;
 use super::outcome::{Extent, Outcome, SizeResult};
 use super::samples::SampleTable;
-use super::{csv, json};
 use facts::error::Failure;
 use measure::Recorder;
+use page::destination::Destination;
+use page::destination::Place;
+use page::documents::{Documents, Places};
+use page::json;
 use plan::depths::DepthKind;
-use plan::outputs::{Outputs, Place};
+use plan::outputs::Outputs;
 use plan::tool::Tool;
 
 /// The documents of a run. Histogram log and table of samples grow during the run.

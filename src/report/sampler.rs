@@ -12,11 +12,11 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 
 use super::columns::Layout;
 use super::intervals::{Interval, Intervals, Reading, Series};
-use super::stream::SharedOutput;
 use super::text;
 use facts::error::Failure;
 use facts::threads;
 use measure::{Clock, Gauge, LatencyCounts, MonotonicRaw};
+use page::stream::SharedOutput;
 
 /// Longest time between two checks whether a size has begun.
 const POLL: Duration = Duration::from_millis(5);

@@ -2,8 +2,8 @@
 
 use std::io::{self, BufWriter, Write};
 
-use super::destination::{Destination, Growing};
 use facts::error::Failure;
+use page::destination::{Destination, Growing};
 use plan::depths::{DepthKind, Row};
 
 /// A table of samples, which grows during the run.

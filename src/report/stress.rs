@@ -4,16 +4,17 @@
 
 use serde::Serialize;
 
-use super::outcome::Problem;
-use super::page::Page;
 use facts::error::{Failure, UNDECIDED};
 use facts::host::host_name;
 use facts::severity::Severity;
 use facts::time_of_day::{Clocks, milliseconds};
-use node::nic::sensors::{self, Sensor, TemperatureLimits};
+use health::sensors;
+use health::sensors::{Sensor, TemperatureLimits};
+use page::page::Page;
+use page::problem::Problem;
 
 /// Version of the document. It changes when a field is removed or changes its meaning.
-pub(super) const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 1;
 
 /// Bytes per second that a NIC carries at least (node-tools.md 5.5).
 pub const LEAST_RATE: f64 = 19e9;
@@ -24,7 +25,7 @@ const LOAD: &str = "stress-load";
 
 /// NICs under load.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct StressReport {
     /// Version of this layout.
     schema_version: u32,
@@ -52,7 +53,7 @@ pub struct StressReport {
 
 /// A NIC under load.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct StressedNic {
     /// Name of the device: cxiN, or softN for a software NIC.
     pub(super) name: String,
@@ -70,7 +71,7 @@ pub struct StressedNic {
     /// Bytes that the NIC has written to itself in these seconds.
     bytes: u64,
     /// good, bad, or shown for a software NIC; not_available without a sample.
-    #[cfg_attr(test, schemars(with = "String"))]
+    #[cfg_attr(any(test, feature = "testing"), schemars(with = "String"))]
     rate_verdict: Severity,
     /// The sensors that the card has.
     pub(super) sensors: Vec<SensorResult>,
@@ -80,7 +81,7 @@ pub struct StressedNic {
 
 /// A sensor of a card.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct SensorResult {
     /// Name of the sensor.
     label: &'static str,
@@ -93,7 +94,7 @@ pub struct SensorResult {
     /// From this value on the load ends at once; null if it has no limit.
     critical: Option<f64>,
     /// good, bad, shown (without a limit), or not_available if a sample lacks its value.
-    #[cfg_attr(test, schemars(with = "String"))]
+    #[cfg_attr(any(test, feature = "testing"), schemars(with = "String"))]
     pub(super) verdict: Severity,
     #[serde(skip)]
     pub(super) sensor: &'static Sensor,
@@ -101,7 +102,7 @@ pub struct SensorResult {
 
 /// What was read at one time.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct StressSample {
     /// Seconds since the count began.
     pub(super) seconds: f64,
@@ -378,13 +379,13 @@ fn conclusion(devices: &[StressedNic]) -> (u8, String) {
     (0, format!("OK {}{hottest}", names.join(" ")))
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 pub mod testing {
     //! NICs with known sensors.
 
     use super::*;
+    use health::sensors::{Sensors, board};
     use node::nic::files::Files;
-    use node::nic::sensors::{Sensors, board};
 
     /// Returns the NIC of a card with this part number.
     pub fn nic(part_number: &str) -> StressedNic {

@@ -1,7 +1,8 @@
 //! NICs under load as metrics (docs/metrics.md lists them).
 
-use super::openmetrics::{self, Family, Sample};
 use super::stress::{StressReport, StressedNic};
+use page::openmetrics;
+use page::openmetrics::{Family, Sample};
 
 /// A series without labels that all files of a load have.
 pub const SERIES: &str = "cxidiag_stress_exit_status";
@@ -69,9 +70,9 @@ pub fn families(report: &StressReport) -> Vec<Family> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::openmetrics::{Dialect, text};
     use super::super::stress::testing::{add, nic, report};
     use super::*;
+    use page::openmetrics::{Dialect, text};
 
     #[test]
     fn has_verdicts_and_highest_values_of_each_nic() {

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use super::stress::{StressedNic, shown};
-use node::nic::sensors::Sensor;
+use health::sensors::Sensor;
 
 /// Least width of a column of values.
 const WIDTH: usize = 6;

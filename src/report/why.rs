@@ -20,7 +20,7 @@ use facts::error::{Failure, UNDECIDED};
 use facts::time_of_day::{milliseconds, unix_ms};
 
 /// Version of the document. It changes when a field is removed or changes its meaning.
-pub(super) const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 1;
 
 /// Most words of the first line.
 const MOST_WORDS: usize = 25;
@@ -30,7 +30,7 @@ const OFTEN: usize = 3;
 
 /// What the diagnosis of a NIC amounts to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum DiagnosisConclusion {
     /// It is as good NICs in all tests and files.
@@ -43,7 +43,7 @@ pub enum DiagnosisConclusion {
 
 /// A test of the NIC, or how much longer one test takes than another.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct TestResult {
     /// Its code: L1, or L2-L1 for a difference.
     pub test: String,
@@ -77,7 +77,7 @@ pub struct TestResult {
 /// The diagnosis of one NIC, as `cxidiag why --json` writes it. A value that is unknown is null.
 /// NICs and nodes are named by their index in the roster.
 #[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct NicDiagnosis {
     /// Version of this layout.
     schema_version: u32,

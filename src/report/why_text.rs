@@ -1,12 +1,12 @@
 //! The diagnosis of one NIC as text.
 
-use super::page::{Page, Words};
 use super::survey::ticket;
 use super::survey::why_text::{add_lines, shown, shown_unit};
-use super::table::Align;
 use super::why::{NicDiagnosis, TestResult};
 use diagnosis::comparison::Compared;
 use facts::severity::Severity;
+use page::page::{Page, Words};
+use page::table::Align;
 
 /// Width of lines.
 const WIDTH: usize = 80;

@@ -8,7 +8,9 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//!  7 | lib        the list of modules                                                            |
+//!  8 | lib        the list of modules                                                            |
+//!    +-------------------------------------------------------------------------------------------+
+//!  7 | command    what the command takes, and its course                                         |
 //!    +-------------------------------------------------------------------------------------------+
 //!  6 | effects    what the selected checks do to the NIC                                         |
 //!    +-------------------------------------------------------------------------------------------+
@@ -16,14 +18,18 @@
 //!    +-------------------------------------------------------------------------------------------+
 //!  4 | checks     the checks, a file for each group                                              |
 //!    +-------------------------------------------------------------------------------------------+
-//!  3 | table      a check as plain data                                                          |
+//!  3 | nic        what is known of the NIC and its software                                      |
+//!    | table      a check as plain data                                                          |
 //!    +-------------------------------------------------------------------------------------------+
 //!  2 | bench      what a check works with: both ends on one NIC                                  |
 //!    +-------------------------------------------------------------------------------------------+
 //!  1 | events     events as checks see them, and waits for them                                  |
+//!    | peer       checks that need a second NIC                                                  |
 //!    | provoked   errors that checks provoke: how many, how far apart                            |
+//!    | text       the result as text                                                             |
 //!    +-------------------------------------------------------------------------------------------+
-//!  0 | ended      how a check ends, and comparisons that end it                                  |
+//!  0 | document   the result as data and as JSON                                                 |
+//!    | ended      how a check ends, and comparisons that end it                                  |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
 //!
@@ -33,18 +39,18 @@
 
 mod bench;
 mod checks;
+mod command;
+pub mod document;
 mod effects;
 mod ended;
 mod events;
+mod nic;
+mod peer;
 mod provoked;
 mod run;
 mod table;
 #[cfg(test)]
 mod testing;
+mod text;
 
-pub use bench::Nic;
-pub use checks::GROUPS;
-pub use effects::{EffectRow, FlagRow, effect_name, effects, flags};
-pub use provoked::Provoked;
-pub use run::{Selection, run};
-pub use table::{Effect, FactCheck, Group};
+pub use command::{run, usage};

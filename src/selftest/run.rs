@@ -5,6 +5,7 @@ use std::time::Instant;
 use crate::bench::{Bench, Checked, Ended, Nic, Trace};
 use crate::checks::GROUPS;
 use crate::checks::atomics::fetch_add_opcode;
+use crate::document::{Aftermath, FactResult, FactVerdict, MaskedFlag};
 use crate::table::{Effect, Fact, FactCheck, Group};
 use facts::atomic::AtomicOp;
 use facts::error::Failure;
@@ -13,7 +14,6 @@ use facts::interrupt;
 use node::backend;
 use node::machine::Machine;
 use node::nic::error_masks::ErrorMasks;
-use report::selftest::{Aftermath, FactResult, FactVerdict, MaskedFlag};
 
 /// Bytes of commands that a result has: the last ones, in one command of the largest size.
 const LONGEST: usize = 256;
@@ -305,7 +305,8 @@ mod tests {
             // The driver counts for 5 s: on a busy machine it may begin anew.
             let masks = Shared::read(&nic).masks;
             while masks.masked_since(&Shared::read(&nic).masks).is_empty() {
-                bench.run(&put).unwrap();
+                bench.send(|batch| batch.emit_dma(&put)).unwrap();
+                bench.event().unwrap();
             }
         });
         let masked = MaskedFlag { block: "lpe".into(), bit: 17, name: Some("invalid_endpoint") };

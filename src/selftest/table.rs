@@ -1,8 +1,8 @@
 //! A check as plain data.
 
 use crate::bench::{Bench, Checked};
+use crate::document::Certainty;
 use facts::error_flag::ErrorFlag;
-use report::selftest::Certainty;
 
 /// What a check does to the NIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

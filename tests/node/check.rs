@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::Output;
 
-use node::nic::health::ITEMS;
+use health::ITEMS;
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, open};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};

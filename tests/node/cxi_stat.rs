@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::thread;
 
-use node::nic::link_rates;
+use health::link_rates;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::harness::machine::MadeUp;

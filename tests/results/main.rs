@@ -4,5 +4,7 @@
 mod harness;
 
 mod files;
+mod metrics_page;
 mod outputs;
 mod report;
+mod schema;

@@ -12,8 +12,8 @@ use clap_mangen::roff::Roff;
 use crate::documents::{self, File, manual, prose, roff, subcommands};
 use crate::harness::terminal::{shown, terminal};
 use crate::harness::{self, Command, assert_success, stderr, stdout};
+use cli::usage::Usage;
 use cxidiag::command::{COMMANDS, LEGACY_COMMANDS};
-use plan::cli::usage::Usage;
 
 fn pages() -> Vec<File> {
     manual::pages().expect("prose for all pages")

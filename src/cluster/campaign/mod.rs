@@ -35,8 +35,8 @@ use crate::survey::busy::HostLoad;
 use crate::survey::ids::NicId;
 use crate::survey::roster::Roster;
 use crate::timetable::{Course, Introduction, MemoryCopy, Report, Slot};
-use diagnosis::readings::Readings;
 use facts::error::Failure;
+use health::readings::Readings;
 use members::Members;
 
 /// Members that were lost, by rank, with the reasons.

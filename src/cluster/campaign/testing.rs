@@ -15,9 +15,9 @@ use crate::timetable::blocks::{BlockTimes, blocks};
 use crate::timetable::{
     Course, Introduction, MemoryCopy, NicFacts, Part, Report, Slot, Task, TaskAnswer, TaskResult,
 };
-use diagnosis::readings::Readings;
 use facts::device::FabricAddress;
 use facts::error::Failure;
+use health::readings::Readings;
 
 /// A crew that a model of a cluster plays.
 pub struct ModelCrew {

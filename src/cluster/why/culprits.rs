@@ -9,8 +9,8 @@ use crate::survey::roster::Roster;
 use crate::survey::states;
 use diagnosis::assessment::Case;
 use diagnosis::comparison::Measured;
-use diagnosis::majority;
-use diagnosis::readings::Readings;
+use health::majority;
+use health::readings::Readings;
 
 /// Most culprits whose files are read.
 const MOST_CULPRITS: usize = 64;
@@ -162,8 +162,8 @@ mod tests {
     use crate::survey::answer::Pair;
     use crate::survey::findings::{Direction, Evidence, Statistic};
     use crate::survey::ids::{NodeId, TestId};
-    use diagnosis::readings::testing::reading;
     use facts::severity::Severity;
+    use health::readings::testing::reading;
 
     fn cause(unit: Unit, source: LimitSource) -> Cause {
         let evidence = Evidence {

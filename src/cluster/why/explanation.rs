@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::survey::findings::Unit;
 use crate::survey::ids::NicId;
-use diagnosis::majority::Difference;
 use diagnosis::why::Why;
+use health::majority::Difference;
 
 /// What is known about the cause of a culprit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

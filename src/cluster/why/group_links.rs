@@ -12,9 +12,9 @@ use crate::survey::states::State;
 use diagnosis::assessment::Case;
 use diagnosis::evaluation::evaluate;
 use diagnosis::procedure::TestCode;
-use diagnosis::readings::Readings;
 use diagnosis::why::Confidence;
 use facts::error::Failure;
+use health::readings::Readings;
 
 /// Returns the pairs of NICs across the links of two groups and others, in each direction that is
 /// slow.

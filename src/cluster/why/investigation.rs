@@ -20,9 +20,9 @@ use crate::survey::untested::Untested;
 use diagnosis::causes::FOREIGN;
 use diagnosis::evaluation::evaluate;
 use diagnosis::procedure::{Step, TESTS, TestCode, test};
-use diagnosis::readings::{Readings, find};
 use facts::error::Failure;
 use facts::severity::Severity;
+use health::readings::{Readings, find};
 
 /// Good NICs beside which a culprit is measured.
 pub const PARTNERS: usize = 2;
@@ -313,7 +313,7 @@ fn line(_: &Roster, _: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use diagnosis::readings::testing::reading;
+    use health::readings::testing::reading;
 
     #[test]
     fn parked_peers_are_known_from_the_file() {

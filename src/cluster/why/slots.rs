@@ -16,9 +16,9 @@ use diagnosis::comparison::{Compared, Figures, Floor, Measured, Tail, Waiting, c
 use diagnosis::counters::{self, Growth};
 use diagnosis::flows::{self, Flow};
 use diagnosis::procedure::{Route, Step, TESTS, Test, TestCode};
-use diagnosis::readings::Reading;
 use facts::expect::Metric;
 use facts::percentile::Percentile;
+use health::readings::Reading;
 
 /// What a slot measures.
 #[derive(Clone, Copy)]

@@ -22,10 +22,10 @@ use diagnosis::comparison::Measured;
 use diagnosis::evaluation::doubtful;
 use diagnosis::healthy::{HealthyFigure, healthy};
 use diagnosis::procedure::{Route, Step, TESTS, TestCode};
-use diagnosis::readings::{Readings, find};
 use diagnosis::why::{Confidence, Why};
 use facts::error::Failure;
 use facts::host::is_same_host;
+use health::readings::{Readings, find};
 
 /// Most times that tests are measured again whose slots say nothing, or that the NIC is slower.
 const MOST_REPEATS: usize = 3;

@@ -13,8 +13,8 @@ use crate::survey::states::State;
 use diagnosis::assessment::Case;
 use diagnosis::comparison::Measured;
 use diagnosis::evaluation::evaluate;
-use diagnosis::readings::Readings;
 use diagnosis::why::{Confidence, Why};
+use health::readings::Readings;
 
 /// Most nodes whose files are read.
 const MOST_NODES: usize = 64;
@@ -83,9 +83,9 @@ mod tests {
     use super::*;
     use crate::survey::ids::NodeId;
     use crate::survey::roster::{Nic, Node};
-    use diagnosis::readings::Reading;
-    use diagnosis::readings::testing::reading;
     use facts::severity::Severity;
+    use health::readings::Reading;
+    use health::readings::testing::reading;
 
     fn width(value: &str) -> Reading {
         let state = if value == "x8" { Severity::Bad } else { Severity::Good };

@@ -23,10 +23,10 @@ use crate::survey::roster::Roster;
 use crate::survey::states::{State, states_beside_bad};
 use diagnosis::comparison::Measured;
 use diagnosis::evaluation::{doubtful, evaluate};
-use diagnosis::readings::Readings;
 use diagnosis::shared::{SharedValue, shared_values};
 use facts::error::Failure;
 use facts::number::counted;
+use health::readings::Readings;
 
 /// The longest time for which a test measures a NIC: no longer than a pair of the survey.
 pub const LONGEST_PAIR: Duration = Duration::from_millis(50);

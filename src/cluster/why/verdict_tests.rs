@@ -16,10 +16,10 @@ use crate::survey::findings::{
 use crate::survey::ids::{NicId, TestId};
 use crate::survey::testing::{Cluster, Effect, Fault, pair};
 use diagnosis::procedure::TESTS;
-use diagnosis::readings::Readings;
-use diagnosis::readings::testing::reading;
 use diagnosis::why::{Confidence, Observation};
 use facts::severity::Severity;
+use health::readings::Readings;
+use health::readings::testing::reading;
 
 fn course() -> DiagnosisCourse {
     course_with(Vec::new())

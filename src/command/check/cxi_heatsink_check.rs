@@ -6,7 +6,9 @@ use std::time::Duration;
 use super::examine::{files_with, require};
 use super::note::note_step;
 use super::stress_watch::{Times, watch};
-use crate::command::arguments;
+use cli::arguments;
+use cli::definition::OptionDef;
+use cli::usage::{Completion, Usage};
 use cxi::gpu::GpuType;
 use cxi::{IDC_MAX_RESTRICTED, IDC_MAX_UNRESTRICTED, placement};
 use diag::run::stress::{LoadOptions, LoadedNic, under_load};
@@ -15,15 +17,13 @@ use facts::error::{Failure, Kind};
 use facts::interrupt;
 use facts::number::within;
 use facts::time_of_day::Clocks;
+use health::sensors::{Board, Sensors, board, part_number};
 use node::explain::Explain;
 use node::machine::{self, Machine};
-use node::nic::sensors::{Board, Sensors, board, part_number};
 use node::{backend, gpu, reading};
-use plan::cli::definition::OptionDef;
-use plan::cli::usage::{Completion, Usage};
+use page::documents::Documents;
 use plan::run_options::{MAX_LIST_SIZE, Setting};
 use report::cxi_heatsink_check::{self as text, HeatsinkSummary};
-use report::documents::Documents;
 use report::stress::StressedNic;
 
 /// Its name.

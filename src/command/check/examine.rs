@@ -12,18 +12,20 @@ use super::uses::Uses;
 use cxi::TRIGGERED;
 use facts::device::DeviceName;
 use facts::error::Failure;
+use health::code_words;
+use health::code_words::CodeWords;
+use health::foreign::Octets;
+use health::leak::ResourceUse;
+use health::pcie_errors;
+use health::pcie_errors::Monitor;
+use health::{
+    Finding, address, foreign, host, identity, link, pcie, power, presence, ranks, services,
+    temperature,
+};
 use node::backend;
 use node::machine::Machine;
 use node::nic::files::Files;
 use node::nic::generation::Generation;
-use node::nic::health::code_words::{self, CodeWords};
-use node::nic::health::foreign::Octets;
-use node::nic::health::leak::ResourceUse;
-use node::nic::health::pcie_errors::{self, Monitor};
-use node::nic::health::{
-    Finding, address, foreign, host, identity, link, pcie, power, presence, ranks, services,
-    temperature,
-};
 use node::nic::link_speed::LinkSpeed;
 use node::nic::pcie_path::PciePath;
 use node::service::{Chosen, ServiceOptions, ServiceRequest};

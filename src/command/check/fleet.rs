@@ -4,13 +4,13 @@ use std::io::{self, Write};
 use std::time::{Instant, SystemTime};
 
 use super::request::CheckRequest;
-use crate::command::output;
+use cli::output;
 use facts::error::Failure;
-use plan::outputs::Place;
+use page::destination::Place;
+use page::documents::{Documents, Places};
+use page::table::TextStyle;
 use report::check::Check;
 use report::check_fleet::FleetCheck;
-use report::documents::{Documents, Places};
-use report::table::TextStyle;
 use report::{check_fleet_metrics, check_fleet_text};
 
 /// The name of each node, and its check or why there is none.

@@ -7,7 +7,7 @@ use super::request::CheckRequest;
 use facts::device::DeviceName;
 use facts::error::Failure;
 use node::reading;
-use report::json;
+use page::json;
 
 /// How long a member looks for traffic of others, before it measures.
 const IDLE: Duration = Duration::from_millis(50);

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::command::output::MetricsRequest;
+use cli::output::MetricsRequest;
 use facts::device::{DeviceName, LibraryFile};
 use facts::error::Failure;
 use node::machine::Machine;
 use node::machine::placement::Cpus;
 use node::slingshot::Grant;
-use plan::outputs::Place;
+use page::destination::Place;
 
 /// Default of `--window`.
 pub const WINDOW: Duration = Duration::from_secs(2);

@@ -4,11 +4,12 @@ use std::io::ErrorKind;
 
 use super::request::{CheckRequest, SITE_FILE};
 use super::usage::options;
+use cli::definition;
+use cli::parser;
+use cli::parser::Parsed;
 use facts::error::{Context, Failure};
 use node::machine::Machine;
 use node::reading;
-use plan::cli::definition;
-use plan::cli::parser::{self, Parsed};
 
 /// The options that [`SITE_FILE`] may contain.
 const OPTIONS: [&str; 2] = ["expect-nics", "link-speed"];

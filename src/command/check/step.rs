@@ -21,8 +21,8 @@ use facts::net::listener::{Listener, Reach};
 use facts::number::time_text;
 use facts::threads;
 use facts::token::Token;
+use page::json;
 use report::check::Check;
-use report::json;
 
 /// How long the coordinator waits for tasks that have not joined.
 const JOIN_WAIT: Duration = Duration::from_secs(30);

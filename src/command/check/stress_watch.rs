@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use diag::run::stress::RunningLoad;
 use facts::error::{Failure, Kind};
 use facts::interrupt;
-use node::nic::sensors::Sensors;
+use health::sensors::Sensors;
 use node::reading;
 use report::stress::StressedNic;
 

@@ -5,18 +5,18 @@ use std::ffi::OsString;
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::super::probe::{Probe, Starved};
+use diag::probe::{Probe, Starved};
 use facts::advice::Situation;
 use facts::device::{DeviceName, LIBCXI_VARIABLE, LibraryFile};
 use facts::error::{Failure, Kind};
 use facts::expect::Metric;
 use facts::percentile::Percentile;
 use facts::severity::Severity;
-use node::nic::health::{Finding, Item, traffic};
+use health::{Finding, Item, traffic};
 use node::nic::link_speed::LinkSpeed;
+use page::problem::Problem;
 use report::Outcome;
 use report::noise::is_disturbed;
-use report::outcome::Problem;
 
 /// Time limit of a run. Runs take some ten milliseconds.
 const LIMIT: Duration = Duration::from_secs(3);

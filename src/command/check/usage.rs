@@ -5,15 +5,15 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use super::request::{CheckRequest, SITE_FILE, STRESS_INTERVAL, STRESS_TIME, WINDOW};
-use crate::command::{arguments, output};
+use cli::definition::OptionDef;
+use cli::usage::{Completion, Usage, Value};
+use cli::values::{LEFT_OUT, text};
+use cli::{arguments, output};
 use cluster::host_list;
 use facts::error::{Failure, invalid};
 use facts::number::{time, time_text};
 use node::machine::placement::Cpus;
 use plan::DEFAULT_PORT;
-use plan::cli::definition::OptionDef;
-use plan::cli::usage::{Completion, Usage, Value};
-use plan::cli::values::{LEFT_OUT, text};
 
 /// Bounds of `--window`.
 const WINDOWS: std::ops::RangeInclusive<Duration> =

@@ -5,22 +5,24 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::command::{arguments, check};
+use crate::command::check;
+use cli::arguments;
+use cli::definition::OptionDef;
+use cli::usage::{Completion, Usage};
 use facts::device::DeviceName;
 use facts::error::Failure;
 use facts::interrupt;
 use facts::text::shown;
 use facts::time_of_day::{Clocks, step_text};
+use health::link_rates;
+use health::link_rates::LinkRates;
 use node::machine::Machine;
 use node::nic::counters::{NicFacts, Readings};
 use node::nic::files::Files;
 use node::nic::generation::Generation;
-use node::nic::link_rates::{self, LinkRates};
 use node::{backend, reading};
-use plan::cli::definition::OptionDef;
-use plan::cli::usage::{Completion, Usage};
+use page::documents::Documents;
 use report::cxi_stat::{self, AER, NOT_AVAILABLE};
-use report::documents::Documents;
 
 /// Its name.
 pub const NAME: &str = "cxi_stat";

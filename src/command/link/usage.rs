@@ -4,16 +4,17 @@ use std::ffi::{OsStr, OsString};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use crate::command::output::MetricsRequest;
-use crate::command::{arguments, check, output};
+use crate::command::check;
+use cli::definition::OptionDef;
+use cli::output::MetricsRequest;
+use cli::usage::{Completion, Usage, Value};
+use cli::values::{LEFT_OUT, text};
+use cli::{arguments, output};
 use facts::device::DeviceName;
 use facts::error::Failure;
 use facts::number::{time, time_text};
 use node::machine::Machine;
-use plan::cli::definition::OptionDef;
-use plan::cli::usage::{Completion, Usage, Value};
-use plan::cli::values::{LEFT_OUT, text};
-use plan::outputs::Place;
+use page::destination::Place;
 
 /// How long errors are counted for the table, unless the user names a time.
 pub const WINDOW: Duration = Duration::from_secs(1);

@@ -34,7 +34,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::{arguments, output};
+use cli::{arguments, output};
 use crossbeam_channel::{Sender, unbounded};
 use cxi::inherited;
 use cxi::placement::Confined;
@@ -44,6 +44,8 @@ use sd_notify::NotifyState;
 use signal_hook::consts::SIGUSR1;
 use signal_hook::low_level;
 
+use cli::definition::OptionDef;
+use cli::usage::{Completion, Usage};
 use cluster::host_list;
 use cluster::probe::targets::TARGETS;
 use diag::run;
@@ -64,9 +66,7 @@ use limits::Limits;
 use log::{Log, Priority};
 use node::backend;
 use node::explain::Explain;
-use plan::cli::definition::OptionDef;
-use plan::cli::options;
-use plan::cli::usage::{Completion, Usage};
+use plan::command_line::options;
 use plan::tools::{TOOLS, peer_tools};
 use plan::typed::Typed;
 use plan::{Plan, Role};
@@ -146,7 +146,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     }
     if request.status {
         let host = plan.listening.bind.clone().unwrap_or_else(|| loopback().to_string());
-        return report::print(&status::ask(&plan, &host)?);
+        return page::print(&status::ask(&plan, &host)?);
     }
     backend::check(plan.device)?;
     let announcement = request.probes.announcement(&plan);

@@ -20,6 +20,7 @@ use diag::session::control_line::{ControlLine, ProbeNews, Used};
 use diag::session::probe_feed::{self, SIGN_OF_LIFE};
 use diag::session::probe_state::NicState;
 use diag::targets::{NicPlan, ProberNic, TestPlan};
+use facts::child::PROGRAM;
 use facts::device::DeviceName;
 use facts::error::{Context, Failure, Kind};
 use facts::interrupt;
@@ -27,12 +28,12 @@ use facts::limit::in_effect;
 use facts::threads;
 use node::backend;
 use node::machine::Machine;
+use page::documents::Documents;
 use plan::Plan;
-use plan::cli::{self, Request};
-use plan::tool::PROGRAM;
+use plan::command_line;
+use plan::command_line::Request;
 use plan::tools::{TOOLS, WRITE_BW, WRITE_LAT};
 use plan::typed::Typed;
-use report::documents::Documents;
 use report::probe_metrics::{self, Probes};
 
 /// Longest wait of the main thread: a pause file is noticed within it.
@@ -166,7 +167,7 @@ fn tests() -> Result<[TestPlan; 2], Failure> {
     let bulk = BULK.map(str::to_owned);
     let test = |tool, arguments: &[String]| {
         let arguments = arguments.iter().map(OsString::from).chain(["peer".into()]).collect();
-        match cli::parse(tool, arguments).map_err(|refusal| refusal.failure)? {
+        match command_line::parse(tool, arguments).map_err(|refusal| refusal.failure)? {
             Request::Run(typed) => {
                 TestPlan::new(tool, Plan::new(tool, PROGRAM.into(), *typed, None)?.run)
             }

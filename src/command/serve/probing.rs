@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::log::{Log, Priority};
-use crate::command::output::MetricsRequest;
+use cli::output::MetricsRequest;
 use cluster::host_list;
 use cluster::probe::targets::TARGETS;
 use diag::session::control_line::{ControlLine, ProbeNews, ProbeProgress, Used};
@@ -28,8 +28,8 @@ use facts::limit;
 use facts::number::counted;
 use facts::text::plural;
 use facts::token::Token;
+use page::documents::{Documents, Places};
 use plan::Plan;
-use report::documents::{Documents, Places};
 use report::probe_metrics;
 
 /// Time until a probing process that has ended starts again.

@@ -6,14 +6,14 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::diagnosis_course::diagnosis_course;
 use super::files::Files;
-use super::joined::JoinedMembers;
 use super::launch::Launch;
 use super::load_setup::{load_conductor, load_course, load_limit, plan_load};
 use super::locations::Locations;
 use super::program::SurveyProgram;
 use super::request::{LoadRequest, SurveyRequest};
-use super::written::{Notes, SurveyRecorder};
-use crate::command::output::or_early_failure;
+use crate::command::survey::membership::JoinedMembers;
+use crate::command::survey::outputs::{Notes, SurveyRecorder};
+use cli::output::or_early_failure;
 use cluster::campaign::members::Members;
 use cluster::campaign::quiet::{QuietPlan, QuietSurvey, Recorder};
 use cluster::campaign::{Crew, load};

@@ -5,7 +5,7 @@ use std::io::BufReader;
 
 use super::locations::Locations;
 use super::request::SurveyRequest;
-use super::written::Outputs;
+use crate::command::survey::outputs::Outputs;
 use cluster::survey::pairs::{self, Selection};
 use facts::error::{Failure, cause, invalid};
 use facts::user_file;

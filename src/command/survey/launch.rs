@@ -9,9 +9,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::diagnosis_course::added_tests;
-use super::joined::JoinedMembers;
 use super::processes::LocalProcesses;
 use super::request::{self, RequestedTest, SurveyRequest};
+use crate::command::survey::membership::JoinedMembers;
 use cluster::host_list;
 use cluster::launcher::{self, LauncherTask, command_line};
 use cluster::meeting_point::{self, MeetingPoint, Published};

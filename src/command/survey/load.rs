@@ -5,15 +5,15 @@ use std::env;
 use std::ops::RangeInclusive;
 
 use super::request::{LoadRequest, ProcessSource, RequestedTest, test_plan, tests, tools};
+use cli::definition::OptionDef;
+use cli::usage::{Completion, Value};
+use cli::values::{LEFT_OUT, text};
 use cluster::load::conductor::Cap;
 use cluster::load::roles::VICTIMS_PERCENT;
 use cluster::load::wanted::{self, WantedLoad};
 use facts::error::{Failure, invalid};
 use facts::number::{bytes_within, within};
 use node::traffic_class::TrafficClass;
-use plan::cli::definition::OptionDef;
-use plan::cli::usage::{Completion, Value};
-use plan::cli::values::{LEFT_OUT, text};
 
 /// Default of `--load-size`, and its range: one operation fits into the smallest window.
 const SIZE: u64 = 64 << 10;
@@ -33,7 +33,7 @@ const OTHER_CLASS: TrafficClass = TrafficClass::LowLatency;
 
 /// What the options about load say.
 #[derive(Debug, Default)]
-pub struct LoadWishes {
+pub struct LoadArgs {
     load: Option<WantedLoad>,
     victims_percent: Option<u8>,
     cap: Option<Cap>,
@@ -42,11 +42,11 @@ pub struct LoadWishes {
 }
 
 /// Returns the options about load.
-pub fn options() -> Vec<OptionDef<LoadWishes>> {
+pub fn options() -> Vec<OptionDef<LoadArgs>> {
     let patterns = Value::optional("PATTERN,...", Completion::Nothing);
     vec![
-        OptionDef::new("load", Some(patterns), |wishes: &mut LoadWishes, value| {
-            wishes.load = Some(if value == LEFT_OUT {
+        OptionDef::new("load", Some(patterns), |args: &mut LoadArgs, value| {
+            args.load = Some(if value == LEFT_OUT {
                 WantedLoad::default()
             } else {
                 wanted::parse(text(value)?)?
@@ -63,8 +63,8 @@ pub fn options() -> Vec<OptionDef<LoadWishes>> {
              what the survey would do. Hardware outside a batch job needs --load-cap. To measure \
              one pair beside load, use --load=incast:2 with the hosts of both and of the load.",
         ),
-        OptionDef::text("victims", "PERCENT", |wishes: &mut LoadWishes, typed| {
-            wishes.victims_percent = Some(within(typed, VICTIM_PERCENTS)? as u8);
+        OptionDef::text("victims", "PERCENT", |args: &mut LoadArgs, typed| {
+            args.victims_percent = Some(within(typed, VICTIM_PERCENTS)? as u8);
             Ok(())
         })
         .explained(format!(
@@ -72,8 +72,8 @@ pub fn options() -> Vec<OptionDef<LoadWishes>> {
                      In percent, from 1 to 90. Small fabrics need more: a class of fewer than 8 \
                      pairs gets no verdict."
         )),
-        OptionDef::text("load-cap", "COUNT|all", |wishes: &mut LoadWishes, typed| {
-            wishes.cap = Some(match typed {
+        OptionDef::text("load-cap", "COUNT|all", |args: &mut LoadArgs, typed| {
+            args.cap = Some(match typed {
                 "all" => Cap::All,
                 _ => Cap::Most(within(typed, 1..=1 << 20).map_err(|why| why + ", or all")? as u32),
             });
@@ -84,16 +84,16 @@ pub fn options() -> Vec<OptionDef<LoadWishes>> {
              Without 'all', the result is of a partial load: it has no shares of what the fabric \
              can do.",
         ),
-        OptionDef::text("load-size", "SIZE", |wishes: &mut LoadWishes, typed| {
-            wishes.size_bytes = Some(bytes_within(typed, SIZES)?);
+        OptionDef::text("load-size", "SIZE", |args: &mut LoadArgs, typed| {
+            args.size_bytes = Some(bytes_within(typed, SIZES)?);
             Ok(())
         })
         .explained(
             "Bytes of an operation of the load (default: 64K)\n\n\
              From 64 bytes to 1 MiB. GPCNeT uses 4K.",
         ),
-        OptionDef::text("load-window", "SIZE", |wishes: &mut LoadWishes, typed| {
-            wishes.window_bytes = Some(bytes_within(typed, WINDOWS)?);
+        OptionDef::text("load-window", "SIZE", |args: &mut LoadArgs, typed| {
+            args.window_bytes = Some(bytes_within(typed, WINDOWS)?);
             Ok(())
         })
         .explained(
@@ -103,7 +103,7 @@ pub fn options() -> Vec<OptionDef<LoadWishes>> {
     ]
 }
 
-impl LoadWishes {
+impl LoadArgs {
     /// Returns the load that the options ask for, of a survey with these `processes`, tests
     /// (`survey_tests`) and options about the `service`.
     ///
@@ -234,10 +234,10 @@ mod tests {
 
     #[test]
     fn options_of_load_need_load() {
-        let wishes = LoadWishes { cap: Some(Cap::All), ..LoadWishes::default() };
-        let refused = wishes.request(&ProcessSource::Launcher, &[], &[]).unwrap_err();
+        let args = LoadArgs { cap: Some(Cap::All), ..LoadArgs::default() };
+        let refused = args.request(&ProcessSource::Launcher, &[], &[]).unwrap_err();
         assert_eq!(refused.message(), "--load-cap needs --load");
-        let none = LoadWishes::default().request(&hosts(), &[], &[]).unwrap();
+        let none = LoadArgs::default().request(&hosts(), &[], &[]).unwrap();
         assert!(none.is_none());
     }
 

@@ -14,7 +14,7 @@ use cluster::timetable::{Course, Times};
 use facts::error::Failure;
 use facts::interrupt;
 use facts::number::time_text;
-use report::destination::write_text;
+use page::destination::write_text;
 use report::survey::load_plan::plan_text;
 
 /// How long the load goes on at most, unless the user gives a limit for the survey.

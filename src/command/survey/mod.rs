@@ -18,13 +18,14 @@
 mod coordinator;
 mod diagnosis_course;
 mod files;
-mod joined;
 mod launch;
 mod load;
 mod load_setup;
 mod load_watch;
 mod locations;
 mod member;
+mod membership;
+mod outputs;
 mod processes;
 mod program;
 mod request;
@@ -32,7 +33,6 @@ mod served;
 mod suspect;
 mod tool_options;
 mod usage;
-mod written;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -45,7 +45,7 @@ pub use suspect::{Beside, SuspectRequest, diagnose, measure_if_started};
 pub use usage::usage;
 
 use crate::command::check::{self, Nodes};
-use crate::command::output;
+use cli::output;
 use cluster::launcher::LauncherTask;
 use cluster::meeting_point::{Coordinator, MeetingPoint};
 use cluster::star::JOIN_LIMIT;
@@ -56,7 +56,7 @@ use facts::interrupt;
 use facts::net::race::loopback;
 use facts::token::Token;
 use node::backend;
-use plan::outputs::Place;
+use page::destination::Place;
 
 /// The checks before a survey get one of this many parts of its time.
 const CHECK_PART: u32 = 4;

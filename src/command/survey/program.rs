@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use super::diagnosis_course::class;
 use super::locations::Locations;
 use super::request::RequestedTest;
-use super::written::Notes;
+use crate::command::survey::outputs::Notes;
 use cluster::campaign::members::Members;
 use cluster::coordinator::Program;
 use cluster::timetable::Introduction;
-use diagnosis::readings::Readings;
-use node::nic::health::identity::{CLASS_CEILING, ceiling_of};
+use health::identity::{CLASS_CEILING, ceiling_of};
+use health::readings::Readings;
 use node::traffic_class::TrafficClass;
 use report::check::Check;
 
@@ -68,10 +68,10 @@ fn narrow_ceilings(readings: &mut Readings, class: TrafficClass) {
 mod tests {
     use super::*;
     use cluster::why::{GENERATION, HUGE_PAGES, PARKED_PEERS};
-    use diagnosis::readings::testing::reading;
     use facts::severity::Severity;
-    use node::nic::health::address::PARKED;
-    use node::nic::health::{host, identity};
+    use health::address::PARKED;
+    use health::readings::testing::reading;
+    use health::{host, identity};
 
     #[test]
     fn codes_of_diagnoses_are_codes_of_items() {

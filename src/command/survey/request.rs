@@ -5,21 +5,23 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use cli::nearest::{nearest, question};
+use cli::parser::device_hint;
 use cluster::load::conductor::Cap;
 use cluster::load::wanted::WantedLoad;
 use cluster::survey::findings::Test;
 use diag::run::survey::{TestPlan, is_two_sided};
+use facts::child::PROGRAM;
 use facts::device::{DeviceName, LIBCXI_VARIABLE};
 use facts::error::{Failure, invalid};
 use facts::expect::Expectation;
 use node::traffic_class::TrafficClass;
+use page::documents::Places;
 use plan::Plan;
-use plan::cli::nearest::{nearest, question};
-use plan::cli::parser::device_hint;
-use plan::cli::{self, Request};
-use plan::tool::{Opt, PROGRAM, Tool};
+use plan::command_line;
+use plan::command_line::Request;
+use plan::tool::{Opt, Tool};
 use plan::tools::peer_tools;
-use report::documents::Places;
 
 /// Largest number of tests of a survey.
 const MOST_TESTS: usize = 256;
@@ -243,7 +245,7 @@ fn range_tests(
 pub fn plan(tool: &'static Tool, arguments: &[String]) -> Result<Plan, Failure> {
     let peer = ["--".to_owned(), "peer".to_owned()];
     let all = arguments.iter().chain(&peer).map(OsString::from).collect();
-    let request = cli::parse(tool, all).map_err(|refusal| refusal.failure)?;
+    let request = command_line::parse(tool, all).map_err(|refusal| refusal.failure)?;
     let Request::Run(typed) = request else {
         let message = "expected options of the tools after '--', not --help or --version";
         return Err(Failure::usage(message));

@@ -7,7 +7,7 @@ use cluster::meeting_point::Coordinator;
 use cluster::star::JOIN_LIMIT;
 use diag::run::served::{LOST, Taken, next, take_client};
 use diag::run::survey::NicPlan;
-use diag::session::Caller;
+use diag::session::AcceptedClient;
 use diag::session::control_line::{Called, ControlLine, Order, Ready};
 use diag::session::invitation::Invitation;
 use facts::device::DeviceName;
@@ -98,7 +98,7 @@ fn is_software(device: &DeviceName) -> bool {
 }
 
 /// Waits until other clients of the NICs have measured, or the coordinator ends.
-fn wait_for_turn(line: &mut ControlLine, caller: &Caller) -> Result<(), Failure> {
+fn wait_for_turn(line: &mut ControlLine, caller: &AcceptedClient) -> Result<(), Failure> {
     loop {
         match next(line, |line| caller.wait_beside(line))? {
             Order::Begin => {

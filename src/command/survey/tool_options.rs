@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 
 use facts::error::Failure;
-use plan::cli::{self, Request};
+use plan::command_line;
+use plan::command_line::Request;
 use plan::ineffective::{self, Ineffective};
 use plan::tool::{Opt, Tool};
 
@@ -120,7 +121,7 @@ pub fn without_effect(
     let words: Vec<OsString> = arguments.iter().map(OsString::from).collect();
     let mut found = Vec::new();
     let help = format!("'cxidiag {} --help' lists the options of the tool", tool.name);
-    let given = cli::given(tool, &words).map_err(|failure| failure.with_hint(help))?;
+    let given = command_line::given(tool, &words).map_err(|failure| failure.with_hint(help))?;
     for (option, long) in given {
         match effect(option) {
             Effect::Measured if by_servers && matches!(option, Opt::Cpu | Opt::Libcxi) => {
@@ -143,7 +144,7 @@ pub fn without_effect(
             }
         }
     }
-    if let Request::Run(typed) = cli::parse(tool, words)? {
+    if let Request::Run(typed) = command_line::parse(tool, words)? {
         if let Some(address) = &typed.address {
             return Err(Failure::usage(format!(
                 "unexpected argument '{address}' after '--': expected options of the tools"
@@ -157,7 +158,7 @@ pub fn without_effect(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plan::cli::options;
+    use plan::command_line::options;
     use plan::tools::{TOOLS, peer_tools};
 
     /// Returns a value that an option takes.

@@ -5,11 +5,14 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::load::{self, LoadWishes};
+use super::load::{self, LoadArgs};
 use super::request::{Bound, ProcessSource, SurveyRequest, tests, tools};
 use super::tool_options;
-use crate::command::arguments as shared;
-use crate::command::output::{self, MetricsRequest};
+use cli::arguments as shared;
+use cli::definition::OptionDef;
+use cli::output;
+use cli::output::MetricsRequest;
+use cli::usage::{Completion, Usage};
 use cluster::host_list;
 use cluster::survey::pairs::{self, Selection, Typed};
 use facts::device::DeviceName;
@@ -17,12 +20,10 @@ use facts::error::{Failure, cause, invalid};
 use facts::expect::Metric;
 use facts::number::{decimal, time_text};
 use facts::user_file;
-use plan::cli::definition::OptionDef;
-use plan::cli::usage::{Completion, Usage};
+use page::destination::Place;
+use page::documents::Places;
 use plan::ineffective::{self, Ineffective};
-use plan::outputs::Place;
 use plan::tools::peer_tools;
-use report::documents::Places;
 use report::survey::metrics::SERIES;
 
 /// Default of `--pair-time`. The thread of a software NIC takes up to 20 ms before it polls without
@@ -75,7 +76,7 @@ pub fn usage() -> Usage {
 
 /// What the arguments say, option by option.
 #[derive(Default)]
-struct Wishes {
+struct Args {
     /// What an option sets alone.
     request: SurveyRequest,
     loopback: Option<u32>,
@@ -84,20 +85,20 @@ struct Wishes {
     selections: Vec<Typed>,
     sizes: Vec<String>,
     bounds: Vec<Bound>,
-    load: LoadWishes,
+    load: LoadArgs,
     bad_nodes: Option<PathBuf>,
     ticket: Option<PathBuf>,
     metrics: MetricsRequest,
 }
 
-type Def = OptionDef<Wishes>;
+type Def = OptionDef<Args>;
 
 /// Returns the options, in the order of the help text.
 fn options() -> Vec<Def> {
     let mut options = places();
     options.extend(measurements());
     let load = load::options().into_iter();
-    options.extend(load.map(|option| option.within(|wishes: &mut Wishes| &mut wishes.load)));
+    options.extend(load.map(|option| option.within(|args: &mut Args| &mut args.load)));
     options.extend(outputs());
     options
 }
@@ -105,12 +106,12 @@ fn options() -> Vec<Def> {
 /// Where the processes are, and with which NICs they measure.
 fn places() -> Vec<Def> {
     let mut options = vec![
-        Def::text("hosts", "LIST|@FILE", |wishes, typed| {
+        Def::text("hosts", "LIST|@FILE", |args, typed| {
             let hosts = host_list::option_hosts(typed)?;
             if let Some(host) = host_list::repeated(&hosts) {
                 return Err(format!("{host} is named twice"));
             }
-            wishes.hosts = Some(hosts);
+            args.hosts = Some(hosts);
             Ok(())
         })
         .explained(
@@ -118,19 +119,19 @@ fn places() -> Vec<Def> {
              the launcher)\n\n\
              A host list in the notation of Slurm, or FILE with one on each line.",
         ),
-        Def::number("loopback", "COUNT", 2..=100_u32, |wishes| &mut wishes.loopback).explained(
+        Def::number("loopback", "COUNT", 2..=100_u32, |args| &mut args.loopback).explained(
             "Try it: measure between COUNT (2 to 100) software NICs of this machine\n\n\
              Each of COUNT processes has one.",
         ),
-        Def::value("device", "DEV,...", devices, |wishes| &mut wishes.request.devices)
+        Def::value("device", "DEV,...", devices, |args| &mut args.request.devices)
             .letter('d')
             .completed_by(Completion::Devices)
             .explained(
                 "NICs of each node (default: all of its hardware)\n\n\
              With commas between them.",
             ),
-        Def::text("nics", "turn|once", |wishes, typed| {
-            wishes.request.at_once = match typed {
+        Def::text("nics", "turn|once", |args, typed| {
+            args.request.at_once = match typed {
                 "turn" => false,
                 "once" => true,
                 _ => return Err("expected turn or once".into()),
@@ -144,24 +145,23 @@ fn places() -> Vec<Def> {
         ),
     ];
     let service = shared::service();
-    options.extend(
-        service.map(|option| option.within(|wishes: &mut Wishes| &mut wishes.request.service)),
-    );
+    options
+        .extend(service.map(|option| option.within(|args: &mut Args| &mut args.request.service)));
     options.extend([
-        Def::switch("check", |wishes| wishes.request.checks_nodes = true).explained(
+        Def::switch("check", |args| args.request.checks_nodes = true).explained(
             "Check the nodes first, as 'cxidiag check' does\n\n\
              What the checks amount to goes to standard error. The survey measures whatever they \
              find; if it is good, the checks determine the exit status.",
         ),
-        Def::file("locations", |wishes| &mut wishes.request.locations).explained(
+        Def::file("locations", |args| &mut args.request.locations).explained(
             "Lines of 'HOST SWITCH GROUP' (default: by the addresses of the NICs)\n\n\
              HOST may be a host list; switches and groups are numbers or names. Results have \
              numbers: the number at the end of a name if the names differ in it alone, else the \
              place of the name in alphabetical order, from 0. SLURM_TOPOLOGY_ADDR replaces the \
              addresses.",
         ),
-        Def::text("topology", "FILE|FORM", |wishes, typed| {
-            wishes.request.topology = Some(typed.to_owned());
+        Def::text("topology", "FILE|FORM", |args, typed| {
+            args.request.topology = Some(typed.to_owned());
             Ok(())
         })
         .completed_by(Completion::Files)
@@ -173,19 +173,19 @@ fn places() -> Vec<Def> {
              location in their addresses. It changes no NIC: for software NICs on this fabric, \
              set CXIDIAG_TOPOLOGY to the same value. Not with --locations.",
         ),
-        Def::file("meeting-point", |wishes| &mut wishes.request.meeting_point).explained(
+        Def::file("meeting-point", |args| &mut args.request.meeting_point).explained(
             "File by which the tasks find each other, in a directory that all nodes share \
              (default: in the working directory)\n\n\
              The first task writes its address and a secret there. Not needed if CXIDIAG_TOKEN is \
              set and the launcher names the hosts.",
         ),
-        Def::number("port", "PORT", 0..=u16::MAX, |wishes| &mut wishes.request.port)
+        Def::number("port", "PORT", 0..=u16::MAX, |args| &mut args.request.port)
         .letter('p')
         .explained(
             "TCP port of the first task, or of the servers of --hosts (default: any free one, or \
              49194)",
         ),
-        Def::time("join", SHORTEST_JOIN..=LONGEST, |wishes| &mut wishes.request.join_limit)
+        Def::time("join", SHORTEST_JOIN..=LONGEST, |args| &mut args.request.join_limit)
         .explained(
             "Time to wait for processes that are missing (default: 30s, 1s more for each 1000)\n\n\
              From 1 s to a week. A process that joins later takes part from the next block on. \
@@ -199,9 +199,9 @@ fn places() -> Vec<Def> {
 /// What is measured, and what is good.
 fn measurements() -> Vec<Def> {
     vec![
-        Def::text("pairs", "WHICH", |wishes, typed| {
-            wishes.selections = pairs::typed(typed)?;
-            wishes.request.pairs = typed.to_owned();
+        Def::text("pairs", "WHICH", |args, typed| {
+            args.selections = pairs::typed(typed)?;
+            args.request.pairs = typed.to_owned();
             Ok(())
         })
         .explained(format!(
@@ -213,8 +213,8 @@ fn measurements() -> Vec<Def> {
                      share a switch, a group, or only the fabric. Several are measured in the \
                      order of the list. FILE has a line 'ROUND NODE NODE' for each pair."
         )),
-        Def::text("size", "SIZE,...", |wishes, typed| {
-            wishes.sizes = typed.split(',').map(str::to_owned).collect();
+        Def::text("size", "SIZE,...", |args, typed| {
+            args.sizes = typed.split(',').map(str::to_owned).collect();
             Ok(())
         })
         .letter('s')
@@ -222,17 +222,17 @@ fn measurements() -> Vec<Def> {
             "Sizes of operations, or ranges MIN:MAX (default: that of the tool)\n\n\
              They are in bytes, as of the tools, with commas between them.",
         ),
-        Def::time("pair-time", SHORTEST..=LONGEST_PAIR, |wishes| &mut wishes.request.pair_time)
+        Def::time("pair-time", SHORTEST..=LONGEST_PAIR, |args| &mut args.request.pair_time)
         .explained(format!(
             "Time to measure a pair (default: {})\n\n\
                      The time holds for each test: from 1 ms to 1 h, in seconds without a unit. The time from \
                      one pair to the next is longer.",
             time_text(PAIR_TIME)
         )),
-        Def::text("sensitivity", "RATIO", |wishes, typed| {
+        Def::text("sensitivity", "RATIO", |args, typed| {
             let ratio = typed.parse().ok().filter(|ratio| RATIOS.contains(ratio));
             let allowed = format!("expected a ratio from {} to {}", RATIOS.start(), RATIOS.end());
-            wishes.request.sensitivity = Some(ratio.ok_or(allowed)?);
+            args.request.sensitivity = Some(ratio.ok_or(allowed)?);
             Ok(())
         })
         .explained(
@@ -240,7 +240,7 @@ fn measurements() -> Vec<Def> {
              From 1.01 to 100. The default for bandwidths is 1/0.93. A smaller ratio needs more \
              pairs of each NIC: the last lines show the ratio that each test could have found.",
         ),
-        Def::switch("no-why", |wishes| wishes.request.explains = false).explained(
+        Def::switch("no-why", |args| args.request.explains = false).explained(
             "Do not find out why bad and suspect NICs are slow, which takes 10 s for each, a \
              minute in all\n\n\
              By default, the survey reads the files of each of them and of good NICs after the \
@@ -248,27 +248,27 @@ fn measurements() -> Vec<Def> {
              whose files and failing tests are the same are measured once. The verdict and the \
              exit status do not depend on it.",
         ),
-        Def::time("time-limit", SHORTEST..=LONGEST, |wishes| &mut wishes.request.time_limit)
+        Def::time("time-limit", SHORTEST..=LONGEST, |args| &mut args.request.time_limit)
         .explained(
             "End the survey after TIME (default: a minute before the end of the job)\n\n\
              Pairs that were not measured by then are untested. The launcher tells the end of the \
              job.",
         ),
-        Def::number("max-active", "COUNT", 1..=1_u32 << 20, |wishes| &mut wishes.request.max_active)
+        Def::number("max-active", "COUNT", 1..=1_u32 << 20, |args| &mut args.request.max_active)
         .explained(
             "Most pairs at the same time (default: no limit)\n\n\
              It loads the fabric less. With --loopback, one for two CPUs.",
         ),
-        Def::text("seed", "NUMBER", |wishes, typed| {
-            wishes.request.seed = decimal(typed).ok_or("expected a whole number")?;
+        Def::text("seed", "NUMBER", |args, typed| {
+            args.request.seed = decimal(typed).ok_or("expected a whole number")?;
             Ok(())
         })
         .explained(
             "Seed of random pairs (default: 1)\n\n\
              The same seed chooses the same random pairs and retests.",
         ),
-        Def::text("expect", "LIST|@FILE", |wishes, typed| {
-            wishes.bounds = bounds(&file_or_text(typed)?);
+        Def::text("expect", "LIST|@FILE", |args, typed| {
+            args.bounds = bounds(&file_or_text(typed)?);
             Ok(())
         })
         .explained(
@@ -283,46 +283,46 @@ fn measurements() -> Vec<Def> {
 /// What is written.
 fn outputs() -> Vec<Def> {
     let mut options = vec![
-        Def::file("bad-nodes", |wishes| &mut wishes.bad_nodes).explained(
+        Def::file("bad-nodes", |args| &mut args.bad_nodes).explained(
             "Write the nodes that are bad to FILE, as a host list\n\n\
              A node is bad if it has a bad NIC, too. The list is in the form of 'scontrol update \
              NodeName='; the survey drains no node. With --loopback the file stays empty: its \
              nodes have invented names.",
         ),
-        Def::file("ticket", |wishes| &mut wishes.ticket).explained(
+        Def::file("ticket", |args| &mut args.ticket).explained(
             "Write what is bad, and why, to FILE, as a page of Markdown\n\n\
              The page suits a ticket. It has each bad or suspect part with its figures, its cause, the evidence and \
              what to do.",
         ),
-        output::json().within(|wishes| &mut wishes.request.places.json),
-        Def::file("jsonl", |wishes| &mut wishes.request.places.jsonl).explained(
+        output::json().within(|args| &mut args.request.places.json),
+        Def::file("jsonl", |args| &mut args.request.places.jsonl).explained(
             "Append each result to FILE as it is measured\n\n\
              Each pair has a line. --resume continues from such a file.",
         ),
-        Def::document("csv", |wishes| &mut wishes.request.places.csv).explained(
+        Def::document("csv", |args| &mut args.request.places.csv).explained(
             "Print the results of the pairs as CSV instead of the text, or write them to FILE\n\n\
              Each pair that was kept has a row.",
         ),
-        Def::switch("matrix", |wishes| wishes.request.keeps_matrix = true).explained(
+        Def::switch("matrix", |args| args.request.keeps_matrix = true).explained(
             "Keep the figures of all pairs, also of more than 1024 NICs\n\n\
              The document of --json has them. They need 12 bytes of memory each, and about 20 bytes in \
              the document.",
         ),
-        Def::file("resume", |wishes| &mut wishes.request.resume).explained(
+        Def::file("resume", |args| &mut args.request.resume).explained(
             "Continue a survey whose results --jsonl has written to FILE\n\n\
              What is missing is measured. The other options must be the same. FILE grows only if \
              --jsonl names it too.",
         ),
-        output::quiet().within(|wishes| &mut wishes.request.is_quiet),
+        output::quiet().within(|args| &mut args.request.is_quiet),
     ];
     let metrics = output::metrics();
-    options.extend(metrics.map(|option| option.within(|wishes: &mut Wishes| &mut wishes.metrics)));
+    options.extend(metrics.map(|option| option.within(|args: &mut Args| &mut args.metrics)));
     options
 }
 
 /// Reads the arguments. Returns `None` if they ask for help or the version.
 pub fn parse(arguments: &[OsString]) -> Result<Option<SurveyRequest>, Failure> {
-    let mut wishes = Wishes {
+    let mut args = Args {
         request: SurveyRequest {
             explains: true,
             pairs: PAIRS.to_owned(),
@@ -330,15 +330,15 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<SurveyRequest>, Failure> {
             seed: 1,
             ..SurveyRequest::default()
         },
-        ..Wishes::default()
+        ..Args::default()
     };
     let (own, tool_texts) = shared::parts(arguments);
-    let Some(names) = shared::read(&usage(), &options(), own, &mut wishes)? else {
+    let Some(names) = shared::read(&usage(), &options(), own, &mut args)? else {
         return Ok(None);
     };
     let names = shared::texts(names)?;
     let tool_texts = shared::texts(tool_texts.unwrap_or_default().to_vec())?;
-    let processes = match (wishes.loopback, wishes.hosts.take()) {
+    let processes = match (args.loopback, args.hosts.take()) {
         (Some(_), Some(_)) => {
             return Err(Failure::usage("--loopback and --hosts exclude each other"));
         }
@@ -348,7 +348,7 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<SurveyRequest>, Failure> {
     };
     let is_loopback = matches!(processes, ProcessSource::Loopback(_));
     let by_servers = matches!(processes, ProcessSource::Hosts(_));
-    check_combinations(&wishes, &processes)?;
+    check_combinations(&args, &processes)?;
     let tools = tools(&names)?;
     let mut without_effect: Vec<Ineffective> = Vec::new();
     for tool in &tools {
@@ -358,17 +358,17 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<SurveyRequest>, Failure> {
             }
         }
     }
-    if is_loopback && wishes.bad_nodes.is_some() {
+    if is_loopback && args.bad_nodes.is_some() {
         without_effect.push(Ineffective {
             option: "bad-nodes",
             reason: "the file stays empty: --loopback has no nodes of a cluster",
         });
     }
-    let further = [wishes.request.service.as_slice(), &tool_texts].concat();
-    let tests = tests(&tools, &wishes.sizes, &further, &wishes.bounds)?;
-    let load = wishes.load.request(&processes, &tests, &wishes.request.service)?;
+    let further = [args.request.service.as_slice(), &tool_texts].concat();
+    let tests = tests(&tools, &args.sizes, &further, &args.bounds)?;
+    let load = args.load.request(&processes, &tests, &args.request.service)?;
     // Only the coordinator reads the files of pairs.
-    if wishes.selections.contains(&Typed::Named(Selection::Loopback)) {
+    if args.selections.contains(&Typed::Named(Selection::Loopback)) {
         tests.iter().try_for_each(|test| test.plan.check_loopback())?;
     }
     Ok(Some(SurveyRequest {
@@ -376,34 +376,34 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<SurveyRequest>, Failure> {
         load,
         tests,
         places: Places {
-            metrics: wishes.metrics.file_with(SERIES)?,
-            bad_nodes: wishes.bad_nodes.map(Place::File),
-            ticket: wishes.ticket.map(Place::File),
-            ..wishes.request.places
+            metrics: args.metrics.file_with(SERIES)?,
+            bad_nodes: args.bad_nodes.map(Place::File),
+            ticket: args.ticket.map(Place::File),
+            ..args.request.places
         },
         without_effect: ineffective::note(&without_effect),
-        ..wishes.request
+        ..args.request
     }))
 }
 
 /// Checks that options which exclude each other are not given together.
-fn check_combinations(wishes: &Wishes, processes: &ProcessSource) -> Result<(), Failure> {
+fn check_combinations(args: &Args, processes: &ProcessSource) -> Result<(), Failure> {
     let is_loopback = matches!(processes, ProcessSource::Loopback(_));
-    if is_loopback && !wishes.request.devices.is_empty() {
+    if is_loopback && !args.request.devices.is_empty() {
         let message = "--loopback uses soft0 and the following NICs: leave out --device";
         return Err(Failure::usage(message));
     }
-    if matches!(processes, ProcessSource::Hosts(_)) && wishes.request.port == Some(0) {
+    if matches!(processes, ProcessSource::Hosts(_)) && args.request.port == Some(0) {
         let allowed = "expected the port of the servers, 1 to 65535";
         return Err(Failure::usage(invalid("port", 0, allowed)));
     }
-    if wishes.request.locations.is_some() && wishes.request.topology.is_some() {
+    if args.request.locations.is_some() && args.request.topology.is_some() {
         return Err(Failure::usage("--locations and --topology exclude each other"));
     }
-    if is_loopback && wishes.request.checks_nodes {
+    if is_loopback && args.request.checks_nodes {
         return Err(Failure::usage("--check checks nodes: those of a launcher, or of --hosts"));
     }
-    if let Some(file) = wishes.ticket.as_ref().filter(|_| !wishes.request.explains) {
+    if let Some(file) = args.ticket.as_ref().filter(|_| !args.request.explains) {
         let allowed = "the page says why parts are bad, so it is not possible with --no-why";
         return Err(Failure::usage(invalid("ticket", file.display(), allowed)));
     }

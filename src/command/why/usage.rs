@@ -6,15 +6,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::command::survey::{Beside, SuspectRequest};
-use crate::command::{arguments, output};
+use cli::definition::OptionDef;
+use cli::usage::{Completion, Usage};
+use cli::{arguments, output};
 use cluster::host_list;
 use facts::device::{DEFAULT_DEVICE, DeviceName};
 use facts::error::{Failure, invalid};
 use facts::number::time_text;
+use page::destination::Place;
 use plan::DEFAULT_PORT;
-use plan::cli::definition::OptionDef;
-use plan::cli::usage::{Completion, Usage};
-use plan::outputs::Place;
 
 /// Default of `--pair-time`.
 const PAIR_TIME: Duration = Duration::from_millis(50);

@@ -11,7 +11,7 @@ use super::api::{Bandwidth, BenchmarkTask, Issued, Peer, RepeatLists};
 use super::common::atomics;
 use super::common::lists::{ListInitiator, Words};
 use super::common::{
-    Direction, ListCommand, OneSided, Operands, SideResources, Target, Walk, measure_lists,
+    Direction, ListCommand, ListOffsets, OneSided, Operands, SideResources, Target, measure_lists,
 };
 use crate::endpoint::Endpoint;
 use facts::atomic::Atomic;
@@ -84,26 +84,26 @@ impl Bandwidth for AtomicBandwidth {
         size: u64,
         repeat: R,
     ) -> Result<R::Output, Failure> {
-        let walk = Walk::new(run, size)?;
+        let offsets = ListOffsets::new(run, size)?;
         let atomic = run.atomic()?;
         for resources in &mut *pairs {
             resources.initiator()?.select_profile(size)?;
         }
         if run.idc().is_on() {
-            let command = |lists: &ListInitiator| ListIdcAmo::new(lists, walk, atomic);
-            measure_lists(pairs, walk, command, repeat)
+            let command = |lists: &ListInitiator| ListIdcAmo::new(lists, offsets, atomic);
+            measure_lists(pairs, offsets, command, repeat)
         } else {
-            let command = |lists: &ListInitiator| ListDmaAmo::new(lists, walk, run, atomic);
-            measure_lists(pairs, walk, command, repeat)
+            let command = |lists: &ListInitiator| ListDmaAmo::new(lists, offsets, run, atomic);
+            measure_lists(pairs, offsets, command, repeat)
         }
     }
 }
 
 /// Returns the local address of the result of the first element. The results of a list are behind
 /// the operands.
-fn results(lists: &ListInitiator, walk: Walk, atomic: Atomic) -> u64 {
+fn results(lists: &ListInitiator, offsets: ListOffsets, atomic: Atomic) -> u64 {
     if atomic.fetching {
-        let offset = atomics::ELEMENT * walk.list_size();
+        let offset = atomics::ELEMENT * offsets.list_size();
         lists.initiator.buffer.iova(offset as usize)
     } else {
         0
@@ -119,9 +119,9 @@ struct ListIdcAmo {
 }
 
 impl ListIdcAmo {
-    fn new(lists: &ListInitiator, walk: Walk, atomic: Atomic) -> Self {
+    fn new(lists: &ListInitiator, offsets: ListOffsets, atomic: Atomic) -> Self {
         let operands = Operands::new(atomic);
-        let results = results(lists, walk, atomic);
+        let results = results(lists, offsets, atomic);
         Self {
             command: atomics::idc_command(&lists.initiator, atomic, operands, results),
             atomic,
@@ -161,10 +161,10 @@ struct ListDmaAmo {
 }
 
 impl ListDmaAmo {
-    fn new(lists: &ListInitiator, walk: Walk, run: &RunOptions, atomic: Atomic) -> Self {
+    fn new(lists: &ListInitiator, offsets: ListOffsets, run: &RunOptions, atomic: Atomic) -> Self {
         let operands = Operands::new(atomic);
         let initiator = &lists.initiator;
-        let results = results(lists, walk, atomic);
+        let results = results(lists, offsets, atomic);
         let mut command = atomics::dma_command(initiator, run, atomic, operands, results);
         command
             .set_event_success_disable(true)
@@ -175,7 +175,7 @@ impl ListDmaAmo {
             command,
             atomic,
             operands,
-            elements: walk.list_size(),
+            elements: offsets.list_size(),
             local: initiator.buffer.iova(0),
             results,
         }

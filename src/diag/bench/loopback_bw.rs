@@ -6,8 +6,8 @@
 use super::api::{Bandwidth, BenchmarkTask, Peer, RepeatLists};
 use super::common::lists::{ListInitiator, Words};
 use super::common::{
-    Direction, Entry, OneSided, Reports, RestrictedDma, SideResources, Target, Walk, WriteOrder,
-    measure_lists,
+    Direction, Entry, ListOffsets, OneSided, Reports, RestrictedDma, SideResources, Target,
+    WriteOrder, measure_lists,
 };
 use crate::endpoint::Endpoint;
 use facts::error::Failure;
@@ -66,7 +66,7 @@ impl Bandwidth for LoopbackBandwidth {
         repeat: R,
     ) -> Result<R::Output, Failure> {
         let put = |lists: &ListInitiator| RestrictedDma::new(lists, Direction::Put, size);
-        measure_lists(pairs, Walk::new(run, size)?, put, repeat)
+        measure_lists(pairs, ListOffsets::new(run, size)?, put, repeat)
     }
 }
 

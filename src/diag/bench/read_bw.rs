@@ -6,8 +6,8 @@
 use super::api::{Bandwidth, BenchmarkTask, Peer, RepeatLists};
 use super::common::lists::{ListInitiator, Words};
 use super::common::{
-    Direction, OneSided, RestrictedDma, SideResources, UnrestrictedDma, Walk, failed_full_get,
-    measure_lists,
+    Direction, ListOffsets, OneSided, RestrictedDma, SideResources, UnrestrictedDma,
+    failed_full_get, measure_lists,
 };
 use crate::endpoint::Endpoint;
 use facts::error::Failure;
@@ -49,15 +49,15 @@ impl Bandwidth for ReadBandwidth {
         size: u64,
         repeat: R,
     ) -> Result<R::Output, Failure> {
-        let walk = Walk::new(run, size)?;
+        let offsets = ListOffsets::new(run, size)?;
         if run.unrestricted {
             // A full DMA command: a NOMATCH command is always restricted (nic.md 3.8), and clearing
             // its bit may have no effect (defect T4 of tools.md).
             let get = |lists: &ListInitiator| UnrestrictedDma::new(lists, Direction::Get, size);
-            measure_lists(pairs, walk, get, repeat).map_err(failed_full_get)
+            measure_lists(pairs, offsets, get, repeat).map_err(failed_full_get)
         } else {
             let get = |lists: &ListInitiator| RestrictedDma::new(lists, Direction::Get, size);
-            measure_lists(pairs, walk, get, repeat)
+            measure_lists(pairs, offsets, get, repeat)
         }
     }
 }

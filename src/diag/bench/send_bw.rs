@@ -20,8 +20,8 @@ use super::common::lists::{FURTHER_SLOTS, ListInitiator, Words};
 use super::common::memory::{self, map};
 use super::common::rendezvous::{self, Fetcher, Source};
 use super::common::{
-    Direction, Entry, IdcContext, ImmediatePut, ListCommand, Numbering, Portals, PostedList,
-    Reports, TriggeredCounter, Walk, WriteOrder, portals,
+    Direction, Entry, IdcContext, ImmediatePut, ListCommand, ListOffsets, Numbering, Portals,
+    PostedList, Reports, TriggeredCounter, WriteOrder, portals,
 };
 use crate::endpoint::Endpoint;
 use facts::error::Failure;
@@ -203,7 +203,7 @@ impl Benchmark for SendBandwidth {
             return Ok(());
         }
         let buffer = &resources.sender.initiator.buffer;
-        Walk::new(run, size)?.fill(buffer, run, size, supervisor)
+        ListOffsets::new(run, size)?.fill(buffer, run, size, supervisor)
     }
 
     fn check(
@@ -219,8 +219,8 @@ impl Benchmark for SendBandwidth {
             return Ok(0);
         }
         let buffer = &resources.receiver.buffer;
-        let walk = Walk::new(run, size)?;
-        let checked = walk.check(buffer, "the receiving buffer", run, size, supervisor)?;
+        let offsets = ListOffsets::new(run, size)?;
+        let checked = offsets.check(buffer, "the receiving buffer", run, size, supervisor)?;
         memory::clear(buffer, run)?;
         Ok(checked)
     }
@@ -255,14 +255,14 @@ impl Bandwidth for SendBandwidth {
         size: u64,
         repeat: R,
     ) -> Result<R::Output, Failure> {
-        let (walk, numbering) = (Walk::new(run, size)?, Numbering::of(run, size));
+        let (offsets, numbering) = (ListOffsets::new(run, size)?, Numbering::of(run, size));
         // Each size uses the fastest command that fits it.
         if run.use_idc && size <= IDC_MAX_UNRESTRICTED as u64 {
-            repeat.run(&mut messages(pairs, walk, |resources| {
+            repeat.run(&mut messages(pairs, offsets, |resources| {
                 ImmediatePut::new(&resources.sender.initiator, size, numbering)
             }))
         } else {
-            repeat.run(&mut messages(pairs, walk, |resources| {
+            repeat.run(&mut messages(pairs, offsets, |resources| {
                 let mut message = resources.message;
                 message.set_request_len(size as u32);
                 Dma {
@@ -361,40 +361,40 @@ struct IterationProgress {
 struct Messages<'a, S> {
     resources: &'a mut ListResources,
     sending: S,
-    walk: Walk,
+    offsets: ListOffsets,
     lists_sent: u64,
 }
 
 /// Returns this side's part in the iterations of each pair.
 fn messages<S: ListSending>(
     pairs: &mut [ListResources],
-    walk: Walk,
+    offsets: ListOffsets,
     sending: impl Fn(&ListResources) -> S,
 ) -> Vec<Messages<'_, S>> {
     pairs
         .iter_mut()
         .map(|resources| {
             let sending = sending(resources);
-            Messages::new(resources, sending, walk)
+            Messages::new(resources, sending, offsets)
         })
         .collect()
 }
 
 impl<'a, S: ListSending> Messages<'a, S> {
-    fn new(resources: &'a mut ListResources, sending: S, walk: Walk) -> Self {
-        Self { resources, sending, walk, lists_sent: 0 }
+    fn new(resources: &'a mut ListResources, sending: S, offsets: ListOffsets) -> Self {
+        Self { resources, sending, offsets, lists_sent: 0 }
     }
 
     fn issue_list(&mut self) -> Result<(), Failure> {
         let ListResources { sender, rendezvous, progress, .. } = &mut *self.resources;
-        let list_size = self.walk.list_size();
+        let list_size = self.offsets.list_size();
         if let Some(rendezvous) = rendezvous {
             rendezvous.fetched.arm(list_size)?;
             progress.unfetched = true;
         }
-        let (walk, sending) = (&mut self.walk, &mut self.sending);
-        walk.restart();
-        sender.issue(list_size, |batch| sending.emit_message(batch, walk.next_offset()))
+        let (offsets, sending) = (&mut self.offsets, &mut self.sending);
+        offsets.restart();
+        sender.issue(list_size, |batch| sending.emit_message(batch, offsets.next_offset()))
     }
 
     /// Issues the answer to the peer's list.
@@ -449,7 +449,7 @@ impl<'a, S: ListSending> Messages<'a, S> {
     /// Returns whether the peer's list has arrived with all its data.
     fn list_is_here(&self) -> bool {
         if self.resources.rendezvous.is_some() {
-            self.resources.progress.message_events >= EVENTS_PER_MESSAGE * self.walk.list_size()
+            self.resources.progress.message_events >= EVENTS_PER_MESSAGE * self.offsets.list_size()
         } else {
             !self.resources.progress.awaited
         }
@@ -457,7 +457,7 @@ impl<'a, S: ListSending> Messages<'a, S> {
 
     /// Begins to wait for the peer's list.
     fn expect_list(&mut self) -> Result<(), Failure> {
-        let list_size = self.walk.list_size();
+        let list_size = self.offsets.list_size();
         if self.resources.rendezvous.is_some() {
             // Its events tell.
             self.resources.arrived.skip(COUNTS_PER_MESSAGE * list_size);
@@ -511,7 +511,7 @@ impl<S: ListSending> Lists for Messages<'_, S> {
                     self.resources.progress.lists_received += 1;
                     if self.resources.rendezvous.is_some() {
                         self.resources.progress.message_events -=
-                            EVENTS_PER_MESSAGE * self.walk.list_size();
+                            EVENTS_PER_MESSAGE * self.offsets.list_size();
                     }
                     self.issue_answer()?;
                     self.resources.progress.state = State::Answered;

@@ -16,8 +16,8 @@ use super::api::{Lists, Peer, RepeatLists, Step};
 use super::common::lists::{ListInitiator, Words};
 use super::common::memory::map;
 use super::common::{
-    Direction, Entry, IdcContext, ImmediatePut, ListCommand, Match, Numbering, Portals, PutKind,
-    Reports, RestrictedDma, Walk, WriteOrder, portals,
+    Direction, Entry, IdcContext, ImmediatePut, ListCommand, ListOffsets, Match, Numbering,
+    Portals, PutKind, Reports, RestrictedDma, WriteOrder, portals,
 };
 use crate::endpoint::Endpoint;
 use facts::error::{Context, Failure};
@@ -140,18 +140,18 @@ impl StressWriter {
         run: &RunOptions,
         repeat: R,
     ) -> Result<R::Output, Failure> {
-        let (size, walk) = (run.max_size, Walk::new(run, run.max_size)?);
+        let (size, offsets) = (run.max_size, ListOffsets::new(run, run.max_size)?);
         let lists = &self.initiator;
         if !self.is_matching {
             return match PutKind::of(run, size) {
                 PutKind::Immediate => {
                     let numbering = Numbering::of(run, size);
                     let put = ImmediatePut::new(&lists.initiator, size, numbering);
-                    repeat.run(slice::from_mut(&mut StressLists::new(self, walk, put)))
+                    repeat.run(slice::from_mut(&mut StressLists::new(self, offsets, put)))
                 }
                 _ => {
                     let put = RestrictedDma::new(lists, Direction::Put, size);
-                    repeat.run(slice::from_mut(&mut StressLists::new(self, walk, put)))
+                    repeat.run(slice::from_mut(&mut StressLists::new(self, offsets, put)))
                 }
             };
         }
@@ -161,13 +161,13 @@ impl StressWriter {
             header.set_dfa(lists.initiator.dfa());
             let payload = Numbering::of(run, size).bytes(size);
             let put = MatchedMessage { header, payload, bits: MatchBits::new(step) };
-            return repeat.run(slice::from_mut(&mut StressLists::new(self, walk, put)));
+            return repeat.run(slice::from_mut(&mut StressLists::new(self, offsets, put)));
         }
         let mut command = lists.initiator.full(Direction::Put, size);
         command.set_event_success_disable(true).set_event_ct_ack(true).set_ct(lists.counter());
         let local = lists.initiator.buffer.iova(0);
         let put = MatchedDma { local, command, bits: MatchBits::new(step) };
-        repeat.run(slice::from_mut(&mut StressLists::new(self, walk, put)))
+        repeat.run(slice::from_mut(&mut StressLists::new(self, offsets, put)))
     }
 
     /// Releases the resources.
@@ -266,15 +266,15 @@ enum Next {
 /// Lists of one command, each issued when the NIC has completed the one before.
 struct StressLists<'a, C> {
     writer: &'a mut StressWriter,
-    walk: Walk,
+    offsets: ListOffsets,
     command: C,
     next: Next,
     completed: u64,
 }
 
 impl<'a, C: ListCommand> StressLists<'a, C> {
-    fn new(writer: &'a mut StressWriter, walk: Walk, command: C) -> Self {
-        Self { next: Self::first(writer), writer, walk, command, completed: 0 }
+    fn new(writer: &'a mut StressWriter, offsets: ListOffsets, command: C) -> Self {
+        Self { next: Self::first(writer), writer, offsets, command, completed: 0 }
     }
 
     fn first(writer: &StressWriter) -> Next {
@@ -286,7 +286,7 @@ impl<'a, C: ListCommand> StressLists<'a, C> {
         let Some(OnceEntries { commands, entry }) = &mut self.writer.entries else {
             return Ok(());
         };
-        let count = self.walk.list_size();
+        let count = self.offsets.list_size();
         let mut batch = commands.batch();
         for place in 0..count {
             entry.set_event_link_disable(place + 1 < count);
@@ -329,12 +329,12 @@ impl<C: ListCommand> Lists for StressLists<'_, C> {
                 }
             }
             Next::Issue => {
-                let (walk, command) = (&mut self.walk, &mut self.command);
-                walk.restart();
-                let count = walk.list_size();
+                let (offsets, command) = (&mut self.offsets, &mut self.command);
+                offsets.restart();
+                let count = offsets.list_size();
                 self.writer
                     .initiator
-                    .issue(count, |batch| command.emit(batch, walk.next_offset()))?;
+                    .issue(count, |batch| command.emit(batch, offsets.next_offset()))?;
                 self.next = Next::AwaitCompletion;
             }
             Next::AwaitCompletion => {

@@ -6,8 +6,8 @@
 use super::api::{Bandwidth, BenchmarkTask, Peer, RepeatLists};
 use super::common::lists::{ListInitiator, Words};
 use super::common::{
-    Direction, IdcContext, ImmediatePut, Numbering, OneSided, PutKind, RestrictedDma,
-    SideResources, UnrestrictedDma, Walk, measure_lists,
+    Direction, IdcContext, ImmediatePut, ListOffsets, Numbering, OneSided, PutKind, RestrictedDma,
+    SideResources, UnrestrictedDma, measure_lists,
 };
 use crate::endpoint::Endpoint;
 use facts::error::Failure;
@@ -62,7 +62,7 @@ impl Bandwidth for WriteBandwidth {
         size: u64,
         repeat: R,
     ) -> Result<R::Output, Failure> {
-        let walk = Walk::new(run, size)?;
+        let offsets = ListOffsets::new(run, size)?;
         for resources in &mut *pairs {
             resources.initiator()?.select_profile(size)?;
         }
@@ -71,15 +71,15 @@ impl Bandwidth for WriteBandwidth {
                 let numbering = Numbering::of(run, size);
                 let put =
                     |lists: &ListInitiator| ImmediatePut::new(&lists.initiator, size, numbering);
-                measure_lists(pairs, walk, put, repeat)
+                measure_lists(pairs, offsets, put, repeat)
             }
             PutKind::Restricted => {
                 let put = |lists: &ListInitiator| RestrictedDma::new(lists, Direction::Put, size);
-                measure_lists(pairs, walk, put, repeat)
+                measure_lists(pairs, offsets, put, repeat)
             }
             PutKind::Unrestricted => {
                 let put = |lists: &ListInitiator| UnrestrictedDma::new(lists, Direction::Put, size);
-                measure_lists(pairs, walk, put, repeat)
+                measure_lists(pairs, offsets, put, repeat)
             }
         }
     }
@@ -111,10 +111,10 @@ mod tests {
             }
             let lists = client.initiator().unwrap();
             lists.select_profile(2048).unwrap();
-            let walk = Walk::new(&plan.run, 4096).unwrap();
+            let offsets = ListOffsets::new(&plan.run, 4096).unwrap();
             let put = |lists: &ListInitiator| RestrictedDma::new(lists, Direction::Put, 4096);
             let pairs = slice::from_mut(&mut client);
-            let written = measure_lists(pairs, walk, put, TimesLists(1));
+            let written = measure_lists(pairs, offsets, put, TimesLists(1));
             match written {
                 Ok(()) => assert!(!uses_high_rate),
                 Err(failure) => {

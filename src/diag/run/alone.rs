@@ -13,7 +13,7 @@ use super::{bandwidth, verify};
 use crate::bench;
 use crate::bench::api::{Bandwidth, BenchmarkTask, OneSidedLatency, Part, Peer, RoundTripLatency};
 use crate::bench::common::{PORTAL_INDEX, service_limits};
-use crate::session::Look;
+use crate::session::PeerCheck;
 use facts::device::FabricAddress;
 use facts::error::{Failure, Kind};
 use facts::host::host_name;
@@ -134,7 +134,7 @@ fn drive<B: Bandwidth>(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failu
 struct NoPeer;
 
 impl Barriers for NoPeer {
-    fn barrier_while(&self, _: &str, _: Duration, look: &mut Look<'_>) -> Result<(), Failure> {
+    fn barrier_while(&self, _: &str, _: Duration, look: &mut PeerCheck<'_>) -> Result<(), Failure> {
         interrupt::check()?;
         look()
     }

@@ -321,7 +321,7 @@ mod tests {
     use super::*;
     use crate::bench::api::{Part, Step};
     use crate::bench::testing::Alone;
-    use crate::session::Look;
+    use crate::session::PeerCheck;
     use facts::limit::ANSWER_LIMIT;
     use plan::testing::plan;
 
@@ -334,7 +334,12 @@ mod tests {
     }
 
     impl Barriers for ScriptedPeer {
-        fn barrier_while(&self, _: &str, _: Duration, _: &mut Look<'_>) -> Result<(), Failure> {
+        fn barrier_while(
+            &self,
+            _: &str,
+            _: Duration,
+            _: &mut PeerCheck<'_>,
+        ) -> Result<(), Failure> {
             self.barriers.fetch_add(1, Relaxed);
             Ok(())
         }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::session::{Look, Session};
+use crate::session::{PeerCheck, Session};
 use facts::error::Failure;
 use measure::{SideResult, SideView};
 
@@ -36,7 +36,7 @@ pub trait Barriers {
         &self,
         point: &str,
         limit: Duration,
-        look: &mut Look<'_>,
+        look: &mut PeerCheck<'_>,
     ) -> Result<(), Failure>;
 
     /// Exchanges the results of one size. Returns the peer's.
@@ -54,7 +54,7 @@ impl Barriers for Session {
         &self,
         point: &str,
         limit: Duration,
-        look: &mut Look<'_>,
+        look: &mut PeerCheck<'_>,
     ) -> Result<(), Failure> {
         Session::barrier_while(self, point, limit, look)
     }

@@ -36,7 +36,7 @@ use report::summary::Summary;
 use report::{Connected, Reporter, outcome};
 
 /// A session after its handshake, on either side.
-pub struct ClientSession<'a> {
+pub struct RunSession<'a> {
     /// The plan of this process.
     pub plan: &'a Plan,
     /// Which side this process is.
@@ -52,7 +52,7 @@ pub struct ClientSession<'a> {
 }
 
 /// Serves one client, with the tool that the client has named.
-pub fn serve(client: ClientSession) -> Result<(), Failure> {
+pub fn serve(client: RunSession) -> Result<(), Failure> {
     bench::perform(client.agreed.tool, Serve(client))
 }
 
@@ -62,7 +62,7 @@ pub fn measure(plan: &Plan, address: &str, reporter: &mut Reporter) -> Result<()
     bench::perform(plan.tool, task)
 }
 
-struct Serve<'a>(ClientSession<'a>);
+struct Serve<'a>(RunSession<'a>);
 
 impl BenchmarkTask for Serve<'_> {
     type Output = Result<(), Failure>;
@@ -89,7 +89,7 @@ struct Measure<'a> {
 }
 
 impl<'a> Measure<'a> {
-    fn connect(self) -> Result<ClientSession<'a>, Failure> {
+    fn connect(self) -> Result<RunSession<'a>, Failure> {
         let Self { plan, address, reporter } = self;
         let endpoint = open(plan)?;
         let mut fitting = plan.clone();
@@ -99,7 +99,7 @@ impl<'a> Measure<'a> {
             *hops = service_limits::fitting_hops(&endpoint, own_host, *hops);
         }
         let (session, agreed) = session::join(&fitting, address, endpoint.address())?;
-        Ok(ClientSession { plan, side: Side::Client, endpoint, session, agreed, reporter })
+        Ok(RunSession { plan, side: Side::Client, endpoint, session, agreed, reporter })
     }
 }
 
@@ -128,7 +128,7 @@ impl BenchmarkTask for Measure<'_> {
     }
 }
 
-fn drive_bandwidth<B: Bandwidth>(client: ClientSession) -> Result<(), Failure> {
+fn drive_bandwidth<B: Bandwidth>(client: RunSession) -> Result<(), Failure> {
     let run = &client.agreed.run;
     let one_nic = client.agreed.peer.nic == client.endpoint.address().address.nic;
     let bidirectional = run.lists()?.bidirectional;
@@ -140,12 +140,12 @@ fn drive_bandwidth<B: Bandwidth>(client: ClientSession) -> Result<(), Failure> {
 /// Takes one side through a run of benchmark `B`. `measure` measures one size, from its first
 /// barrier to its last.
 fn drive<B: Benchmark, R: Results>(
-    mut client: ClientSession,
+    mut client: RunSession,
     results: R,
     mut measure: impl FnMut(&Context<'_>, &mut [B::Resources], u64, &mut R) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     summarize(&mut client)?;
-    let ClientSession { plan, side, endpoint, session, agreed, reporter } = client;
+    let RunSession { plan, side, endpoint, session, agreed, reporter } = client;
     let run = &agreed.run;
     let cpus = thread_cpus(plan, run, reporter);
     if let Some(warning) = fetch_add_warning(plan.device, side, &endpoint, &agreed) {
@@ -341,9 +341,9 @@ pub(super) fn summary_to_itself<'a>(
 
 /// Reports the summary of the run. A server first checks that it has memory for the client's
 /// options.
-fn summarize(client: &mut ClientSession) -> Result<(), Failure> {
+fn summarize(client: &mut RunSession) -> Result<(), Failure> {
     enter(Phase::SetUp);
-    let ClientSession { plan, side, endpoint, session, agreed, reporter } = client;
+    let RunSession { plan, side, endpoint, session, agreed, reporter } = client;
     let summary = Summary {
         layout: Layout::new(agreed.tool, plan.outputs.unit, &agreed.run),
         side: *side,

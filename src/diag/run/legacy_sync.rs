@@ -6,7 +6,7 @@ use super::context::Context;
 use super::results::Samples;
 use super::size_loop::{Limit, Record, Schedule, longest_iteration, pause, wait_until};
 use crate::bench::api::{Message, RepeatRoundTrip, RoundTrip, RoundTripLatency};
-use crate::session::Look;
+use crate::session::PeerCheck;
 use facts::error::Failure;
 use facts::interrupt;
 use facts::limit::ANSWER_LIMIT;
@@ -49,7 +49,7 @@ pub fn measure<B: RoundTripLatency>(
 /// marks its next message as the last one. The round trip of that message is not measured.
 struct SyncedLoop<'a> {
     /// Waits until the peer is ready for the next round trip. Meanwhile it calls the given check.
-    sync: &'a dyn Fn(&mut Look<'_>) -> Result<(), Failure>,
+    sync: &'a dyn Fn(&mut PeerCheck<'_>) -> Result<(), Failure>,
     schedule: Schedule,
     side: Side,
     policy: WaitPolicy<'a>,
@@ -174,7 +174,7 @@ mod tests {
     /// Runs the loop. Returns the numbers of recorded latencies and of barriers.
     fn run(scripted: &mut Scripted, limit: Limit, side: Side) -> (u64, u64) {
         let syncs = Cell::new(0);
-        let sync = |_: &mut Look<'_>| {
+        let sync = |_: &mut PeerCheck<'_>| {
             syncs.set(syncs.get() + 1);
             Ok(())
         };

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use facts::error::{Failure, invalid};
 use facts::user_file;
+use page::destination::Destination;
 use plan::Plan;
-use report::destination::Destination;
 
 /// A file that can be written, if one is asked for.
 pub struct PortFile(Option<Destination>);

@@ -49,12 +49,12 @@ pub struct Latencies {
     /// How the intended start times of one size were kept.
     kept: Option<Kept>,
     /// What was measured beside the latencies of one size.
-    pub besides: Besides,
+    pub besides: ExtraMedians,
 }
 
 /// What the client has measured beside the latencies of round trips.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Besides {
+pub struct ExtraMedians {
     /// Median of the writes that the benchmark compares with, in nanoseconds, if it does.
     pub write_ns: Option<u64>,
     /// Medians of fans, if there are any.
@@ -120,7 +120,7 @@ impl Latencies {
             clock,
             until: plan.until,
             kept: None,
-            besides: Besides::default(),
+            besides: ExtraMedians::default(),
         })
     }
 
@@ -145,7 +145,7 @@ impl Results for Latencies {
     }
 
     fn begin_size(&mut self, reporter: &mut Reporter, row: Row) {
-        (self.kept, self.besides) = (None, Besides::default());
+        (self.kept, self.besides) = (None, ExtraMedians::default());
         self.recorder.clear();
         reporter.begin_size(row, self.recorder.gauge());
     }

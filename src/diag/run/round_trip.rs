@@ -8,12 +8,12 @@
 use super::barriers::{POST_RUN, SYNC};
 use super::context::Context;
 use super::legacy_sync;
-use super::results::{Besides, Samples};
+use super::results::{ExtraMedians, Samples};
 use super::size_loop::{Record, Schedule, longest_iteration, longest_size, repeat, repeat_with};
 use crate::bench::api::{
     Message, RepeatRoundTrip, RepeatTransaction, RoundTrip, RoundTripLatency, Timed, Transaction,
 };
-use crate::session::Look;
+use crate::session::PeerCheck;
 use facts::error::Failure;
 use facts::interrupt;
 use facts::limit::ANSWER_LIMIT;
@@ -27,11 +27,11 @@ pub fn measure<B: RoundTripLatency>(
     resources: &mut B::Resources,
     size: u64,
     samples: Samples<'_>,
-) -> Result<Besides, Failure> {
+) -> Result<ExtraMedians, Failure> {
     let (run, barriers) = (context.run, context.barriers);
     if run.sync == SyncPoint::Iteration {
         legacy_sync::measure::<B>(context, resources, size, Some(samples))?;
-        return Ok(Besides::default());
+        return Ok(ExtraMedians::default());
     }
     let clock = samples.clock;
     enter(Phase::Sync);
@@ -42,7 +42,7 @@ pub fn measure<B: RoundTripLatency>(
         samples,
     };
     B::measure(resources, run, size, asking)?;
-    let mut besides = Besides { write_ns: None, fan: B::fan(resources) };
+    let mut besides = ExtraMedians { write_ns: None, fan: B::fan(resources) };
     if run.extensions.compare_write {
         let writing = ComparedWrites {
             // Chains with a rate say nothing about the starts of writes.
@@ -185,7 +185,7 @@ struct Answering<'a> {
     policy: WaitPolicy<'a>,
     /// Waits until the client has ended the size. Meanwhile it calls the given check: only an event
     /// shows that the last answer has failed.
-    end: &'a dyn Fn(&mut Look<'_>) -> Result<(), Failure>,
+    end: &'a dyn Fn(&mut PeerCheck<'_>) -> Result<(), Failure>,
 }
 
 impl RepeatRoundTrip for Answering<'_> {

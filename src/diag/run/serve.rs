@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use super::driver::{self, ClientSession, open};
+use super::driver::{self, RunSession, open};
 use super::port_file::PortFile;
 use super::second_process;
 use crate::session::{Agreed, Server};
@@ -45,7 +45,7 @@ fn one(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure> {
     let (session, agreed) = server.find_client(plan, endpoint.address(), &mut io::stderr())?;
     // The kernel refuses further connections from here on: they cannot disturb the measurement.
     drop((published, server));
-    driver::serve(ClientSession { plan, side: Side::Server, endpoint, session, agreed, reporter })
+    driver::serve(RunSession { plan, side: Side::Server, endpoint, session, agreed, reporter })
 }
 
 /// Serves until the server fails, is interrupted, or has waited too long for a client.
@@ -64,7 +64,7 @@ fn one_after_another(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure
         writeln!(reporter.text(), "Serving client {peer}").map_err(interrupt::output_failed)?;
         let others = others(&allowed, plan, &agreed);
         let outcome = server.serve_alone(plan, own, &others, session, |session| {
-            driver::serve(ClientSession {
+            driver::serve(RunSession {
                 plan,
                 side: Side::Server,
                 endpoint,

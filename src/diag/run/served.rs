@@ -10,9 +10,9 @@ use std::os::unix::net::UnixStream;
 use rustix::event::PollFlags;
 use rustix::net::sockopt;
 
-use super::driver::{self, ClientSession, open};
+use super::driver::{self, RunSession, open};
 use crate::session::control_line::{Called, ControlLine, Order, Ready};
-use crate::session::{Agreed, Caller, Calls, Session};
+use crate::session::{AcceptedClient, Agreed, Session, TurnSignal};
 use facts::child::Duty;
 use facts::error::{Context, Failure};
 use facts::interrupt;
@@ -47,7 +47,7 @@ pub struct Taken {
     /// TCP address of the client.
     pub peer: SocketAddr,
     /// Its connection.
-    pub caller: Caller,
+    pub caller: AcceptedClient,
 }
 
 /// Returns this process's end of the line to `cxidiag serve`.
@@ -71,7 +71,7 @@ pub fn take_client() -> Result<Taken, Failure> {
         return Err(Failure::environment("cxidiag serve has sent no client"));
     };
     let stream = TcpStream::from(copy(io::stdin()).environment(LOST)?);
-    let caller = Caller::new(stream, peer, version, messages)?;
+    let caller = AcceptedClient::new(stream, peer, version, messages)?;
     Ok(Taken { line, peer, caller })
 }
 
@@ -87,7 +87,7 @@ pub fn client(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure> {
     let (session, agreed) = caller.meet(plan, endpoint.address())?;
     line.send(&ready(plan, &agreed)).environment(LOST)?;
     wait_for_turn(&mut line, &session)?;
-    driver::serve(ClientSession {
+    driver::serve(RunSession {
         plan,
         side: Side::Server,
         endpoint,
@@ -114,7 +114,7 @@ fn ready(plan: &Plan, agreed: &Agreed) -> Ready {
 /// Waits until it is the client's turn and the client is there, and passes its place in the queue
 /// on.
 fn wait_for_turn(line: &mut ControlLine, session: &Session) -> Result<(), Failure> {
-    let mut calls = Calls::default();
+    let mut calls = TurnSignal::default();
     loop {
         match next(line, |line| session.wait_beside(line))? {
             Order::Place(place) => session.send_place(place, &calls)?,

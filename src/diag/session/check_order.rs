@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::caller::Caller;
 use super::connect::Search;
 use super::invitation::{answer, greet};
 use super::peer_facts::CHECK;
 use super::wait::Wait;
+use crate::session::accepted_client::AcceptedClient;
 use facts::error::{Context, Failure};
 use facts::interrupt;
 use facts::number::time_text;
@@ -80,7 +80,7 @@ impl CheckOrder {
     }
 }
 
-impl Caller {
+impl AcceptedClient {
     /// Returns the order of a client.
     ///
     /// # Errors

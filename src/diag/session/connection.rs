@@ -17,11 +17,11 @@ use rustix::net::{RecvFlags, recv, sockopt};
 use super::link_error::{self, LinkError};
 use super::wait::{Deadline, Wait};
 use super::wire::{self, INTERRUPT_NOTICE, MAX_PAYLOAD, Notice, REFUSAL, TICK};
+use facts::child::PROGRAM;
 use facts::error::Failure;
 use facts::interrupt;
 use facts::limit::ANSWER_LIMIT;
 use facts::net::framing::{Incoming, TooLong, message};
-use plan::tool::PROGRAM;
 
 /// How long the peer's host may leave keepalive probes of a waiting side unanswered: the next
 /// probe, after two seconds at most, ends the wait.
@@ -57,7 +57,7 @@ const REASON: Wait<'static> = Wait::for_answer("with the reason of its refusal",
 const TICK_BYTES: [u8; 4] = TICK.to_le_bytes();
 
 /// A check that a wait makes regularly; a failure ends the wait.
-pub type Look<'a> = dyn FnMut() -> Result<(), Failure> + 'a;
+pub type PeerCheck<'a> = dyn FnMut() -> Result<(), Failure> + 'a;
 
 /// A connection to a peer.
 #[derive(Debug)]
@@ -157,7 +157,7 @@ impl Connection {
         mine: &[u8],
         most: usize,
         wait: &Wait<'_>,
-        look: &mut Look<'_>,
+        look: &mut PeerCheck<'_>,
     ) -> Result<Vec<u8>, LinkError> {
         // After a signal, no exchange begins.
         interrupt::check()?;
@@ -310,7 +310,7 @@ impl Connection {
         &self,
         most: usize,
         wait: &Wait<'_>,
-        look: &mut Look<'_>,
+        look: &mut PeerCheck<'_>,
     ) -> Result<Vec<u8>, LinkError> {
         let mut deadline = Deadline::new(wait, self.has_ticks.get(), Instant::now());
         let mut incoming = Incoming::new(most);
@@ -362,7 +362,7 @@ impl Connection {
         &self,
         deadline: &mut Deadline,
         doing: &str,
-        look: &mut Look<'_>,
+        look: &mut PeerCheck<'_>,
     ) -> Result<(), LinkError> {
         let mut attended = false;
         let result = loop {

@@ -11,7 +11,6 @@ use std::net::SocketAddr;
 use serde::{Deserialize, Serialize};
 
 use super::admission::Credentials;
-use super::caller::Caller;
 use super::connect::{self, Search};
 use super::connection::Connection;
 use super::link_error::LinkError;
@@ -19,6 +18,7 @@ use super::peer_facts::{ASKS, PeerFacts, SURVEY, greeting};
 use super::wait::Wait;
 use super::wire::{self, MAX_PAYLOAD, REFUSAL};
 use super::{handshake, turn};
+use crate::session::accepted_client::AcceptedClient;
 use facts::error::{Context, Failure};
 use facts::limit::ANSWER_LIMIT;
 use plan::Plan;
@@ -172,7 +172,7 @@ fn stranger(connection: &Connection, reason: &str) -> Failure {
     Failure::environment(format!("the peer ({peer}) is no server of cxidiag: {reason}"))
 }
 
-impl Caller {
+impl AcceptedClient {
     /// Returns the invitation of a coordinator, which waits for the answer of
     /// [`Self::accept_invitation`] or [`Self::refuse`]. The connection is kept: the coordinator
     /// ends the process by closing it.

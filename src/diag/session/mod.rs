@@ -31,11 +31,11 @@
 //! The device is opened before the session begins (wire.md 1): the handshake sends its fabric
 //! address.
 
+mod accepted_client;
 mod admission;
 mod agreed;
 pub mod arrivals;
 mod busy;
-mod caller;
 pub mod check_order;
 mod connect;
 mod connection;
@@ -64,15 +64,15 @@ mod turn;
 mod wait;
 mod wire;
 
+pub use crate::session::accepted_client::AcceptedClient;
 pub use agreed::Agreed;
-pub use caller::Caller;
-pub use connection::Look;
+pub use connection::PeerCheck;
 pub use join::join;
 pub use link_error::{is_interruption_of_peer, is_reason_of_peer};
 pub use open::Session;
 pub use refusal_log::{LineLimit, RefusalLog, Totals};
 pub use server::{LISTENING, Server};
-pub use turn::Calls;
+pub use turn::TurnSignal;
 
 #[cfg(test)]
 mod barrier_tests;

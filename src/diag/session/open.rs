@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use super::agreed::Agreed;
-use super::connection::{Connection, Look};
+use super::connection::{Connection, PeerCheck};
 use super::control_line::ControlLine;
 use super::handshake;
 use super::link_error::LinkError;
@@ -113,7 +113,7 @@ impl Session {
         &self,
         point: &str,
         limit: Duration,
-        look: &mut Look<'_>,
+        look: &mut PeerCheck<'_>,
     ) -> Result<(), Failure> {
         // With more time than for an answer, the peer measures.
         let needed = (limit > ANSWER_LIMIT).then_some(self.measuring);
@@ -125,7 +125,7 @@ impl Session {
         point: &str,
         limit: Duration,
         needed: Option<Duration>,
-        look: &mut Look<'_>,
+        look: &mut PeerCheck<'_>,
     ) -> Result<(), Failure> {
         let wait = Wait { doing: &format!("at the {point} barrier"), limit, needed };
         match self.connection.exchange_while(&[], 0, &wait, look) {

@@ -19,7 +19,8 @@ use node::gpu::OnGpus;
 use node::local_address::LocalAddress;
 use node::traffic_class::TrafficClass;
 use plan::Plan;
-use plan::cli::{self, Request};
+use plan::command_line;
+use plan::command_line::Request;
 use plan::tool::Tool;
 use plan::tools::TOOLS;
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
@@ -32,7 +33,7 @@ pub fn tool() -> &'static Tool {
 /// The plan for these arguments.
 pub fn plan(arguments: &[&str]) -> Plan {
     let Ok(Request::Run(typed)) =
-        cli::parse(tool(), arguments.iter().map(OsString::from).collect())
+        command_line::parse(tool(), arguments.iter().map(OsString::from).collect())
     else {
         panic!("{arguments:?}");
     };

@@ -17,12 +17,12 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags};
 
 use super::agreed::Agreed;
-use super::caller::Caller;
 use super::connection::Connection;
 use super::link_error::LinkError;
 use super::open::Session;
 use super::wait::Wait;
 use super::wire::{self, MAX_PAYLOAD, REFUSAL};
+use crate::session::accepted_client::AcceptedClient;
 use facts::error::{Failure, Step};
 use facts::number::time_text;
 use facts::{interrupt, limit};
@@ -60,7 +60,7 @@ fn wait_in_queue(connection: &Connection, plan: &Plan, agreed: &Agreed) -> Resul
     let peer = connection.peer();
     let nic = agreed.peer_device.map_or("the NIC".into(), |device| device.to_string());
     let mut last = None;
-    let mut calls = Calls::default();
+    let mut calls = TurnSignal::default();
     let mut has_answered = false;
     loop {
         let left = limit.saturating_sub(since.elapsed());
@@ -118,12 +118,12 @@ pub(super) fn place(payload: &[u8], peer: SocketAddr) -> Result<u32, Failure> {
 
 /// The calls of one client.
 #[derive(Debug, Default)]
-pub struct Calls {
+pub struct TurnSignal {
     /// Number of calls.
     count: u32,
 }
 
-impl Calls {
+impl TurnSignal {
     /// Returns the answer to the last call.
     fn answer(&self) -> Vec<u8> {
         wire::string(&self.count.to_string())
@@ -137,7 +137,7 @@ impl Session {
     /// # Errors
     ///
     /// A client that has ended or sends something else, and an interruption.
-    pub fn call(&self, calls: &mut Calls) -> Result<bool, Failure> {
+    pub fn call(&self, calls: &mut TurnSignal) -> Result<bool, Failure> {
         calls.count += 1;
         if self.answers_calls {
             return self.call_for_answer(calls);
@@ -150,7 +150,7 @@ impl Session {
         Ok(self.connection.has_message())
     }
 
-    fn call_for_answer(&self, calls: &Calls) -> Result<bool, Failure> {
+    fn call_for_answer(&self, calls: &TurnSignal) -> Result<bool, Failure> {
         self.send(0)?;
         let until = Instant::now() + limit::in_effect(CALL_LIMIT);
         loop {
@@ -174,7 +174,7 @@ impl Session {
     /// # Errors
     ///
     /// A client that has ended.
-    pub fn send_place(&self, place: u32, calls: &Calls) -> Result<(), Failure> {
+    pub fn send_place(&self, place: u32, calls: &TurnSignal) -> Result<(), Failure> {
         if self.answers_calls || calls.count == 0 {
             self.send(place)?;
         }
@@ -198,7 +198,7 @@ impl Session {
     }
 }
 
-impl Caller {
+impl AcceptedClient {
     /// Sends the client its place in the queue; 0 when it is its turn.
     ///
     /// # Errors

@@ -24,11 +24,11 @@ use facts::error::{Failure, Kind};
 use facts::figures::Figures;
 use facts::limit;
 use facts::severity::Severity;
+use health::address::algorithmic;
 use measure::{ChosenClock, ClockChoice, CpuShare, RunClock, WaitPolicy};
 use node::backend;
 use node::local_address::LocalAddress;
 use node::machine::Machine;
-use node::nic::health::address::algorithmic;
 use plan::run_options::{RunOptions, Side};
 
 /// Time limit of a probe: a lost packet is sent again after 1.07 s (libcxi.md 12.3).

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::run::barriers::Barriers;
 use crate::run::context::Context;
 use crate::run::watchdog::Notices;
-use crate::session::Look;
+use crate::session::PeerCheck;
 use facts::error::{Failure, Kind};
 use facts::interrupt;
 use facts::number::time_text;
@@ -270,7 +270,7 @@ impl Supervisor for Attempt {
 impl Barriers for Attempt {
     /// Returns at once, except for a target that has answered the last message: the answer may
     /// still be on its way. It waits for the end of the window.
-    fn barrier_while(&self, _: &str, _: Duration, look: &mut Look<'_>) -> Result<(), Failure> {
+    fn barrier_while(&self, _: &str, _: Duration, look: &mut PeerCheck<'_>) -> Result<(), Failure> {
         if self.side == Side::Client {
             return Ok(());
         }

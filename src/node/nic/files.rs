@@ -181,7 +181,7 @@ impl Files {
 }
 
 /// Returns the text of a file of the link, unless it is a word in place of a value.
-pub(super) fn known(text: String) -> Result<String, NoValue> {
+pub fn known(text: String) -> Result<String, NoValue> {
     let word = NO_VALUES.iter().find(|(word, _)| *word == text);
     word.map_or(Ok(text), |(_, meaning)| Err(Some(meaning)))
 }

@@ -4,20 +4,13 @@
 //! * `files`: reads the files of one NIC below a root directory.
 //! * `counter`: a reading of one counter, and the difference of two.
 //! * `counter_table`: the counters that are read beside a result, and their presets.
-//! * `counter_set`: sets of counters in a fixed order, with HPE's groups and lists of users.
 //! * `counter_names`: names that the readings of many NICs share.
 //! * `counters`: the counters of one NIC, read before and after a run.
 //! * `error_masks`: the error flags that the driver has switched off.
 //! * `generation`: Cassini 1 or 2, and what depends on it.
-//! * `findings`: what these counters explain; `evidence`: what its rules know.
-//! * `job_findings`: what the counters of all NICs of a job explain.
-//! * `outliers`: which of these NICs stand out.
-//! * `link_speed`: the modes of a link; `code_word_limits`: limits of its errors;
-//!   `link_rates`: what its counters did.
+//! * `link_speed`: the modes of a link; `code_word_limits`: limits of its errors.
 //! * `pcie_speed`: the speed of the connection to the host, with limits of its errors.
 //! * `pcie_path`: the links between the NIC and its host, one behind the other.
-//! * `sensors`: the sensors of a card, with their limits.
-//! * `health`: what the files show of the health of a NIC.
 //!
 //! Hardware and software NICs have the same files; only the root directory differs
 //! (`backend::files`).
@@ -25,21 +18,13 @@
 pub mod code_word_limits;
 pub mod counter;
 pub mod counter_names;
-pub mod counter_set;
 pub mod counter_table;
 pub mod counters;
 pub mod error_masks;
-pub mod evidence;
 pub mod files;
-pub mod findings;
 pub mod generation;
-pub mod health;
-pub mod job_findings;
-pub mod link_rates;
 pub mod link_speed;
-pub mod outliers;
 pub mod pcie_path;
 pub mod pcie_speed;
-pub mod sensors;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

@@ -41,7 +41,7 @@ pub fn max_corrected_per_minute(gt_per_s: f64) -> Option<u64> {
 }
 
 /// Returns the number in a speed such as `16.0 GT/s PCIe` or `16 GT/s`.
-pub(super) fn gigatransfers(text: &str) -> Option<f64> {
+pub fn gigatransfers(text: &str) -> Option<f64> {
     let (number, unit) = text.split_once(' ')?;
     let number = number.parse().ok().filter(|number: &f64| *number > 0.0);
     number.filter(|_| unit.starts_with("GT/s"))

@@ -9,17 +9,18 @@ use super::compared::COMPARED;
 use super::finding::{NodeFinding, NodeVerdict};
 use super::node_check::reading;
 use crate::check::Check;
-use diagnosis::majority::{self, common_text, is_same};
-use diagnosis::readings::{Reading, numbers};
 use facts::severity::Severity;
-use node::nic::health::{identity, presence};
+use health::majority;
+use health::majority::{common_text, is_same};
+use health::readings::{Reading, numbers};
+use health::{identity, presence};
 
 /// The code of the version of cxidiag.
 const VERSION: &str = "cxidiag";
 
 /// What most NICs of a generation, or most nodes, have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Majority {
     /// The code of the item, or cxidiag for its version.
     pub code: String,

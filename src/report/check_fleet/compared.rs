@@ -1,6 +1,6 @@
 //! The items that are compared between NICs and between nodes.
 
-use node::nic::health::{Item, host, host_state, identity, link, pcie, presence};
+use health::{Item, host, host_state, identity, link, pcie, presence};
 
 /// The settings that are compared, of NICs and of hosts.
 pub(super) const COMPARED: [&Item; 20] = [

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 /// What a node, or a finding about it, amounts to: the worst last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum NodeVerdict {
     /// Nothing is wrong.
@@ -46,7 +46,7 @@ impl NodeVerdict {
 
 /// One thing that was found about a node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct NodeFinding {
     /// What it amounts to.
     pub verdict: NodeVerdict,

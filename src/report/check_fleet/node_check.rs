@@ -3,11 +3,11 @@
 use super::compared::is_compared;
 use super::finding::{NodeFinding, NodeVerdict};
 use crate::check::{Check, ItemResult, MISSING, UNTESTED};
-use crate::outcome::Problem;
-use diagnosis::readings::{Reading, Readings};
 use facts::error::Failure;
 use facts::severity::Severity;
 use facts::text;
+use health::readings::{Reading, Readings};
+use page::problem::Problem;
 
 /// Most NICs of a node, and most items of a NIC or of the host: a node has one vote, whatever it
 /// sends.

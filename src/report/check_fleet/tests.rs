@@ -3,8 +3,8 @@ use proptest::prelude::*;
 use super::super::{check_fleet_metrics, check_fleet_text};
 use super::testing::{document, item, mutated};
 use super::*;
-use crate::openmetrics::{Dialect, text};
-use crate::table::TextStyle;
+use page::openmetrics::{Dialect, text};
+use page::table::TextStyle;
 
 type FleetAnswer = (String, Result<Check, String>);
 

@@ -6,7 +6,7 @@ use measure::{Rates, SideResult, SideView};
 
 /// Bandwidth of one size.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct BandwidthResult {
     /// Bytes per second, both directions added.
     pub bandwidth_bytes_per_s: f64,
@@ -31,7 +31,7 @@ pub struct BandwidthResult {
 
 /// One side's own view of a size.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct ViewResult {
     /// Number of operations that the side issued.
     pub issued: u64,
@@ -58,7 +58,7 @@ impl From<SideView> for ViewResult {
 
 /// The result of one pair of queues.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct PairResult {
     /// Number of the pair, from 0.
     pub pair: u16,

@@ -7,7 +7,7 @@ use measure::{ClockFacts, OwnError};
 
 /// The clock that measured.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Clock {
     /// Name of the clock: TSC, CNTVCT, or a clock of Linux.
     pub name: String,
@@ -36,7 +36,7 @@ impl From<ClockFacts> for Clock {
 /// What the tool itself adds to a latency. Each time contains the cost of about one reading of the
 /// clock, as a latency does.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct MeasurementError {
     /// Two readings of the clock in a row.
     pub clock: Distribution,
@@ -56,7 +56,7 @@ pub struct MeasurementError {
 
 /// A distribution of times.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Distribution {
     /// Number of samples.
     pub count: u64,

@@ -7,7 +7,7 @@ use super::side::Side;
 /// What the counters of both NICs did during the run, with --counters. They count for the whole
 /// NIC, all programs included.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Counters {
     /// The set that was read: quick, link or all.
     pub set: String,
@@ -27,7 +27,7 @@ pub struct Counters {
 
 /// The counters of one NIC.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct NicCounters {
     /// Name of the device.
     pub device: String,
@@ -43,7 +43,7 @@ pub struct NicCounters {
 
 /// One counter.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Counter {
     /// Its file in the directory telemetry of the device; those in properties and of the retry
     /// handler are named properties/... and retry_handler/....
@@ -58,7 +58,7 @@ pub struct Counter {
 
 /// What counters of a NIC explain.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct CounterFinding {
     /// The side whose NIC it is; this side if both use the same one.
     pub side: Side,

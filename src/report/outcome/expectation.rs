@@ -8,8 +8,8 @@ use plan::depths::Row;
 
 /// Whether a size meets an expectation.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "Verdict"))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), schemars(rename = "Verdict"))]
 pub struct ExpectationResult {
     /// Size of an operation, in bytes.
     pub size_bytes: u64,

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// How much of a size was measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Extent {
     /// All iterations, or the full duration.

@@ -9,7 +9,7 @@ use measure::{Recorder, Until};
 
 /// Latencies of one size. No sample is excluded.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct LatencyResult {
     /// Smallest latency, in nanoseconds.
     pub min_ns: u64,
@@ -52,7 +52,7 @@ pub struct LatencyResult {
 
 /// A latency that the given percentage of the samples does not exceed.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct PercentileValue {
     /// Percentage of the samples, above 0 and up to 100.
     pub percent: f64,

@@ -19,28 +19,31 @@ mod counters;
 mod expectation;
 mod extent;
 mod latency;
+mod match_cost;
 mod options;
 mod side;
 mod site;
 mod size_result;
-mod walk;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::outcome::match_cost::MatchCost;
 pub use bandwidth::{BandwidthResult, PairResult, ViewResult};
 pub use clock::{Clock, Distribution, MeasurementError};
 pub use counters::{Counter, CounterFinding, Counters, NicCounters};
 pub use expectation::ExpectationResult;
 pub use extent::Extent;
-use facts::error::{Failure, Situation};
 pub use latency::{Detail, LatencyResult, PercentileValue};
 pub use options::{AtomicOptions, ListOptions, Options};
+use page::problem::Problem;
 pub use side::Side;
 pub use site::{Addresses, Device, FabricAddress, Host, Job, Peer};
 pub use size_result::{FanResult, RateResult, SizeResult, WriteResult};
-pub use walk::WalkResult;
+
+/// The schema version of runs that were read from text, which documents never have.
+pub const PRINTED: u32 = 0;
 
 /// Version of the document. It changes when a field is removed or changes its meaning; new fields
 /// do not change it.
@@ -49,7 +52,7 @@ pub const SCHEMA_VERSION: u32 = 1;
 /// One run of one tool, as `--json` writes it. Field names contain the units. A value that does not
 /// apply is null. Later releases may add fields.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Outcome {
     /// Version of this layout.
     pub schema_version: u32,
@@ -97,7 +100,7 @@ pub struct Outcome {
     /// A range of --posted or --unexpected in send-lat: what an entry takes; null without, with
     /// fewer than three rows, and if the run ended early.
     #[serde(default)]
-    pub walk: Option<WalkResult>,
+    pub walk: Option<MatchCost>,
     /// --counters: what the counters of the NICs did during the run; null without, and if no size
     /// was begun.
     #[serde(default)]
@@ -107,6 +110,11 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Returns whether the run was read from text, where options that were not printed are unknown.
+    pub fn is_printed(&self) -> bool {
+        self.schema_version == PRINTED
+    }
+
     /// Returns the host and the NIC of each side.
     pub fn place(&self) -> String {
         let device = self.device.as_ref().map_or("no NIC", |device| device.name.as_str());
@@ -128,7 +136,7 @@ impl Outcome {
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// All sizes were measured, and all expectations were met.
@@ -140,42 +148,4 @@ pub enum Status {
     Interrupted,
     /// The run failed, or did not start.
     Failed,
-}
-
-/// A failure.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Problem {
-    /// Kind of the failure.
-    pub kind: String,
-    /// What failed and why, in one line.
-    pub message: String,
-    /// What to check and do, in one line; null if unknown.
-    pub hint: Option<String>,
-    /// The step on the way to an answer of the peer's NIC at which the run failed: device, link,
-    /// service, vni, name, tcp, handshake, address, turn, answer or operation; null if it is none
-    /// of these.
-    #[serde(default)]
-    pub step: Option<String>,
-    /// The problem, where the program knows it, such as other_token, server_busy or no_answer; null
-    /// otherwise.
-    #[serde(default)]
-    pub situation: Option<String>,
-    /// What the NIC said about each of its queues and portals after the failure; empty if it was
-    /// not asked.
-    #[serde(default)]
-    pub nic_states: Vec<String>,
-}
-
-impl From<&Failure> for Problem {
-    fn from(failure: &Failure) -> Self {
-        Self {
-            kind: failure.kind.name().into(),
-            message: failure.message(),
-            hint: failure.hint.clone(),
-            step: failure.step().map(|step| step.name().into()),
-            situation: failure.situation.map(Situation::name),
-            nic_states: failure.nic_states().to_vec(),
-        }
-    }
 }

@@ -5,7 +5,7 @@ use serde_json::Number;
 
 /// All options in effect, given or default. An option that the tool does not have is null.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Options {
     /// Address of the server, as given; null in a loopback run.
     pub address: Option<String>,
@@ -114,7 +114,7 @@ pub struct Options {
 
 /// The operation of an atomic tool.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct AtomicOptions {
     /// --atomic-op.
     pub op: String,
@@ -131,7 +131,7 @@ pub struct AtomicOptions {
 
 /// Lists and buffers of a bandwidth tool.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct ListOptions {
     /// --list-size: operations per iteration.
     pub list_size: u16,

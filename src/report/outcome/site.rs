@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// A machine.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Host {
     /// Host name.
     pub name: String,
@@ -26,7 +26,7 @@ impl Host {
 
 /// A batch job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Job {
     /// Name of the workload manager: slurm, pbs or flux.
     pub manager: String,
@@ -36,7 +36,7 @@ pub struct Job {
 
 /// The process at the other end of the control connection.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Peer {
     /// Name of its host; null for a legacy tool and an older cxidiag.
     pub host_name: Option<String>,
@@ -51,7 +51,7 @@ pub struct Peer {
 
 /// A NIC. Apart from name and service, a field is null if the device was not opened.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Device {
     /// Name of the device: cxiN, or softN for a software NIC.
     pub name: String,
@@ -86,7 +86,7 @@ pub struct Device {
 
 /// Addresses of both sides.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Addresses {
     /// Fabric address of this side.
     pub local: FabricAddress,
@@ -102,7 +102,7 @@ pub struct Addresses {
 
 /// An address on the fabric.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct FabricAddress {
     /// Address of the NIC.
     pub nic: u32,

@@ -17,7 +17,7 @@ const REACHED: f64 = 0.99;
 
 /// The result of one size.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct SizeResult {
     /// Size of an operation, in bytes.
     pub size_bytes: u64,
@@ -61,7 +61,7 @@ pub struct SizeResult {
 /// The arrivals of the puts that one counter fires together. The latencies of the size end with the
 /// last arrival.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct FanResult {
     /// Median time from the start to the first arrival, in nanoseconds.
     pub first_ns: u64,
@@ -83,7 +83,7 @@ impl FanResult {
 
 /// Writes that the client's CPU issued, for comparison with hops that the NICs triggered.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct WriteResult {
     /// Median latency of a write, in nanoseconds.
     pub median_ns: u64,
@@ -93,7 +93,7 @@ pub struct WriteResult {
 
 /// How a side kept the schedule of --rate.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct RateResult {
     /// Requested operations per second.
     pub requested_operations_per_s: f64,

@@ -7,7 +7,6 @@ use super::load_verdict::certainties;
 use super::mixed::{is_incomparable, is_mixed};
 use super::next::next;
 use super::summary::summary;
-use crate::outcome::Problem;
 use cluster::load::findings::LoadFindings;
 use cluster::survey::busy::BusyNode;
 use cluster::survey::findings::{Certainty, Findings, Unit, UntestedPart};
@@ -15,6 +14,7 @@ use cluster::survey::roster::{Nic, Roster};
 use facts::device::DeviceName;
 use facts::error::{Failure, Kind};
 use facts::time_of_day::{milliseconds, unix_ms};
+use page::problem::Problem;
 
 impl Survey {
     /// Returns a survey that began at `started`, took `elapsed`, and ended with `end`. `load` is

@@ -4,11 +4,11 @@
 use super::Survey;
 use super::mixed::{has_few_figures, is_incomparable};
 use super::words;
-use crate::page::Page;
-use crate::table::Align;
 use cluster::blame::limits::LEAST_FIGURES;
 use cluster::survey::findings::{Aggregate, Population, Statistic, Test};
 use cluster::survey::ids::TestId;
+use page::page::Page;
+use page::table::Align;
 
 /// Switches and groups that the text shows.
 const SHOWN_AGGREGATES: usize = 5;

@@ -3,7 +3,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::outcome::Problem;
 use cluster::load::findings::LoadFindings;
 use cluster::survey::busy::BusyNode;
 use cluster::survey::findings::{Findings, Test, Unit};
@@ -11,6 +10,7 @@ use cluster::survey::roster::Roster;
 use cluster::why::explanation::Explanation;
 use diagnosis::shared::SharedValue;
 use facts::error::{Failure, INTERRUPTED, Kind, UNDECIDED};
+use page::problem::Problem;
 
 /// Version of the document. It changes when a field is removed or changes its meaning; new fields
 /// do not change it.
@@ -21,7 +21,7 @@ pub(super) const COMMAND: &str = "survey";
 
 /// What is known before the first pair is measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Setup {
     /// Arguments of the command, as typed.
     pub arguments: Vec<String>,
@@ -56,7 +56,7 @@ pub struct Setup {
 
 /// The batch job of a survey.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct SurveyJob {
     /// Name of the workload manager: slurm, pbs or flux.
     pub manager: String,
@@ -68,7 +68,7 @@ pub struct SurveyJob {
 
 /// The conclusion of a survey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Conclusion {
     /// Every pair was measured, and every part is good.
@@ -85,7 +85,7 @@ pub enum Conclusion {
 
 /// What a survey has measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
     /// Latencies and bandwidths.
@@ -113,7 +113,7 @@ impl Scope {
 /// unknown, or does not apply, is null. NICs, nodes and tests are named by their index in their
 /// list.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Survey {
     /// Version of this layout.
     pub schema_version: u32,

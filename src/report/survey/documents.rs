@@ -8,12 +8,12 @@ use super::nics::bad_nodes;
 use super::pair_table::PairTable;
 use super::ticket;
 use super::{Setup, Survey};
-use crate::documents::{Documents, Places};
-use crate::table::TextStyle;
 use cluster::survey::answer::PairResult;
 use cluster::survey::findings::Test;
 use cluster::survey::roster::Roster;
 use facts::error::Failure;
+use page::documents::{Documents, Places};
+use page::table::TextStyle;
 
 /// The documents of a survey. The table of measurements grows during the survey.
 #[derive(Default)]
@@ -110,8 +110,8 @@ mod tests {
     use super::super::lines::Earlier;
     use super::super::testing::{mixed, result, roster, setup, survey, tests};
     use super::*;
-    use crate::openmetrics::MetricsFile;
-    use plan::outputs::Place;
+    use page::destination::Place;
+    use page::openmetrics::MetricsFile;
 
     fn places(directory: &Path) -> Places {
         let place = |name: &str| Place::File(directory.join(name));

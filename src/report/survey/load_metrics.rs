@@ -2,12 +2,12 @@
 
 use super::load_verdict::certainty;
 use super::{Survey, load_words};
-use crate::openmetrics::{Family, Sample};
 use cluster::load::findings::{
     BandwidthFigures, Compared, ImpactFigures, LoadFindings, LoadJudgement,
 };
 use cluster::location::Class;
 use cluster::survey::findings::Certainty;
+use page::openmetrics::{Family, Sample};
 
 type Labels = Vec<(&'static str, String)>;
 
@@ -119,7 +119,7 @@ mod tests {
     use super::super::load_testing::mixed_load;
     use super::super::testing::{good, loaded, survey};
     use super::*;
-    use crate::openmetrics::{Dialect, text};
+    use page::openmetrics::{Dialect, text};
 
     #[test]
     fn writes_a_sample_for_each_figure() {

@@ -1,9 +1,10 @@
 //! The text of `--load=plan`: what a load would be and cost. Nothing is sent for it.
 
 use super::words;
-use crate::table::{self, Align};
-use crate::wrap::wrapped;
 use cluster::load::conductor::LoadPreview;
+use page::table;
+use page::table::Align;
+use page::wrap::wrapped;
 
 /// Width of lines of words.
 const WIDTH: usize = 80;

@@ -1,14 +1,14 @@
 //! The tables of a survey under load: bandwidths by pattern, and impact factors.
 
 use super::{load_words, words};
-use crate::page::{Page, Words};
-use crate::table::Align;
 use cluster::load::findings::{
     BandwidthFigures, Compared, FarVictim, Grade, ImpactFigures, LoadFindings, StarFigures,
 };
 use cluster::location::Class;
 use cluster::survey::roster::Roster;
 use facts::severity::Severity;
+use page::page::{Page, Words};
+use page::table::Align;
 
 /// Width of lines of words.
 const WIDTH: usize = 80;

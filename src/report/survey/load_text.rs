@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use super::load_verdict::certainty;
 use super::{Survey, load_tables, load_words, words};
-use crate::page::{Page, Words};
 use cluster::load::findings::{
     CounterFigures, Grade, IsolationFigures, LoadFindings, LoadJudgement, LoadSettings,
 };
 use cluster::survey::findings::Certainty;
 use cluster::timetable::Watched;
 use facts::severity::Severity;
+use page::page::{Page, Words};
 
 /// Width of lines of words.
 const WIDTH: usize = 80;

@@ -3,9 +3,9 @@
 use super::*;
 use crate::survey::load_testing::{SWITCH, good_load, judgement, links, mixed_load};
 use crate::survey::testing::{good, loaded, survey};
-use crate::table::TextStyle;
 use cluster::load::findings::{BandwidthFigures, CrossedLinks, LinkKind, LoadFigure, LoadUnit};
 use cluster::survey::ids::NicId;
+use page::table::TextStyle;
 
 /// Returns the lines of the section.
 fn section(survey: &Survey) -> String {

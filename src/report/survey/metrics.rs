@@ -4,9 +4,10 @@ use super::load_metrics;
 use super::nics::all_states;
 use super::words;
 use super::{Scope, Survey};
-use crate::openmetrics::{self, Family, Sample};
 use cluster::survey::findings::{Certainty, Population, Test};
 use cluster::survey::states::State;
+use page::openmetrics;
+use page::openmetrics::{Family, Sample};
 
 /// A series without labels that all files of a survey have.
 pub const SERIES: &str = "cxidiag_survey_exit_status";
@@ -234,10 +235,10 @@ fn sample(labels: impl Into<Vec<(&'static str, String)>>, value: f64) -> Sample 
 mod tests {
     use super::super::testing::{cause, explanation, mixed, survey};
     use super::*;
-    use crate::openmetrics::{Dialect, text};
     use cluster::survey::findings::Unit;
     use cluster::survey::ids::NicId;
     use cluster::why::explanation::Explanation;
+    use page::openmetrics::{Dialect, text};
 
     #[test]
     fn writes_a_sample_for_each_nic_and_class() {

@@ -25,7 +25,7 @@ pub mod lines;
 mod load_metrics;
 pub mod load_plan;
 pub mod load_tables;
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 pub mod load_testing;
 pub mod load_text;
 pub mod load_verdict;
@@ -37,7 +37,7 @@ pub mod nics;
 pub mod pair_table;
 pub mod progress;
 mod summary;
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod text;
 pub mod ticket;

@@ -15,7 +15,7 @@ use cluster::survey::findings::{Certainty, Statistic, UntestedPart};
 use cluster::survey::ids::NodeId;
 use cluster::survey::roster::{NO_NIC, Node, Roster};
 use cluster::survey::untested::Untested;
-use plan::tool::PROGRAM;
+use facts::child::PROGRAM;
 
 /// Most NICs of which all pairs are proposed: 2,016 pairs.
 const MOST_NICS: usize = 64;

@@ -1,6 +1,5 @@
 //! `--csv`: a row for each measurement of a pair, in the order in which they were made.
 
-use crate::destination::{Destination, Growing};
 use cluster::survey::answer::{Answer, Figures, PairResult, Stage};
 use cluster::survey::findings::Test;
 use cluster::survey::roster::{Nic, Roster};
@@ -8,6 +7,7 @@ use facts::error::{Context, Failure};
 use facts::expect::Metric;
 use facts::percentile::Percentile;
 use facts::text::cell;
+use page::destination::{Destination, Growing};
 
 /// The subject of a row.
 struct Row<'a> {

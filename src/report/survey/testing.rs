@@ -13,10 +13,10 @@ use cluster::survey::findings::{
 use cluster::survey::ids::{NicId, NodeId, TestId};
 use cluster::survey::roster::{Nic, Node, Roster};
 use cluster::why::explanation::Explanation;
-use diagnosis::majority::Difference;
 use diagnosis::shared::SharedValue;
 use diagnosis::why::{Confidence, Observation, Why};
 use facts::error::Failure;
+use health::majority::Difference;
 
 /// Returns the roster of 4 nodes, which have 2 NICs each and share 2 switches.
 pub fn roster() -> Roster {

@@ -9,7 +9,6 @@ use super::nics::bad_hosts;
 use super::progress::time;
 use super::summary::{listed, pairs, tests_name};
 use super::{Survey, distribution, evidence, load_text, why_text, words};
-use crate::page::{Page, Words};
 use cluster::host_list::compress;
 use cluster::location::Class;
 use cluster::survey::busy::{BusyNode, HostLoad};
@@ -19,6 +18,7 @@ use cluster::survey::roster::Nic;
 use cxi::address::virtual_function;
 use facts::job;
 use facts::severity::Severity;
+use page::page::{Page, Words};
 
 /// Width of lines of words.
 const WIDTH: usize = 80;
@@ -341,11 +341,11 @@ fn names(survey: &Survey, parts: &[&UntestedPart]) -> String {
 mod tests {
     use super::super::testing::{cause, good, mixed, survey};
     use super::*;
-    use crate::table::TextStyle;
     use cluster::survey::answer::Pair;
     use cluster::survey::findings::{Aggregate, Findings};
     use cluster::survey::ids::{NicId, TestId};
     use facts::error::Failure;
+    use page::table::TextStyle;
 
     fn text(verdict: Findings) -> String {
         page(&survey(verdict, Ok(()))).text(TextStyle::Plain)

@@ -6,10 +6,10 @@ use super::load_verdict::certainty;
 use super::next::advice;
 use super::text::{measured, place};
 use super::{Survey, evidence, load_text, load_words, why_text, words};
-use crate::page::Page;
 use cluster::load::findings::LoadJudgement;
 use cluster::survey::findings::{Cause, Certainty};
 use cluster::why::explanation::Explanation;
+use page::page::Page;
 
 /// Most parts on the page.
 const MOST: usize = 5;
@@ -113,9 +113,9 @@ mod tests {
     use super::super::load_testing::mixed_load;
     use super::super::testing::{explanation, loaded, mixed, shared_value, survey};
     use super::*;
-    use crate::table::TextStyle;
     use cluster::survey::findings::Unit;
     use cluster::survey::ids::NicId;
+    use page::table::TextStyle;
 
     fn text(survey: &Survey) -> String {
         page(survey).text(TextStyle::Markdown)

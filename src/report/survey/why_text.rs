@@ -1,16 +1,16 @@
 //! Why culprits are slow, as text.
 
 use super::{Survey, words};
-use crate::page::Page;
 use cluster::survey::findings::Unit;
 use cluster::survey::roster::Roster;
 use cluster::why::explanation::Explanation;
 use diagnosis::assessment::difference_text;
 use diagnosis::cause::SAME;
 use diagnosis::causes;
-use diagnosis::majority::common_text;
 use diagnosis::shared::SharedValue;
 use diagnosis::why::{Confidence, Observation, Why};
+use health::majority::common_text;
+use page::page::Page;
 
 /// Width of lines.
 const WIDTH: usize = 80;
@@ -269,8 +269,8 @@ pub fn shown(value: f64, is_bandwidth: bool) -> String {
 mod tests {
     use super::super::testing::{figures, item, mixed, shared_value, survey, why};
     use super::*;
-    use crate::table::TextStyle;
     use cluster::survey::ids::NicId;
+    use page::table::TextStyle;
 
     fn explanation(nic: u32, causes: Vec<Why>) -> Explanation {
         Explanation {

@@ -79,8 +79,6 @@ pub struct Portal {
     pub entry: PortalTableEntry,
     /// What happens at it.
     pub events: EventQueue,
-    /// Where it is mapped.
-    pub index: u32,
 }
 
 /// A second VNI on which the bench holds its PID.

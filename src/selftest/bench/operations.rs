@@ -79,16 +79,6 @@ impl Bench<'_> {
         header
     }
 
-    /// Executes a DMA command, and returns its event.
-    ///
-    /// # Errors
-    ///
-    /// A queue that does not accept it, or no event.
-    pub fn run(&mut self, command: &FullDmaCmd) -> Checked<Seen> {
-        self.send(|batch| batch.emit_dma(command))?;
-        self.event()
-    }
-
     /// Puts `len` bytes by a full DMA command changed by `change`, and expects an ACK with `code`.
     ///
     /// # Errors

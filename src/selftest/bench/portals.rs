@@ -54,7 +54,7 @@ impl Bench<'_> {
     ) -> Checked<Portal> {
         let mut entry = PortalTableEntry::with_options(&self.lni, &events, options)?;
         entry.map(&self.domain, index)?;
-        Ok(Portal { entry, events, index })
+        Ok(Portal { entry, events })
     }
 
     /// Sets the state of `portal` and waits for its STATE_CHANGE with this return code.

@@ -10,7 +10,8 @@ use node::gpu::OnGpus;
 use node::local_address::LocalAddress;
 use node::traffic_class::TrafficClass;
 use plan::Plan;
-use plan::cli::{self, Request};
+use plan::command_line;
+use plan::command_line::Request;
 use plan::run_options::MAX_GAP_US;
 use plan::tools::peer_tools;
 
@@ -31,7 +32,7 @@ static SIDES: LazyLock<Vec<Plan>> = LazyLock::new(|| {
     let plans = peer_tools().iter().flat_map(|tool| {
         sides.iter().map(|arguments| {
             let arguments = arguments.iter().map(OsString::from).collect();
-            match cli::parse(tool, arguments) {
+            match command_line::parse(tool, arguments) {
                 Ok(Request::Run(typed)) => Plan::new(tool, tool.name.into(), *typed, None),
                 other => panic!("{other:?}"),
             }

@@ -88,48 +88,6 @@ pub const FACTS: Package = Package {
     repeated_types: &["Unit"],
 };
 
-pub const DIAGNOSIS: Package = Package {
-    name: "diagnosis",
-    directory: "src/diagnosis",
-    uses: &["facts"],
-    holds: "from a culprit to its cause: tests, causes, and what figures and files prove",
-    must_not: "measure, read files or print",
-    house: House {
-        directory: "src/diagnosis",
-        module: "",
-        shown_in: &["src/diagnosis/lib.rs"],
-        floors: &[
-            &[
-                ("readings", "what the files of a NIC and its node say"),
-                ("procedure", "the tests, as data"),
-            ],
-            &[
-                ("columns", "what the matrix of causes and tests compares"),
-                ("counters", "what grows on the culprit and not on good NICs"),
-                ("flows", "heaps of ordered flows between two groups"),
-                ("healthy", "the figures of healthy NICs of a generation"),
-                ("majority", "what most good NICs have"),
-            ],
-            &[
-                ("cause", "what a cause consists of: signs, columns, advice"),
-                ("causes", "the causes, as data"),
-                ("comparison", "the figures of a culprit beside good NICs"),
-                ("shared", "what several culprits have and good NICs do not"),
-            ],
-            &[("why", "a cause in documents")],
-            &[
-                ("assessment", "how each cause fits"),
-                ("ceilings", "what PCIe links carry, as a hint"),
-                ("seen", "what the tests show together"),
-            ],
-            &[("evaluation", "readings and figures -> causes")],
-            &[("lib", "the list of modules")],
-        ],
-    },
-    parts: &[],
-    repeated_types: &[],
-};
-
 pub const NODE: Package = Package {
     name: "node",
     directory: "src/node",
@@ -144,7 +102,7 @@ pub const NODE: Package = Package {
             &[
                 ("explain", "errors of libcxi and of the NIC -> failures with remedies"),
                 ("gpu", "buffers on GPUs"),
-                ("nic", "the files of a NIC: counters, link, findings"),
+                ("nic", "the files of a NIC: counters, link, PCIe"),
                 ("nic_states", "what the NIC says about its queues and portals, in words"),
                 ("programs", "programs of the host that show more than its files"),
                 ("reading", "files that may not answer"),
@@ -156,7 +114,6 @@ pub const NODE: Package = Package {
             &[
                 ("backend", "opens the device: hardware library or software NIC"),
                 ("local_address", "the address of this process on the fabric"),
-                ("nic/health", "what is wrong with a NIC"),
                 ("slingshot", "what the launcher has granted on the NICs of this node"),
             ],
             &[("service", "the service, VNI and traffic class to use")],
@@ -164,7 +121,55 @@ pub const NODE: Package = Package {
         ],
     },
     parts: &[],
-    repeated_types: &["Finding", "Found"],
+    repeated_types: &[],
+};
+
+pub const HEALTH: Package = Package {
+    name: "health",
+    directory: "src/health",
+    uses: &["cxi", "facts", "node"],
+    holds: "what files and counters of a NIC and its host mean: items, limits, sensors, findings",
+    must_not: "read options, open a device or print",
+    house: House {
+        directory: "src/health",
+        module: "",
+        shown_in: &["src/health/lib.rs"],
+        floors: &[
+            &[
+                ("evidence", "what the rules about counters know"),
+                ("item", "something that is checked, and what was found"),
+                ("link_down", "why a link is down"),
+                ("link_rates", "what the counters of a link did"),
+                ("readings", "what the files of a NIC and its node say"),
+                ("sensors", "the sensors of a card, with their limits"),
+            ],
+            &[
+                ("address", "items: address on the fabric, retry handler"),
+                ("findings", "what the counters of a NIC explain"),
+                ("foreign", "item: traffic of other processes"),
+                ("host", "items: settings of the host"),
+                ("host_state", "items: what makes its CPUs and memory slower"),
+                ("identity", "what has no limit: generation, firmware, driver, QoS profile"),
+                ("leak", "item: leaked resources"),
+                ("majority", "what most good NICs have"),
+                ("link_settings", "item: by which settings a link comes up"),
+                ("pcie", "items: lanes and speed of the connection to the host"),
+                ("pcie_errors", "items: errors of this connection"),
+                ("power", "items: supplies"),
+                ("presence", "items: whether the NICs are there"),
+                ("ranks", "item: for how many MPI ranks a NIC has resources"),
+                ("services", "item: who may use the NIC"),
+                ("temperature", "items: chip, end of the cable, voltage regulators"),
+                ("traffic", "items: loopback writes and reads"),
+            ],
+            &[("cable", "items: firmware of the cable, switch port")],
+            &[("link", "items: state, speed, mode and flaps of the link")],
+            &[("code_words", "items: error rates of the link")],
+            &[("lib", "the list of modules and items")],
+        ],
+    },
+    parts: &[],
+    repeated_types: &["Finding"],
 };
 
 pub const MEASURE: Package = Package {
@@ -207,11 +212,78 @@ pub const MEASURE: Package = Package {
     repeated_types: &[],
 };
 
+pub const PAGE: Package = Package {
+    name: "page",
+    directory: "src/page",
+    uses: &["facts"],
+    holds: "what results are made of: pages, tables, metrics, documents",
+    must_not: "know what is measured",
+    house: House {
+        directory: "src/page",
+        module: "",
+        shown_in: &["src/page/lib.rs"],
+        floors: &[
+            &[
+                ("json", "data -> one JSON document"),
+                ("problem", "a failure in documents"),
+                ("progress_line", "one line on a terminal"),
+                ("stream", "output without waiting forever for its reader"),
+                ("table", "tables without a documented form"),
+                ("wrap", "text in lines of a limited width"),
+            ],
+            &[
+                ("destination", "where documents go"),
+                ("page", "what people read of a result: data -> terminals, Markdown"),
+            ],
+            &[
+                ("json_lines", "one line for each run, appended to a file"),
+                ("openmetrics", "metrics as text"),
+            ],
+            &[("documents", "documents: opened, written whole")],
+            &[("lib", "the list of modules; texts on standard output")],
+        ],
+    },
+    parts: &[],
+    repeated_types: &[],
+};
+
+pub const CLI: Package = Package {
+    name: "cli",
+    directory: "src/cli",
+    uses: &["facts", "page"],
+    holds: "the command line: options as definitions, their help, the reader of arguments",
+    must_not: "know a tool or a command",
+    house: House {
+        directory: "src/cli",
+        module: "",
+        shown_in: &["src/cli/lib.rs"],
+        floors: &[
+            &[
+                ("nearest", "the name that a misspelt one may stand for"),
+                ("values", "values: from what was typed to what is set"),
+                ("version", "the versions of the program, and of those that it replaces"),
+            ],
+            &[
+                ("parser", "arguments -> what was typed; refusals in our words"),
+                ("usage", "what a command takes: help, manual, completion"),
+            ],
+            &[("definition", "an option: its syntax, its help and what it sets")],
+            &[
+                ("arguments", "arguments that several commands read alike"),
+                ("output", "what a command prints and writes"),
+            ],
+            &[("lib", "the list of modules")],
+        ],
+    },
+    parts: &[],
+    repeated_types: &[],
+};
+
 pub const PLAN: Package = Package {
     name: "plan",
     directory: "src/plan",
-    uses: &["cxi", "facts", "measure", "node"],
-    holds: "tools as data, the command line, and what a run is to do",
+    uses: &["cli", "cxi", "facts", "measure", "node", "page"],
+    holds: "tools as data, their arguments, and what a run is to do",
     must_not: "open a device or a connection",
     house: House {
         directory: "src/plan",
@@ -231,7 +303,45 @@ pub const PLAN: Package = Package {
             &[("typed", "the parsed command line")],
             &[("ineffective", "typed options without effect")],
             &[("lib", "options and defaults -> one valid, immutable `Plan`")],
-            &[("cli", "arguments -> options; help from the same definitions")],
+            &[("command_line", "arguments of tools -> options; help from the same definitions")],
+        ],
+    },
+    parts: &[],
+    repeated_types: &[],
+};
+
+pub const DIAGNOSIS: Package = Package {
+    name: "diagnosis",
+    directory: "src/diagnosis",
+    uses: &["facts", "health"],
+    holds: "from a culprit to its cause: tests, causes, and what figures and files prove",
+    must_not: "measure, read files or print",
+    house: House {
+        directory: "src/diagnosis",
+        module: "",
+        shown_in: &["src/diagnosis/lib.rs"],
+        floors: &[
+            &[("procedure", "the tests, as data")],
+            &[
+                ("columns", "what the matrix of causes and tests compares"),
+                ("counters", "what grows on the culprit and not on good NICs"),
+                ("flows", "heaps of ordered flows between two groups"),
+                ("healthy", "the figures of healthy NICs of a generation"),
+            ],
+            &[
+                ("cause", "what a cause consists of: signs, columns, advice"),
+                ("causes", "the causes, as data"),
+                ("comparison", "the figures of a culprit beside good NICs"),
+                ("shared", "what several culprits have and good NICs do not"),
+            ],
+            &[("why", "a cause in documents")],
+            &[
+                ("assessment", "how each cause fits"),
+                ("ceilings", "what PCIe links carry, as a hint"),
+                ("seen", "what the tests show together"),
+            ],
+            &[("evaluation", "readings and figures -> causes")],
+            &[("lib", "the list of modules")],
         ],
     },
     parts: &[],
@@ -241,7 +351,7 @@ pub const PLAN: Package = Package {
 pub const CLUSTER: Package = Package {
     name: "cluster",
     directory: "src/cluster",
-    uses: &["diagnosis", "facts"],
+    uses: &["diagnosis", "facts", "health"],
     holds: "surveys without a NIC: hosts, launchers, connections of processes, pairs, causes",
     must_not: "know libcxi",
     house: House {
@@ -278,10 +388,74 @@ pub const CLUSTER: Package = Package {
     repeated_types: &[],
 };
 
+pub const STAT: Package = Package {
+    name: "stat",
+    directory: "src/stat",
+    uses: &["cli", "cluster", "cxi", "facts", "health", "measure", "node", "page"],
+    holds: "what the NICs of a job did while any command ran: records of nodes, and their report",
+    must_not: "use a NIC",
+    house: House {
+        directory: "src/stat",
+        module: "",
+        shown_in: &["src/stat/lib.rs"],
+        floors: &[
+            &[
+                ("counter_set", "sets of counters in a fixed order"),
+                ("forwarding", "which signals the leader passes on to its command"),
+                ("interpreter", "why a script cannot be executed"),
+                ("note", "lines on standard error beside the report"),
+                ("outliers", "which NICs of a job stand out from the others"),
+                ("series", "what some counters of a node did over time"),
+            ],
+            &[
+                ("events", "the signals of the leader, as a stream"),
+                ("job_findings", "what the counters of all NICs of a job explain"),
+                ("record", "what the NICs of a node showed before and after a command"),
+                ("sampler", "reads some counters again and again"),
+            ],
+            &[
+                ("ending", "how the leader ends: as its command"),
+                ("job", "the records of all nodes"),
+                ("nic_row", "one NIC as a row of a table"),
+                ("nics", "the NICs of this node, read before and after"),
+                ("parallel_program", "the parallel program that a process belongs to"),
+                ("step_directory", "the files of all nodes of a parallel program"),
+            ],
+            &[
+                ("document", "the report as JSON"),
+                ("roster", "the processes of a parallel program on this node: who leads"),
+                ("text", "the report as text"),
+                ("top_screen", "the NICs of this node, now: a screen"),
+            ],
+            &[
+                ("csv", "the report as comma-separated values"),
+                ("metrics", "the report as metrics"),
+                ("request", "what the arguments ask for"),
+            ],
+            &[
+                ("new_record", "the record of a node before its command"),
+                ("output", "where the report goes"),
+                ("top", "`--top`: the screen, once a second"),
+            ],
+            &[
+                ("attached", "`--start` and `--stop`: two readings by two processes"),
+                ("gather", "the report of all nodes, from their files"),
+            ],
+            &[
+                ("launch", "the leader of a node: reads, runs the command, reads again"),
+                ("options", "what `stat` takes"),
+            ],
+            &[("lib", "arguments -> one of these forms")],
+        ],
+    },
+    parts: &[],
+    repeated_types: &[],
+};
+
 pub const REPORT: Package = Package {
     name: "report",
     directory: "src/report",
-    uses: &["cluster", "cxi", "diagnosis", "facts", "measure", "node", "plan"],
+    uses: &["cluster", "cxi", "diagnosis", "facts", "health", "measure", "node", "page", "plan"],
     holds: "results -> text and documents, and documents read back",
     must_not: "measure",
     house: House {
@@ -293,20 +467,9 @@ pub const REPORT: Package = Package {
                 ("bins", "latencies in bins of equal ratio"),
                 ("hdr_log", "latencies as an HdrHistogram log"),
                 ("intervals", "the figures of intervals of a size"),
-                ("json", "data -> one JSON document"),
                 ("progress", "the progress of a size, on a terminal"),
-                ("progress_line", "one line on a terminal"),
-                ("stream", "output without waiting forever for its reader"),
-                ("table", "tables without a documented form"),
-                ("wrap", "text in lines of a limited width"),
             ],
             &[
-                ("destination", "where documents go"),
-                ("page", "what people read of a result: data -> terminals, Markdown"),
-            ],
-            &[
-                ("json_lines", "one line for each run, appended to a file"),
-                ("openmetrics", "metrics as text"),
                 ("outcome", "a run as plain data"),
                 ("samples", "the samples of a run as comma-separated values"),
             ],
@@ -314,19 +477,13 @@ pub const REPORT: Package = Package {
                 ("check", "the health of NICs as JSON"),
                 ("columns", "the columns of all tables of results"),
                 ("counters", "what the counters of the NICs did"),
-                ("documents", "documents: opened, written whole"),
                 ("ending", "how a run has ended"),
                 ("histogram", "the picture of a histogram in a terminal"),
                 ("measured_bandwidth", "what a bandwidth tool reports of a size"),
                 ("noise", "how far a metric of one run can be trusted"),
                 ("percentiles", "the block of percentiles after the table"),
-                ("ping", "the answers of NICs, as data and as JSON"),
-                ("selftest", "checks of facts about a NIC, as data and as JSON"),
                 ("stress", "NICs under load, as data and as JSON"),
                 ("run_columns", "the columns of CSV about the run"),
-                ("printed", "runs that tools printed, read back"),
-                ("printed_run", "one run that a tool printed: its lines -> its outcome"),
-                ("runs", "runs that tools wrote, read back"),
             ],
             &[
                 ("check_fleet", "the health of many nodes as JSON"),
@@ -335,15 +492,9 @@ pub const REPORT: Package = Package {
                 ("csv", "a run as comma-separated values"),
                 ("cxi_heatsink_check", "the text of HPE's cxi_heatsink_check"),
                 ("cxi_stat", "the text of HPE's cxi_stat"),
-                ("differences", "what makes runs differ beside their results"),
-                ("grouping", "runs of two sides, grouped by what they measured"),
-                ("expected", "stored runs against expectations"),
                 ("extra", "text after the documented table, on request"),
                 ("link", "the links of NICs as JSON"),
                 ("probe_metrics", "what probes of other nodes have measured, as metrics"),
-                ("ping_text", "the answers of NICs as text"),
-                ("selftest_text", "checks of facts about a NIC as text"),
-                ("stat", "what the NICs of a job did while a command ran"),
                 ("stress_metrics", "NICs under load as metrics"),
                 ("stress_text", "NICs under load as text"),
                 ("text", "the table of results"),
@@ -351,7 +502,6 @@ pub const REPORT: Package = Package {
             &[
                 ("check_fleet_metrics", "the health of many nodes as metrics"),
                 ("check_fleet_text", "the health of many nodes as text and as CSV"),
-                ("comparison", "runs of two sides compared"),
                 ("link_metrics", "the links of NICs as metrics"),
                 ("nic_table", "NICs measured one after the other: table and documents"),
                 ("current_size", "what was set about the size that is measured"),
@@ -360,8 +510,6 @@ pub const REPORT: Package = Package {
                 ("summary", "the summary block before the results"),
             ],
             &[
-                ("comparison_text", "a comparison as text"),
-                ("devices", "the NICs of a machine, as text and as JSON"),
                 ("link_text", "the links of NICs as text"),
                 ("run_facts", "what is known of a run before it measures"),
                 ("survey", "a survey, as text and as documents"),
@@ -370,39 +518,8 @@ pub const REPORT: Package = Package {
             &[
                 ("why", "the diagnosis of one NIC, as data and as JSON"),
                 ("reporter", "receives the results of a run and passes them on"),
-                ("changes", "surveys or checks of two sides compared"),
-                ("results", "any results of ours, read back"),
                 ("why_text", "the diagnosis of one NIC as text"),
             ],
-            &[("html", "the page of `report`")],
-            &[("lib", "the list of modules")],
-        ],
-    },
-    parts: &[],
-    repeated_types: &[],
-};
-
-pub const SELFTEST: Package = Package {
-    name: "selftest",
-    directory: "src/selftest",
-    uses: &["cxi", "facts", "node", "report"],
-    holds: "checks of what `docs/reference` says about the NIC, its driver and its library",
-    must_not: "know which kind of NIC it checks",
-    house: House {
-        directory: "src/selftest",
-        module: "",
-        shown_in: &["src/selftest/lib.rs"],
-        floors: &[
-            &[("ended", "how a check ends, and comparisons that end it")],
-            &[
-                ("events", "events as checks see them, and waits for them"),
-                ("provoked", "errors that checks provoke: how many, how far apart"),
-            ],
-            &[("bench", "what a check works with: both ends on one NIC")],
-            &[("table", "a check as plain data")],
-            &[("checks", "the checks, a file for each group")],
-            &[("run", "selects checks and executes them")],
-            &[("effects", "what the selected checks do to the NIC")],
             &[("lib", "the list of modules")],
         ],
     },
@@ -413,7 +530,7 @@ pub const SELFTEST: Package = Package {
 pub const DIAG: Package = Package {
     name: "diag",
     directory: "src/diag",
-    uses: &["cluster", "cxi", "facts", "measure", "node", "plan", "report"],
+    uses: &["cluster", "cxi", "facts", "health", "measure", "node", "page", "plan", "report"],
     holds: "one measurement: benchmarks, control connection, measuring loops",
     must_not: "",
     house: House {
@@ -423,6 +540,7 @@ pub const DIAG: Package = Package {
         floors: &[
             &[
                 ("endpoint", "the place of this process on the fabric"),
+                ("probe", "a short run of a tool whose result a command reads"),
                 ("session", "the control connection to the peer"),
             ],
             &[("bench/api", "the trait `Benchmark`")],
@@ -438,20 +556,154 @@ pub const DIAG: Package = Package {
     repeated_types: &[],
 };
 
-pub const PROGRAM: Package = Package {
-    name: "cxidiag",
-    directory: "",
+pub const SELFTEST: Package = Package {
+    name: "selftest",
+    directory: "src/selftest",
+    uses: &["cli", "cxi", "diag", "facts", "node", "page", "plan"],
+    holds: "checks of what `docs/reference` says about the NIC, its driver and its library",
+    must_not: "know which kind of NIC it checks",
+    house: House {
+        directory: "src/selftest",
+        module: "",
+        shown_in: &["src/selftest/lib.rs"],
+        floors: &[
+            &[
+                ("document", "the result as data and as JSON"),
+                ("ended", "how a check ends, and comparisons that end it"),
+            ],
+            &[
+                ("events", "events as checks see them, and waits for them"),
+                ("peer", "checks that need a second NIC"),
+                ("provoked", "errors that checks provoke: how many, how far apart"),
+                ("text", "the result as text"),
+            ],
+            &[("bench", "what a check works with: both ends on one NIC")],
+            &[
+                ("nic", "what is known of the NIC and its software"),
+                ("table", "a check as plain data"),
+            ],
+            &[("checks", "the checks, a file for each group")],
+            &[("run", "selects checks and executes them")],
+            &[("effects", "what the selected checks do to the NIC")],
+            &[("command", "what the command takes, and its course")],
+            &[("lib", "the list of modules")],
+        ],
+    },
+    parts: &[],
+    repeated_types: &[],
+};
+
+pub const DEVICES: Package = Package {
+    name: "devices",
+    directory: "src/devices",
+    uses: &["cli", "cxi", "facts", "health", "node", "page", "topology"],
+    holds: "the NICs of a machine: `devices`",
+    must_not: "open a device",
+    house: House {
+        directory: "src/devices",
+        module: "",
+        shown_in: &["src/devices/lib.rs"],
+        floors: &[
+            &[("inventory", "the NICs, as text and as JSON")],
+            &[("command", "what the command takes, and its course")],
+            &[("lib", "the list of modules")],
+        ],
+    },
+    parts: &[],
+    repeated_types: &[],
+};
+
+pub const PING: Package = Package {
+    name: "ping",
+    directory: "src/ping",
+    uses: &["cli", "diag", "facts", "node", "page", "plan", "report"],
+    holds: "whether NICs of other hosts answer: `ping`",
+    must_not: "measure by itself",
+    house: House {
+        directory: "src/ping",
+        module: "",
+        shown_in: &["src/ping/lib.rs"],
+        floors: &[
+            &[("document", "the answers, as data and as JSON")],
+            &[("text", "the answers as text")],
+            &[("rounds", "writes to each NIC, one after the other")],
+            &[("command", "what the command takes, and its course")],
+            &[("lib", "the list of modules")],
+        ],
+    },
+    parts: &[],
+    repeated_types: &[],
+};
+
+pub const COMPARE: Package = Package {
+    name: "compare",
+    directory: "src/compare",
     uses: &[
+        "cli",
         "cluster",
-        "cxi",
-        "diag",
         "diagnosis",
         "facts",
         "measure",
         "node",
+        "page",
+        "plan",
+        "report",
+        "stat",
+    ],
+    holds: "results read back: `compare`, and `report` with its page",
+    must_not: "measure",
+    house: House {
+        directory: "src/compare",
+        module: "",
+        shown_in: &["src/compare/lib.rs"],
+        floors: &[
+            &[
+                ("printed_run", "one run that a tool printed: its lines -> its outcome"),
+                ("runs", "runs that tools wrote, read back"),
+            ],
+            &[
+                ("changes", "surveys or checks of two sides compared"),
+                ("differences", "what makes runs differ beside their results"),
+                ("expected", "stored runs against expectations"),
+                ("printed", "runs that tools printed, read back"),
+                ("sources", "files of results that arguments name"),
+            ],
+            &[("grouping", "runs of two sides, grouped by what they measured")],
+            &[("comparison", "runs of two sides compared")],
+            &[("results", "any results of ours, read back"), ("text", "a comparison as text")],
+            &[
+                ("command", "`compare`: what it takes, and its course"),
+                ("html", "the page of `report`"),
+            ],
+            &[("report", "`report`: what it takes, and its course")],
+            &[("lib", "the list of modules")],
+        ],
+    },
+    parts: &[],
+    repeated_types: &[],
+};
+
+pub const PROGRAM: Package = Package {
+    name: "cxidiag",
+    directory: "",
+    uses: &[
+        "cli",
+        "cluster",
+        "compare",
+        "cxi",
+        "devices",
+        "diag",
+        "diagnosis",
+        "facts",
+        "health",
+        "measure",
+        "node",
+        "page",
+        "ping",
         "plan",
         "report",
         "selftest",
+        "stat",
         "topology",
     ],
     holds: "the program: tools and commands by name",

@@ -1,7 +1,7 @@
 //! What the initiators of single operations and of lists have in common.
 
 use super::lists::ListInitiator;
-use super::{Initiator, Walk};
+use super::{Initiator, ListOffsets};
 use crate::bench::api::Part;
 use facts::error::Failure;
 use plan::run_options::{RunOptions, Side};
@@ -23,7 +23,7 @@ pub trait Issuer: Sized {
     /// # Errors
     ///
     /// Lists in a run that has none.
-    fn walk(run: &RunOptions, size: u64) -> Result<Walk, Failure>;
+    fn offsets(run: &RunOptions, size: u64) -> Result<ListOffsets, Failure>;
 
     /// Returns the queues and the buffer.
     fn initiator(&self) -> &Initiator;
@@ -45,8 +45,8 @@ impl Issuer for Initiator {
         }
     }
 
-    fn walk(_: &RunOptions, size: u64) -> Result<Walk, Failure> {
-        Ok(Walk::from_one(size))
+    fn offsets(_: &RunOptions, size: u64) -> Result<ListOffsets, Failure> {
+        Ok(ListOffsets::from_one(size))
     }
 
     fn initiator(&self) -> &Initiator {
@@ -67,8 +67,8 @@ impl Issuer for ListInitiator {
         Part::by_direction(run, side)
     }
 
-    fn walk(run: &RunOptions, size: u64) -> Result<Walk, Failure> {
-        Walk::new(run, size)
+    fn offsets(run: &RunOptions, size: u64) -> Result<ListOffsets, Failure> {
+        ListOffsets::new(run, size)
     }
 
     fn initiator(&self) -> &Initiator {

@@ -9,6 +9,7 @@ mod full_get;
 mod initiator;
 mod issuer;
 mod list_commands;
+mod list_offsets;
 pub mod lists;
 pub mod memory;
 mod numbering;
@@ -25,8 +26,8 @@ pub mod service_limits;
 mod side_resources;
 mod target;
 mod triggered_counter;
-mod walk;
 
+pub use crate::bench::common::list_offsets::ListOffsets;
 pub use answer::answer;
 pub use arrivals::Arrivals;
 #[cfg(test)]
@@ -45,7 +46,6 @@ pub use put_kind::PutKind;
 pub use side_resources::SideResources;
 pub use target::Target;
 pub use triggered_counter::TriggeredCounter;
-pub use walk::Walk;
 
 /// Index at which the target's first portals table entry is mapped in its domain.
 pub const PORTAL_INDEX: u32 = 0;

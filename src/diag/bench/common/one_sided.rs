@@ -79,8 +79,8 @@ pub trait OneSided: 'static {
             }
             _ => return Ok(0),
         };
-        let walk = Self::Initiator::walk(run, size)?;
-        let checked = walk.check(buffer, whose, run, size, supervisor)?;
+        let offsets = Self::Initiator::offsets(run, size)?;
+        let checked = offsets.check(buffer, whose, run, size, supervisor)?;
         if Self::Initiator::CLEARS {
             memory::clear(buffer, run)?;
         }
@@ -129,7 +129,7 @@ impl<B: OneSided> Benchmark for B {
         supervisor: &dyn Supervisor,
     ) -> Result<(), Failure> {
         match source::<B>(resources) {
-            Some(buffer) => B::Initiator::walk(run, size)?.fill(buffer, run, size, supervisor),
+            Some(buffer) => B::Initiator::offsets(run, size)?.fill(buffer, run, size, supervisor),
             None => Ok(()),
         }
     }

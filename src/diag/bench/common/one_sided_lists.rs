@@ -3,8 +3,8 @@
 use super::list_commands::ListCommand;
 use super::lists::ListInitiator;
 use super::side_resources::SideResources;
-use super::walk::Walk;
 use crate::bench::api::{Lists, RepeatLists, Step};
+use crate::bench::common::list_offsets::ListOffsets;
 use facts::error::Failure;
 
 /// Passes lists of `command` to `repeat`, one for each of `pairs`.
@@ -14,7 +14,7 @@ use facts::error::Failure;
 /// A side that issues no lists, and the failure of `repeat`.
 pub fn measure_lists<C: ListCommand, R: RepeatLists>(
     pairs: &mut [SideResources<ListInitiator>],
-    walk: Walk,
+    offsets: ListOffsets,
     command: impl Fn(&ListInitiator) -> C,
     repeat: R,
 ) -> Result<R::Output, Failure> {
@@ -23,7 +23,7 @@ pub fn measure_lists<C: ListCommand, R: RepeatLists>(
         Ok(OneSidedLists {
             command: command(initiator),
             initiator,
-            walk,
+            offsets,
             is_issued: false,
             completed: 0,
         })
@@ -35,7 +35,7 @@ pub fn measure_lists<C: ListCommand, R: RepeatLists>(
 struct OneSidedLists<'a, C> {
     initiator: &'a mut ListInitiator,
     command: C,
-    walk: Walk,
+    offsets: ListOffsets,
     is_issued: bool,
     completed: u64,
 }
@@ -52,10 +52,10 @@ impl<C: ListCommand> Lists for OneSidedLists<'_, C> {
             self.command.advance(&self.initiator.initiator.buffer)?;
             return Ok(Step::Complete);
         }
-        let (walk, command) = (&mut self.walk, &mut self.command);
-        walk.restart();
-        let count = walk.list_size();
-        self.initiator.issue(count, |batch| command.emit(batch, walk.next_offset()))?;
+        let (offsets, command) = (&mut self.offsets, &mut self.command);
+        offsets.restart();
+        let count = offsets.list_size();
+        self.initiator.issue(count, |batch| command.emit(batch, offsets.next_offset()))?;
         self.is_issued = true;
         Ok(Step::InFlight)
     }

@@ -156,8 +156,7 @@ mod tests {
 
     #[test]
     fn reads_only_counters_that_may_explain_an_answer() {
-        let others = ["hni_sts_tx_ok_octets", "ixe_tc_req_no_ecn_pkts", "hni_tx_paus"];
-        assert!(!others.into_iter().any(is_wanted_under_load));
+        assert!(!is_wanted_under_load("ixe_tc_req_no_ecn_pkts"));
         assert!(is_wanted_under_load("ixe_tc_req_no_ecn_pkts_3"));
         assert!(!is_wanted_under_load("ixe_tc_rsp_ecn_pkts_3"));
     }

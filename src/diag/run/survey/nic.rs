@@ -18,10 +18,10 @@ use cluster::timetable::{Block, NicFacts, Part, Task, TaskAnswer, TaskResult, Ti
 use facts::device::FabricAddress;
 use facts::error::{Failure, Kind};
 use facts::severity::Severity;
+use health::address::algorithmic;
 use node::backend;
 use node::machine::Machine;
 use node::nic::files::Files;
-use node::nic::health::address::algorithmic;
 use plan::run_options::Side;
 
 /// An order to the thread of a NIC.

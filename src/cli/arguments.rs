@@ -1,0 +1,184 @@
+//! Arguments that several commands read alike.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::Path;
+
+use crate::definition;
+use crate::definition::OptionDef;
+use crate::parser;
+use crate::parser::{Parsed, hint_before};
+use crate::usage::{Completion, Entry, Usage, Value};
+use crate::version::print_version;
+use facts::device::{DeviceName, LIBCXI_VARIABLE, LibraryFile};
+use facts::error::Failure;
+use page::print;
+
+/// Returns what help and manual of a command show: its options, `--help` and `--version`.
+pub fn entries<T>(options: Vec<OptionDef<T>>) -> Vec<Entry> {
+    let own = options.into_iter().map(|option| option.entry);
+    own.chain([Entry::help(), Entry::version()]).collect()
+}
+
+/// Sets in `request` what the arguments of a command say. Returns the arguments that are no
+/// options, or `None` if the arguments ask for help or the version, which are then printed.
+///
+/// # Errors
+///
+/// An unknown option, an invalid value, or an argument of a command that takes none.
+pub fn read<T>(
+    usage: &Usage,
+    options: &[OptionDef<T>],
+    arguments: &[OsString],
+    request: &mut T,
+) -> Result<Option<Vec<OsString>>, Failure> {
+    let takes_words = !matches!(usage.arguments, Completion::Nothing);
+    let declared = options.iter().map(|option| option.entry.declared());
+    let declared = declared.chain([parser::help(), parser::version()]);
+    let declared = declared.chain(takes_words.then(parser::words));
+    let matches = match parser::read(declared, arguments, |_| None)? {
+        Parsed::Matches(matches) => matches,
+        Parsed::Help { is_long } => return print(&usage.text(is_long)).map(|()| None),
+        Parsed::Version => {
+            return print_version(&usage.program, usage.replaced_version).map(|()| None);
+        }
+    };
+    definition::read(options, &matches, request)?;
+    let words = matches.try_get_many(parser::WORDS).ok().flatten();
+    let words: Vec<OsString> = words.map_or_else(Vec::new, |words| words.cloned().collect());
+    if !matches!(usage.arguments, Completion::Files) {
+        refuse_document(&words, arguments)?;
+    }
+    Ok(Some(words))
+}
+
+pub fn texts(words: Vec<OsString>) -> Result<Vec<String>, Failure> {
+    let words = words.into_iter().map(OsString::into_string);
+    words
+        .collect::<Result<_, _>>()
+        .map_err(|_| Failure::usage("invalid UTF-8 was detected in one or more arguments"))
+}
+
+/// Returns the arguments before `--`, and those after it if it is among them.
+pub fn parts(arguments: &[OsString]) -> (&[OsString], Option<&[OsString]>) {
+    match arguments.iter().position(|word| word == "--") {
+        Some(at) => (&arguments[..at], Some(&arguments[at + 1..])),
+        None => (arguments, None),
+    }
+}
+
+/// Returns an option that is passed on to the tools, which check its value.
+pub fn passed_on(long: &'static str, name: &'static str) -> OptionDef<Vec<String>> {
+    OptionDef::text(long, name, move |arguments: &mut Vec<String>, typed| {
+        arguments.push(format!("--{long}={typed}"));
+        Ok(())
+    })
+}
+
+/// Returns the options of service, VNI and traffic class, which are passed on to the tools.
+pub fn service() -> [OptionDef<Vec<String>>; 3] {
+    [
+        passed_on("svc-id", "SVC_ID")
+            .letter('v')
+            .explained("CXI service (default: as for the tools)"),
+        passed_on("vni", "VNI|job").explained("VNI of the service (default: as for the tools)"),
+        passed_on("traffic-class", "CLASS").explained("Traffic class (default: as for the tools)"),
+    ]
+}
+
+pub fn libcxi() -> OptionDef<Option<LibraryFile>> {
+    let value = Value::new("PATH", Completion::Files);
+    OptionDef::new("libcxi", Some(value), |library: &mut Option<LibraryFile>, path| {
+        if path.is_empty() {
+            return Err("expected a file".into());
+        }
+        *library = Some(LibraryFile::new(path.into(), "--libcxi"));
+        Ok(())
+    })
+    .explained(format!(
+        "Library to load for hardware (default: ${LIBCXI_VARIABLE}, else libcxi.so.1)"
+    ))
+}
+
+/// Returns the library that the environment names.
+pub fn library_of_environment() -> Option<LibraryFile> {
+    let path = env::var_os(LIBCXI_VARIABLE).filter(|path| !path.is_empty())?;
+    Some(LibraryFile::new(path.into(), LIBCXI_VARIABLE))
+}
+
+/// Returns `--device` of commands whose arguments are NICs. It adds to them.
+pub fn devices() -> OptionDef<Vec<DeviceName>> {
+    let add = |devices: &mut Vec<DeviceName>, typed: &str| {
+        for name in typed.split(',') {
+            devices.push(name.parse()?);
+        }
+        Ok(())
+    };
+    OptionDef::text("device", "DEV,...", add)
+        .letter('d')
+        .completed_by(Completion::Devices)
+        .explained(
+            "NICs beside those that are arguments (default: none)\n\n\
+             With commas between several.",
+        )
+        .repeated()
+}
+
+/// Refuses the name of a document that stands directly behind `--json`, where the command takes
+/// other words.
+///
+/// # Errors
+///
+/// Such a name.
+pub fn refuse_document(words: &[OsString], arguments: &[OsString]) -> Result<(), Failure> {
+    let is_document =
+        |word: &&OsString| Path::new(word).extension().is_some_and(|end| end == "json");
+    for word in words.iter().filter(is_document) {
+        if let Some(hint) = hint_before(word, arguments, ["json"].into_iter()) {
+            let message = format!("unexpected argument '{}'", word.display());
+            return Err(Failure::usage(message).with_hint(hint));
+        }
+    }
+    Ok(())
+}
+
+/// Adds the NICs among the arguments to the NICs of [`devices`], each once.
+///
+/// # Errors
+///
+/// A name of no NIC.
+pub fn add_devices(
+    devices: &mut Vec<DeviceName>,
+    words: Vec<OsString>,
+    arguments: &[OsString],
+) -> Result<(), Failure> {
+    for name in texts(words)? {
+        let device = name.parse().map_err(|why: &str| {
+            let hint = hint_before(name.as_ref(), arguments, ["json"].into_iter());
+            Failure::usage(format!("invalid device '{name}': {why}")).with_hint_if(hint)
+        })?;
+        devices.push(device);
+    }
+    let all = std::mem::take(devices);
+    for device in all {
+        if !devices.contains(&device) {
+            devices.push(device);
+        }
+    }
+    Ok(())
+}
+
+/// Returns the only NIC, if one is named.
+///
+/// # Errors
+///
+/// More than one NIC.
+pub fn one_device(devices: &[DeviceName]) -> Result<Option<DeviceName>, Failure> {
+    match devices {
+        [_, other, ..] => {
+            let message = format!("expected one NIC: leave out {other}");
+            Err(Failure::usage(message))
+        }
+        _ => Ok(devices.first().copied()),
+    }
+}

@@ -1,0 +1,34 @@
+//! The command line: options as definitions, their help, and the reader of arguments.
+//!
+//! <!-- From tests/tidy/houses.rs: src/cli -->
+//!
+//! ```text
+//!    +-------------------------------------------------------------------------------------------+
+//!  4 | lib          the list of modules                                                          |
+//!    +-------------------------------------------------------------------------------------------+
+//!  3 | arguments    arguments that several commands read alike                                   |
+//!    | output       what a command prints and writes                                             |
+//!    +-------------------------------------------------------------------------------------------+
+//!  2 | definition   an option: its syntax, its help and what it sets                             |
+//!    +-------------------------------------------------------------------------------------------+
+//!  1 | parser       arguments -> what was typed; refusals in our words                           |
+//!    | usage        what a command takes: help, manual, completion                               |
+//!    +-------------------------------------------------------------------------------------------+
+//!  0 | nearest      the name that a misspelt one may stand for                                   |
+//!    | values       values: from what was typed to what is set                                   |
+//!    | version      the versions of the program, and of those that it replaces                   |
+//!    +-------------------------------------------------------------------------------------------+
+//! ```
+//!
+//! <!-- End of what tests/tidy/houses.rs says. -->
+
+#![forbid(unsafe_code)]
+
+pub mod arguments;
+pub mod definition;
+pub mod nearest;
+pub mod output;
+pub mod parser;
+pub mod usage;
+pub mod values;
+pub mod version;

@@ -1,0 +1,156 @@
+//! What changed between two surveys, or between checks: what got worse first. The doc comments of
+//! the types are the descriptions in their schema, docs/changes.schema.json.
+//!
+//! * `change`: one change.
+//! * `surveys`: states of NICs, medians of classes and of NICs; `load`: figures under load;
+//!   `checks`: items.
+//! * `text`: the changes as text.
+
+mod change;
+mod checks;
+mod load;
+mod surveys;
+pub mod text;
+
+use serde::Serialize;
+
+use self::change::{Change, ChangeVerdict};
+use facts::error::Failure;
+use report::check::Check;
+use report::survey::Survey;
+
+/// Version of the document. It changes when a field is removed or changes its meaning.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// Parts that the message about worse results names.
+const NAMED_PARTS: usize = 5;
+
+/// The changes between surveys or checks, as `cxidiag compare --json` writes them. A value that
+/// does not apply is null.
+#[derive(Debug, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct Changes {
+    /// Version of this layout.
+    schema_version: u32,
+    /// Version of cxidiag.
+    cxidiag_version: &'static str,
+    /// What was compared.
+    kind: ComparedKind,
+    /// --max-regress: smaller changes of figures are no changes, in percent of the base.
+    limit_percent: f64,
+    /// The documents of the base.
+    base: Vec<ComparedDocument>,
+    /// The new documents.
+    new: Vec<ComparedDocument>,
+    /// The changes, what got worse first.
+    changes: Vec<Change>,
+    /// What could not be compared, in sentences.
+    remarks: Vec<String>,
+}
+
+/// What was compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+enum ComparedKind {
+    /// Two surveys.
+    Survey,
+    /// Checks of one host or of many.
+    Check,
+}
+
+/// A document that was compared.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+struct ComparedDocument {
+    /// The file that it was read from; - for standard input.
+    file: String,
+    /// Start of the survey or check, in milliseconds since 1970-01-01 (UTC).
+    started_unix_ms: u64,
+    /// The first line of its text.
+    summary: String,
+}
+
+impl Changes {
+    /// Compares two surveys, which were read from files with these names.
+    pub fn from_surveys(base: (&str, &Survey), new: (&str, &Survey), limit_percent: f64) -> Self {
+        let document = |(file, survey): (&str, &Survey)| ComparedDocument {
+            file: file.into(),
+            started_unix_ms: survey.started_unix_ms,
+            summary: survey.summary.clone(),
+        };
+        let (mut changes, mut remarks) = surveys::changes(base.1, new.1, limit_percent);
+        let (under_load, further) = load::changes(base.1, new.1, limit_percent);
+        changes.extend(under_load);
+        remarks.extend(further);
+        let documents = [base, new].map(|entry| vec![document(entry)]);
+        Self::new(ComparedKind::Survey, documents, (changes, remarks), limit_percent)
+    }
+
+    /// Compares the latest check of each host of both sides. Each has the name of its file.
+    pub fn from_checks(
+        base: &[(String, Check)],
+        new: &[(String, Check)],
+        limit_percent: f64,
+    ) -> Self {
+        let document = |(file, check): &(String, Check)| ComparedDocument {
+            file: file.clone(),
+            started_unix_ms: check.started_unix_ms,
+            summary: check.summary.clone(),
+        };
+        let documents = [base, new].map(|side| side.iter().map(document).collect());
+        let found = checks::changes(base, new, limit_percent);
+        Self::new(ComparedKind::Check, documents, found, limit_percent)
+    }
+
+    fn new(
+        kind: ComparedKind,
+        [base, new]: [Vec<ComparedDocument>; 2],
+        (mut changes, remarks): (Vec<Change>, Vec<String>),
+        limit_percent: f64,
+    ) -> Self {
+        changes.sort_by_key(|change| change.verdict);
+        Self {
+            schema_version: SCHEMA_VERSION,
+            cxidiag_version: env!("CARGO_PKG_VERSION"),
+            kind,
+            limit_percent,
+            base,
+            new,
+            changes,
+            remarks,
+        }
+    }
+
+    /// Returns whether nothing got worse.
+    ///
+    /// # Errors
+    ///
+    /// Something got worse, or it is unclear whether something did.
+    pub fn result(&self) -> Result<(), Failure> {
+        let parts = |verdict: ChangeVerdict| {
+            let parts = self.changes.iter().filter(move |change| change.verdict == verdict);
+            let mut parts: Vec<&str> = parts.map(|change| change.part.as_str()).collect();
+            parts.dedup();
+            parts
+        };
+        let (worse, unclear) = (parts(ChangeVerdict::Worse), parts(ChangeVerdict::Unclear));
+        match (worse.as_slice(), unclear.as_slice()) {
+            ([], []) => Ok(()),
+            ([], unclear) => Err(Failure::undecided(format!("unclear: {}", named_parts(unclear)))),
+            (worse, _) => {
+                Err(Failure::unmet(format!("worse than the base: {}", named_parts(worse))))
+            }
+        }
+    }
+}
+
+/// Returns the names of the first parts, and the number of the others.
+fn named_parts(parts: &[&str]) -> String {
+    let named = parts.len().min(NAMED_PARTS);
+    let more = match parts.len() - named {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("{}{more}", parts[..named].join(", "))
+}

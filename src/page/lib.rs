@@ -1,0 +1,61 @@
+//! What results are made of, for people and for programs: pages, tables, metrics, documents.
+//!
+//! <!-- From tests/tidy/houses.rs: src/page -->
+//!
+//! ```text
+//!    +-------------------------------------------------------------------------------------------+
+//!  4 | lib             the list of modules; texts on standard output                             |
+//!    +-------------------------------------------------------------------------------------------+
+//!  3 | documents       documents: opened, written whole                                          |
+//!    +-------------------------------------------------------------------------------------------+
+//!  2 | json_lines      one line for each run, appended to a file                                 |
+//!    | openmetrics     metrics as text                                                           |
+//!    +-------------------------------------------------------------------------------------------+
+//!  1 | destination     where documents go                                                        |
+//!    | page            what people read of a result: data -> terminals, Markdown                 |
+//!    +-------------------------------------------------------------------------------------------+
+//!  0 | json            data -> one JSON document                                                 |
+//!    | problem         a failure in documents                                                    |
+//!    | progress_line   one line on a terminal                                                    |
+//!    | stream          output without waiting forever for its reader                             |
+//!    | table           tables without a documented form                                          |
+//!    | wrap            text in lines of a limited width                                          |
+//!    +-------------------------------------------------------------------------------------------+
+//! ```
+//!
+//! <!-- End of what tests/tidy/houses.rs says. -->
+
+#![forbid(unsafe_code)]
+
+pub mod destination;
+pub mod documents;
+pub mod json;
+pub mod json_lines;
+pub mod openmetrics;
+pub mod page;
+pub mod problem;
+pub mod progress_line;
+pub mod stream;
+pub mod table;
+pub mod wrap;
+
+pub use page::Page;
+
+use std::io;
+
+use facts::error::Failure;
+use facts::interrupt;
+
+/// Returns the failure of a program that was started without a standard output.
+pub fn no_standard_output() -> Failure {
+    Failure::environment("standard output is closed: the results would be lost")
+        .with_hint("redirect it to a file or to /dev/null")
+}
+
+/// Prints a text on standard output. A reader may close the pipe before the end of the text.
+pub fn print(text: &str) -> Result<(), Failure> {
+    match destination::write_text(text.as_bytes()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => result.map_err(interrupt::output_failed),
+    }
+}

@@ -1,0 +1,292 @@
+//! The rounds of pings. The pairs of a round are measured side by side, so that hosts that do not
+//! answer delay no others.
+
+use std::ffi::OsString;
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::unbounded;
+
+use crate::document::{Answer, OPERATIONS, Operation, Ping};
+use crate::text;
+use diag::probe::Probe;
+use facts::advice::{Advise, Situation};
+use facts::device::DeviceName;
+use facts::error::{Failure, Kind, Step};
+use facts::host::ip_address;
+use facts::interrupt;
+use facts::number::time_text;
+use facts::threads;
+use page::page::{Page, Words, style_of_stdout};
+use page::problem::Problem;
+use page::progress_line::columns;
+
+/// Most pairs that are measured at a time. Each has a process, which takes one of the 255 LNIs of
+/// the NIC.
+const AT_A_TIME: usize = 64;
+
+/// What to do without a connection.
+const NO_SERVER: &str = "check that the host is up, that 'cxidiag serve' runs there with this --port, and that no firewall blocks the port";
+
+/// What to do with a server that does not speak.
+const FROZEN: &str = "see on the host what listens on the port ('ss -ltnp') and whether it is stopped ('ps', state T or D); this has nothing to do with the NICs";
+
+/// What to do if a process of this machine did not even begin to connect.
+const STARVED: &str =
+    "this machine is too busy: ping fewer hosts at a time, or with a longer --timeout";
+
+/// What to do if another client measures.
+const BUSY: &str = "wait for the other clients ('cxidiag serve --status' on the host lists them)";
+
+/// Situations whose hints name options of the tools that `ping` lacks, and the hints of `ping`.
+const OWN_HINTS: [(Situation, &str); 4] = [
+    (Situation::OtherToken, "give both sides the same token, in CXIDIAG_TOKEN, or none"),
+    (
+        Situation::OtherJob,
+        "run ping in the job of the server, or start 'cxidiag serve' with --any-job",
+    ),
+    (Situation::ServerBusy, BUSY),
+    (Situation::NoDiagnostic, FROZEN),
+];
+
+/// How pairs of NICs are measured, round after round.
+#[derive(Debug, Default)]
+pub struct Rounds {
+    /// Each NIC answers itself.
+    pub is_loopback: bool,
+    /// Each NIC measures with the one of the same name.
+    pub all_nics: bool,
+    /// Arguments for each run.
+    pub passed_on: Vec<String>,
+    /// Number of rounds; `None` for no limit.
+    pub count: Option<u64>,
+    /// Time from one round to the next.
+    pub interval: Duration,
+    /// Time limit of a pair for the next answer.
+    pub timeout: Duration,
+}
+
+impl Rounds {
+    /// Measures all pairs of `report`, round after round; prints a line for each if `has_text`.
+    ///
+    /// # Errors
+    ///
+    /// An interruption, and standard output that cannot be written.
+    pub fn run(&self, report: &mut Ping, has_text: bool) -> Result<(), Failure> {
+        if has_text {
+            print(text::title(report))?;
+        }
+        let mut round = 0;
+        loop {
+            let began = Instant::now();
+            self.round(report, has_text)?;
+            round += 1;
+            let is_last = match self.count {
+                Some(count) => round == count,
+                // Further rounds would say the same.
+                None => round == 1 && report.has_no_device(),
+            };
+            if is_last {
+                return Ok(());
+            }
+            let left = self.interval.saturating_sub(began.elapsed());
+            interrupt::wait_for_any(&mut Vec::new(), Some(left))?;
+        }
+    }
+
+    /// Measures all pairs once, [`AT_A_TIME`] side by side. In a loopback run, one after the other:
+    /// each takes two CPUs of this machine.
+    fn round(&self, report: &mut Ping, has_text: bool) -> Result<(), Failure> {
+        let pairs: Vec<_> =
+            report.pairs.iter().map(|pair| (pair.host.clone(), pair.device)).collect();
+        let most = if self.is_loopback { 1 } else { AT_A_TIME };
+        let next = AtomicUsize::new(0);
+        let (answered, answers) = unbounded();
+        thread::scope(|scope| {
+            for count in 0..most.min(pairs.len()) {
+                let (pairs, next, answered) = (&pairs, &next, answered.clone());
+                let measure = move || {
+                    loop {
+                        let index = next.fetch_add(1, Ordering::Relaxed);
+                        let Some((host, device)) = pairs.get(index) else {
+                            return;
+                        };
+                        // The receiver takes all answers.
+                        let _ = answered.send((index, self.operations(host, *device)));
+                    }
+                };
+                match threads::start_in(scope, measure) {
+                    // The others measure.
+                    Err(_) if count > 0 => break,
+                    started => started?,
+                };
+            }
+            drop(answered);
+            let mut is_known = vec![false; pairs.len()];
+            let mut printed = 0;
+            let mut result = Ok(());
+            for (index, answers) in &answers {
+                let taken = answers.and_then(|answers| {
+                    report.pairs[index].add(answers);
+                    is_known[index] = true;
+                    while has_text && is_known.get(printed) == Some(&true) {
+                        print(text::line(report, printed, columns(&io::stdout())))?;
+                        printed += 1;
+                    }
+                    Ok(())
+                });
+                if taken.is_err() {
+                    // No further pair begins.
+                    next.store(pairs.len(), Ordering::Relaxed);
+                    result = result.and(taken);
+                }
+            }
+            result
+        })
+    }
+
+    /// Runs each kind of operation of a pair. Each answer begins the time limit anew. After a
+    /// failure on the way to the NIC of the peer, the other kinds are left out: they would fail in
+    /// the same way. So are those for which a failure has left no time.
+    fn operations(&self, host: &str, device: DeviceName) -> Result<Vec<Answer>, Failure> {
+        let mut since = Instant::now();
+        let mut answers = Vec::new();
+        for operation in &OPERATIONS {
+            let answer = self.operation(host, device, operation, since)?;
+            let is_of_nics = |problem: &Problem| {
+                let steps = [Step::Answer, Step::Operation];
+                steps.iter().any(|step| problem.step.as_deref() == Some(step.name()))
+                    && since.elapsed() < self.timeout
+            };
+            let goes_on = answer.latencies.as_ref().err().is_none_or(is_of_nics);
+            if answer.latencies.is_ok() {
+                since = Instant::now();
+            }
+            answers.push(answer);
+            if !goes_on {
+                break;
+            }
+        }
+        Ok(answers)
+    }
+
+    /// Runs one kind of operation; the time limit counts from `since` on.
+    fn operation(
+        &self,
+        host: &str,
+        device: DeviceName,
+        operation: &Operation,
+        since: Instant,
+    ) -> Result<Answer, Failure> {
+        let mut arguments: Vec<OsString> = self.passed_on.iter().map(Into::into).collect();
+        arguments.push(format!("--device={device}").into());
+        if self.is_loopback {
+            arguments.push("--loopback".into());
+        } else {
+            let limit = time_text(self.timeout);
+            arguments.push(format!("--connect-timeout={limit}").into());
+            if self.all_nics {
+                arguments.push("--peer-device=auto".into());
+            }
+            arguments.extend(["--".into(), host.into()]);
+        }
+        let probe = Probe {
+            tool: operation.tool,
+            arguments,
+            variables: Vec::new(),
+            limit: Some(self.timeout),
+            longest: None,
+            since,
+        };
+        match probe.run() {
+            Ok(mut outcome) => {
+                if let Some(problem) = &mut outcome.error {
+                    problem.hint = own_hint(problem).or(problem.hint.take());
+                }
+                Ok(Answer::of(outcome))
+            }
+            Err(failure) if failure.kind == Kind::Interrupted => Err(failure),
+            Err(failure) => Ok(Answer::none(&self.explain(failure, host))),
+        }
+    }
+
+    /// Returns the failure of a run without an outcome: one that did not end in time, at its step.
+    fn explain(&self, failure: Failure, host: &str) -> Failure {
+        let limit = time_text(self.timeout);
+        let failed_in = |step, message: String| Failure::environment(message).in_step(step);
+        match failure.step() {
+            // The server is a process of this run.
+            Some(_) if self.is_loopback => {
+                failed_in(Step::Answer, failure.message()).advised(Situation::NoAnswer)
+            }
+            // An address needs no name service: this machine had no time for the run.
+            Some(Step::Name) if ip_address(host).is_some() => {
+                let message = format!("did not begin to connect within {limit}");
+                Failure::environment(message).with_hint(STARVED)
+            }
+            Some(step @ Step::Name) => {
+                let message = format!("the name is not resolved within {limit}");
+                failed_in(step, message).advised(Situation::UnknownHost)
+            }
+            Some(step @ Step::Tcp) => {
+                failed_in(step, format!("no connection within {limit}")).with_hint(NO_SERVER)
+            }
+            Some(step @ Step::Handshake) => {
+                let message = format!(
+                    "accepts connections but does not speak within {limit}: frozen or another program"
+                );
+                failed_in(step, message).with_hint(FROZEN)
+            }
+            Some(Step::Turn) => failure.with_hint(BUSY),
+            Some(Step::Answer) => failure.advised(Situation::NoAnswer),
+            _ => failure,
+        }
+    }
+}
+
+/// Returns the hint of `ping` for a problem that a run has reported, if `ping` has its own.
+fn own_hint(problem: &Problem) -> Option<String> {
+    if problem.step.as_deref() == Some(Step::Tcp.name()) {
+        return Some(NO_SERVER.into());
+    }
+    let situation = problem.situation.as_ref()?;
+    let own = OWN_HINTS.iter().find(|(own, _)| own.name() == *situation);
+    own.map(|(_, hint)| (*hint).into())
+}
+
+fn print(line: impl Into<Words>) -> Result<(), Failure> {
+    let mut page = Page::default();
+    page.line(line);
+    page.print(style_of_stdout())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hints_follow_the_situation_and_not_the_text() {
+        let hint = |failure: Failure| own_hint(&Problem::from(&failure));
+        let wrong = || Failure::environment("tokens differ").with_hint("give --token");
+        assert_eq!(hint(wrong()), None);
+        let own = hint(wrong().in_situation(Situation::OtherToken)).unwrap();
+        assert!(own.contains("CXIDIAG_TOKEN") && !own.contains("--token"), "{own}");
+        assert_eq!(hint(wrong().in_step(Step::Tcp)).as_deref(), Some(NO_SERVER));
+        assert_eq!(hint(wrong().advised(Situation::NoDiagnostic)).as_deref(), Some(FROZEN));
+    }
+
+    #[test]
+    fn blames_name_service_for_names_only() {
+        let rounds = Rounds { timeout: Duration::from_secs(5), ..Rounds::default() };
+        let explained = |host| {
+            let ended = Failure::environment("did not end").in_step(Step::Name);
+            rounds.explain(ended, host).message()
+        };
+        assert_eq!(explained("nid0001"), "the name is not resolved within 5s");
+        for host in ["10.1.1.8", "::1", "[fe80::1]"] {
+            assert_eq!(explained(host), "did not begin to connect within 5s");
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! The text of `selftest`: what does not hold, a line for each group, and the file of `--report`.
+
+use crate::document::{FactResult, FactVerdict, SelfTest};
+use facts::severity::Severity;
+use page::page::{Page, Words};
+use page::table::Align;
+use page::wrap::wrapped;
+
+/// Width of a sentence beside its name.
+const WIDTH: usize = 88;
+
+/// Width of a row of 16 bytes.
+const ROW: usize = 47;
+
+/// Rows of bytes that a terminal shows.
+const FEW_ROWS: usize = 4;
+
+/// Returns what a terminal shows.
+pub fn page(report: &SelfTest) -> Page {
+    let mut page = Page::default();
+    let not_examined = report.with(FactVerdict::NotExamined).count();
+    if not_examined > 0 {
+        let line = format!("{not_examined} not examined: time");
+        page.line(Words::first(Severity::Suspect, &line));
+        page.empty_line();
+    }
+    groups(&mut page, report);
+    for verdict in [FactVerdict::NotExamined, FactVerdict::Skipped, FactVerdict::Refused] {
+        let checks: Vec<&FactResult> = report.with(verdict).collect();
+        for alike in checks.chunk_by(|one, next| one.reason == next.reason) {
+            let [first, others @ ..] = alike else {
+                continue;
+            };
+            let more = match others.len() {
+                0 => String::new(),
+                count => format!(" and {count} more"),
+            };
+            let reason = first.reason.as_deref().unwrap_or_default();
+            page.line(format!("{} {}{more}: {reason}", verdict.name(), first.full_name()));
+        }
+    }
+    for check in report.with(FactVerdict::Differs) {
+        page.empty_line();
+        difference(&mut page, check, FEW_ROWS);
+    }
+    aftermath(&mut page, report);
+    page.line(format!("\n{}", report.summary()));
+    page
+}
+
+/// Adds what the checks have changed for other users of the NIC.
+fn aftermath(page: &mut Page, report: &SelfTest) {
+    for sentence in report.aftermath.sentences() {
+        page.empty_line();
+        page.paragraph(Words::first(Severity::Suspect, &format!("WARNING: {sentence}")), WIDTH, "");
+    }
+}
+
+/// Returns the file of `--report`: the NIC and its software, and each check.
+pub fn report_page(report: &SelfTest) -> Page {
+    let nic = &report.nic;
+    let optional = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
+    let kind =
+        if nic.is_software { "software NIC (no Cassini hardware involved)" } else { "hardware" };
+    let yes = |is: bool| if is { "yes" } else { "no" };
+    let mut page = Page::default();
+    page.line("Report of cxidiag selftest\n");
+    let mut lines = vec![
+        ("cxidiag", report.release()),
+        ("NIC", format!("{}, {kind}", nic.device)),
+        ("Generation", nic.generation.clone()),
+        ("Board", nic.board.clone()),
+        ("Driver", format!("{} {}", nic.driver, optional(&nic.driver_version))),
+        ("Firmware", optional(&nic.firmware)),
+        ("Library", optional(&nic.library)),
+        ("Kernel", format!("{} {}", optional(&nic.kernel), nic.architecture)),
+        ("Page", format!("{} bytes", nic.page_bytes)),
+        ("PID bits", nic.pid_bits.to_string()),
+        ("Retry handler", yes(nic.has_retry_handler).into()),
+        ("Virtual function", yes(nic.is_virtual_function).into()),
+        ("Root", yes(nic.is_root).into()),
+        ("Service", nic.svc_id.to_string()),
+        ("VNI", nic.vni.to_string()),
+        ("Traffic class", nic.traffic_class.clone()),
+    ];
+    if let (Some(host), Some(address), Some(pci)) = (&nic.host, nic.nic_address, &nic.pci_address) {
+        lines.push(("Host", host.clone()));
+        lines.push(("NIC address", format!("{address:#x}")));
+        lines.push(("PCI address", pci.clone()));
+    } else {
+        lines.push(("Names", "left out; the NIC address is 0 in all bytes".into()));
+    }
+    for (name, value) in lines {
+        page.fact(name, value);
+    }
+    page.empty_line();
+    groups(&mut page, report);
+    aftermath(&mut page, report);
+    page.line(format!("\n{}\n", report.summary()));
+    for verdict in FactVerdict::ALL {
+        for check in report.with(verdict) {
+            match verdict {
+                FactVerdict::Differs => difference(&mut page, check, usize::MAX),
+                _ => page.line(title(check)),
+            }
+            page.lines(check.reason.as_ref().map(|reason| format!("  {reason}")));
+        }
+    }
+    page
+}
+
+/// Adds how many checks of each group have which verdict.
+fn groups(page: &mut Page, report: &SelfTest) {
+    use FactVerdict::{Differs, Holds, NotExamined, Refused, Skipped};
+    let mut columns =
+        vec![("Hold", Holds), ("Differ", Differs), ("Refused", Refused), ("Skipped", Skipped)];
+    if report.with(NotExamined).next().is_some() {
+        columns.push(("Not examined", NotExamined));
+    }
+    let mut names: Vec<&str> = report.checks.iter().map(|check| check.group).collect();
+    names.dedup();
+    let rows = names.iter().map(|name| {
+        let counts = columns.iter().map(|(_, verdict)| {
+            let group_results = report.with(*verdict).filter(|check| check.group == *name);
+            match group_results.count() {
+                0 => "-".to_owned(),
+                count => count.to_string(),
+            }
+        });
+        std::iter::once((*name).to_owned()).chain(counts).collect()
+    });
+    let titles = columns.iter().map(|(title, _)| (*title, Align::Right));
+    let titles: Vec<_> = std::iter::once(("Group", Align::Left)).chain(titles).collect();
+    page.table(&titles, rows);
+}
+
+fn title(check: &FactResult) -> String {
+    let FactResult { verdict, fact, certainty, .. } = check;
+    let (verdict, certainty) = (verdict.name(), certainty.name());
+    format!("{verdict:7} {} ({fact}, {certainty})", check.full_name())
+}
+
+/// Adds what a check has seen, with at most `rows` rows of each command and event.
+fn difference(page: &mut Page, check: &FactResult, rows: usize) {
+    page.line(Words::first(Severity::Bad, &title(check).replacen("differs", "DIFFERS", 1)));
+    let sentences = [
+        ("fact", Some(check.statement)),
+        ("expected", check.expected.as_deref()),
+        ("seen", check.seen.as_deref()),
+    ];
+    for (name, text) in sentences {
+        named(page, name, wrapped(text.unwrap_or_default(), WIDTH, ""));
+    }
+    for (name, bytes) in [("command", &check.command), ("event", &check.event)] {
+        let Some(bytes) = bytes else { continue };
+        let mut lines = wrapped(bytes, ROW, "");
+        if lines.len() > rows {
+            lines.truncate(rows);
+            lines.push("... (--report and --json have all bytes)".into());
+        }
+        named(page, name, lines);
+    }
+}
+
+/// Adds lines beside a name.
+fn named(page: &mut Page, name: &str, lines: Vec<String>) {
+    let names = std::iter::once(format!("{name}:")).chain(std::iter::repeat(String::new()));
+    page.lines(lines.iter().zip(names).map(|(line, name)| format!("  {name:9} {line}")));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::tests::report;
+    use crate::document::{Aftermath, MaskedFlag};
+    use page::table::TextStyle;
+
+    #[test]
+    fn ends_with_number_of_facts_that_hold() {
+        use FactVerdict::{Differs, Holds, Skipped};
+        let text = page(&report(&[Holds, Differs, Skipped])).text(TextStyle::Plain);
+        let expected = "\
+Group  Hold  Differ  Refused  Skipped
+moves     1       1        -        1
+skipped moves/ack: text
+
+DIFFERS moves/ack (nic.md 6.4, stated)
+  fact:     a put ends with one ACK
+  expected: text
+  seen:     text
+  command:  15 00
+
+1 of 2 facts hold, 1 skipped
+";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn begins_with_what_was_not_examined() {
+        use FactVerdict::{Holds, NotExamined};
+        let text = page(&report(&[Holds, NotExamined, NotExamined])).text(TextStyle::Plain);
+        let expected = "\
+2 not examined: time
+
+Group  Hold  Differ  Refused  Skipped  Not examined
+moves     1       -        -        -             2
+not examined moves/ack and 1 more: text
+";
+        assert!(text.starts_with(expected), "{text}");
+        assert!(text.ends_with("\n1 of 1 facts hold, 2 not examined\n"), "{text}");
+    }
+
+    #[test]
+    fn names_what_has_changed_for_other_users() {
+        let mut results = report(&[FactVerdict::Holds]);
+        results.aftermath = Aftermath {
+            masked_error_flags: vec![
+                MaskedFlag { block: "lpe".into(), bit: 16, name: Some("no_space") },
+                MaskedFlag { block: "oxe".into(), bit: 3, name: None },
+            ],
+            lost_rgids: 1,
+        };
+        let text = page(&results).text(TextStyle::Plain);
+        for words in [
+            "\nWARNING: error flag lpe.no_space was switched off after too many interrupts: ",
+            "\nWARNING: error flag oxe.bit 3 was switched off",
+            "\nWARNING: RGIDs available: 1 fewer than before",
+            "Tell your administrator",
+        ] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+    }
+
+    #[test]
+    fn report_leaves_out_names_unless_they_are_given() {
+        let mut report = report(&[FactVerdict::Holds]);
+        let text = |report: &SelfTest| report_page(report).text(TextStyle::Plain);
+        assert!(text(&report).contains("left out"));
+        report.nic.host = Some("node7".into());
+        report.nic.nic_address = Some(0x123);
+        report.nic.pci_address = Some("0000:c1:00.0".into());
+        for name in ["node7", "0x123", "0000:c1:00.0"] {
+            assert!(text(&report).contains(name), "{}", text(&report));
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! `stat`: what the NICs of a job did while any command ran (monitoring.md 1.2 to 1.5;
+//! docs/stat.md).
+//!
+//! <!-- From tests/tidy/houses.rs: src/stat -->
+//!
+//! ```text
+//!    +-------------------------------------------------------------------------------------------+
+//!  8 | lib                arguments -> one of these forms                                        |
+//!    +-------------------------------------------------------------------------------------------+
+//!  7 | launch             the leader of a node: reads, runs the command, reads again             |
+//!    | options            what `stat` takes                                                      |
+//!    +-------------------------------------------------------------------------------------------+
+//!  6 | attached           `--start` and `--stop`: two readings by two processes                  |
+//!    | gather             the report of all nodes, from their files                              |
+//!    +-------------------------------------------------------------------------------------------+
+//!  5 | new_record         the record of a node before its command                                |
+//!    | output             where the report goes                                                  |
+//!    | top                `--top`: the screen, once a second                                     |
+//!    +-------------------------------------------------------------------------------------------+
+//!  4 | csv                the report as comma-separated values                                   |
+//!    | metrics            the report as metrics                                                  |
+//!    | request            what the arguments ask for                                             |
+//!    +-------------------------------------------------------------------------------------------+
+//!  3 | document           the report as JSON                                                     |
+//!    | roster             the processes of a parallel program on this node: who leads            |
+//!    | text               the report as text                                                     |
+//!    | top_screen         the NICs of this node, now: a screen                                   |
+//!    +-------------------------------------------------------------------------------------------+
+//!  2 | ending             how the leader ends: as its command                                    |
+//!    | job                the records of all nodes                                               |
+//!    | nic_row            one NIC as a row of a table                                            |
+//!    | nics               the NICs of this node, read before and after                           |
+//!    | parallel_program   the parallel program that a process belongs to                         |
+//!    | step_directory     the files of all nodes of a parallel program                           |
+//!    +-------------------------------------------------------------------------------------------+
+//!  1 | events             the signals of the leader, as a stream                                 |
+//!    | job_findings       what the counters of all NICs of a job explain                         |
+//!    | record             what the NICs of a node showed before and after a command              |
+//!    | sampler            reads some counters again and again                                    |
+//!    +-------------------------------------------------------------------------------------------+
+//!  0 | counter_set        sets of counters in a fixed order                                      |
+//!    | forwarding         which signals the leader passes on to its command                      |
+//!    | interpreter        why a script cannot be executed                                        |
+//!    | note               lines on standard error beside the report                              |
+//!    | outliers           which NICs of a job stand out from the others                          |
+//!    | series             what some counters of a node did over time                             |
+//!    +-------------------------------------------------------------------------------------------+
+//! ```
+//!
+//! <!-- End of what tests/tidy/houses.rs says. -->
+
+#![forbid(unsafe_code)]
+
+mod attached;
+pub mod counter_set;
+pub mod csv;
+pub mod document;
+mod ending;
+mod events;
+mod forwarding;
+mod gather;
+mod interpreter;
+pub mod job;
+pub mod job_findings;
+mod launch;
+pub mod metrics;
+mod new_record;
+pub mod nic_row;
+mod nics;
+mod note;
+mod options;
+mod outliers;
+mod output;
+mod parallel_program;
+pub mod record;
+mod request;
+mod roster;
+mod sampler;
+pub mod series;
+mod step_directory;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+pub mod text;
+mod top;
+mod top_screen;
+
+use std::ffi::OsString;
+
+pub use self::options::usage;
+use self::request::Form;
+use cli::output::{or_early_failure, or_refusal};
+use facts::error::Failure;
+
+/// Runs the command with the arguments after its name.
+///
+/// # Errors
+///
+/// Invalid arguments, a file that cannot be written or read, a finding of `--fail-on`.
+pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
+    let read = options::parse(&arguments);
+    let Some(request) = or_refusal(&arguments, read)? else {
+        return Ok(());
+    };
+    let json = request.json.as_ref();
+    match &request.form {
+        Form::Run(command) => launch::run(&request, command),
+        Form::Start(path) => or_early_failure(json, attached::start(&request, path)),
+        Form::Stop(path) => attached::stop(&request, path),
+        Form::Merge(directories) => gather::merge(&request, directories),
+        Form::Top => top::run(&request),
+    }
+}
