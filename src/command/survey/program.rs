@@ -9,7 +9,7 @@ use super::request::RequestedTest;
 use super::written::Notes;
 use cluster::campaign::members::Members;
 use cluster::coordinator::Program;
-use cluster::timetable::Introduction;
+use cluster::introduction::Introduction;
 use diagnosis::readings::Readings;
 use node::nic::health::identity::{CLASS_CEILING, ceiling_of};
 use node::traffic_class::TrafficClass;
