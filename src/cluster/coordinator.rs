@@ -10,10 +10,12 @@ use crate::campaign::{
     AnsweredBlock, BlockLoad, CheckedNodes, Crew, LostMembers, MemberWork, ProgressText,
 };
 use crate::host_list::compress;
+use crate::introduction::Introduction;
+use crate::star::MemoryCopy;
 use crate::star::{Event, GRACE, Root, now_ns};
 use crate::survey::findings::Test;
 use crate::timetable::blocks::{BlockTimes, blocks};
-use crate::timetable::{Block, Course, Introduction, MemoryCopy, Report, Slot};
+use crate::timetable::{Block, Course, Report, Slot, SurveyWork};
 use facts::error::Failure;
 use facts::limit;
 use facts::number::time_text;
@@ -57,7 +59,7 @@ pub trait Program {
 
 /// The coordinator, with the members that have joined.
 pub struct SurveyCoordinator<P> {
-    root: Root,
+    root: Root<SurveyWork>,
     members: Members,
     pub program: P,
     /// When the survey ends at the latest, if ever.
@@ -78,7 +80,7 @@ impl<P: Program> SurveyCoordinator<P> {
     /// Returns the coordinator of these members, which have `joined` and which `root` connects. A
     /// process that joins late tells its host if `knows_hosts` is false.
     pub fn new(
-        root: Root,
+        root: Root<SurveyWork>,
         members: Members,
         joined: BTreeMap<u32, Introduction>,
         knows_hosts: bool,
@@ -132,7 +134,7 @@ impl<P: Program> SurveyCoordinator<P> {
         what: &str,
         (work, limit): (Duration, Duration),
         line: ProgressText,
-        mut answer: impl FnMut(Event) -> Option<u32>,
+        mut answer: impl FnMut(Event<SurveyWork>) -> Option<u32>,
     ) -> Result<LostMembers, Failure> {
         let works_until = Instant::now() + work;
         let mut until = works_until + limit::in_effect(limit);
@@ -297,8 +299,7 @@ impl<P: Program> Crew for SurveyCoordinator<P> {
         let mut reports = Vec::new();
         let waiting = blocks.keys().copied().collect();
         let lost = self.wait_for(waiting, "report", (work, limit), line, |event| match event {
-            Event::Report(report) if report.block == number => {
-                let rank = report.rank;
+            Event::Report { rank, report } if report.block == number => {
                 reports.push(report);
                 Some(rank)
             }
@@ -374,7 +375,7 @@ mod tests {
     }
 
     /// Returns the coordinator of two processes that have joined.
-    fn coordinator(root: Observed) -> SurveyCoordinator<SilentProgram> {
+    fn coordinator(root: Observed<SurveyWork>) -> SurveyCoordinator<SilentProgram> {
         let cluster = Cluster::new([0, 0, 2, 1], &[], 0);
         let joined = [0, 1].map(|rank| (rank, testing::introduction(&cluster, rank))).into();
         let hosts = vec!["node0".into(), "node1".into()];
@@ -385,7 +386,7 @@ mod tests {
 
     #[test]
     fn names_processes_without_cpus_in_one_line() {
-        let (mut root, meeting) = root(2);
+        let (mut root, meeting) = root_of(2);
         let _silent = [0, 1].map(|rank| stopped(&mut root, &meeting, rank, 2));
         let mut crew = coordinator(root);
         let ranks = BTreeSet::from([0, 1]);
@@ -399,16 +400,16 @@ mod tests {
     /// The line of progress says so while others are still waited for.
     #[test]
     fn member_that_is_lost_is_absent_at_once() {
-        let (mut root, meeting) = root(2);
+        let (mut root, meeting) = root_of(2);
         let other_meeting = meeting.clone();
         let failing = thread::spawn(move || {
-            let mut member = join(&meeting, 0, 2).unwrap();
+            let mut member = join::<SurveyWork>(&meeting, 0, 2).unwrap();
             assert_eq!(member.next_order().unwrap(), Order::Check);
             member.fail("no NIC is left");
         });
         let (sender, receiver) = mpsc::channel();
         let waiting = thread::spawn(move || {
-            let mut member = join(&other_meeting, 1, 2).unwrap();
+            let mut member = join::<SurveyWork>(&other_meeting, 1, 2).unwrap();
             assert_eq!(member.next_order().unwrap(), Order::Check);
             receiver.recv().unwrap();
             member.send_check(Vec::new());

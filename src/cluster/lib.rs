@@ -4,21 +4,23 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//!  7 | lib              the list of modules                                                      |
+//!  8 | lib              the list of modules                                                      |
 //!    +-------------------------------------------------------------------------------------------+
-//!  6 | coordinator      the crew of campaigns: orders, reports and lost members                  |
-//!    | meeting_point    where processes find the coordinator of a survey                         |
+//!  7 | coordinator      the crew of campaigns: orders, reports and lost members                  |
 //!    +-------------------------------------------------------------------------------------------+
-//!  5 | star             how the processes of a survey talk                                       |
-//!    | why              why NICs are slow: what is measured and read for it                      |
+//!  6 | why              why NICs are slow: what is measured and read for it                      |
 //!    +-------------------------------------------------------------------------------------------+
-//!  4 | campaign         what the members of a survey do together, and in which order             |
+//!  5 | campaign         what the members of a survey do together, and in which order             |
 //!    +-------------------------------------------------------------------------------------------+
-//!  3 | load             the fabric under load: who sends what to whom, and what that says        |
+//!  4 | load             the fabric under load: who sends what to whom, and what that says        |
 //!    +-------------------------------------------------------------------------------------------+
-//!  2 | timetable        who does what when, and what processes send each other about it          |
+//!  3 | meeting_point    where processes find the coordinator of a survey                         |
+//!    | timetable        who does what when, and what processes send each other about it          |
+//!    +-------------------------------------------------------------------------------------------+
+//!  2 | star             how the processes of a survey talk                                       |
 //!    +-------------------------------------------------------------------------------------------+
 //!  1 | host_locations   where hosts are, by a file or by Slurm                                   |
+//!    | introduction     how a process introduces itself to its coordinator                       |
 //!    | launcher         rank and size of a process, from its launcher                            |
 //!    | probe            probes all day: which targets, when, and what has come of them           |
 //!    | survey           which pairs are measured when, and what results say                      |
@@ -36,8 +38,11 @@
 pub mod blame;
 pub mod campaign;
 pub mod coordinator;
+#[cfg(any(test, feature = "testing"))]
+pub mod fuzzing;
 pub mod host_list;
 pub mod host_locations;
+pub mod introduction;
 pub mod launcher;
 pub mod load;
 pub mod location;

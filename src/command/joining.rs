@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use cluster::introduction::Introduction;
 use cluster::meeting_point::{Coordinator, SIGHT_LIMIT};
-use cluster::star::{Meeting, Member};
-use cluster::timetable::Introduction;
+use cluster::star::{Meeting, Member, Work};
 use facts::error::{Failure, Kind};
 use facts::{interrupt, limit};
 
@@ -20,11 +20,11 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// # Errors
 ///
 /// A coordinator that is not found or refuses this process, and an interruption.
-pub fn join(
+pub fn join<W: Work>(
     introduction: &Introduction,
     end: Instant,
     coordinator: impl Fn(Instant) -> Result<Coordinator, Failure>,
-) -> Result<Member, Failure> {
+) -> Result<Member<W>, Failure> {
     let mut unreached: Option<Failure> = None;
     loop {
         // The next coordinator replaces what a killed one has left.

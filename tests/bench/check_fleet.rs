@@ -9,8 +9,8 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use cluster::star::{Event, Meeting, Member, Order, Root};
-use cluster::timetable::Introduction;
+use cluster::introduction::Introduction;
+use cluster::star::{Event, Meeting, Member, NoWork, Order, Root};
 use facts::net::listener::{Listener, Reach};
 use facts::token::Token;
 use report::check::Check;
@@ -28,7 +28,7 @@ fn main() {
     println!("one check took {took:.2?}, and its document has {bytes} bytes");
     let token = Token::new("a token of the benchmark".as_ref()).expect("a text");
     let listener = Listener::bind(None, 0, Reach::ThisMachine).expect("a port");
-    let mut root = Root::listen(listener, token.clone(), size).expect("a coordinator");
+    let mut root = Root::<NoWork>::listen(listener, token.clone(), size).expect("a coordinator");
     let meeting = Meeting { addresses: vec![([127, 0, 0, 1], root.port()).into()], token };
     let began = Instant::now();
     thread::scope(|scope| {
@@ -82,7 +82,7 @@ fn take_part(meeting: &Meeting, rank: u32, size: u32, document: Vec<u8>) {
         topology: None,
         nics: Vec::new(),
     };
-    let mut member = Member::join(meeting, introduction, LIMIT).expect("a coordinator");
+    let mut member = Member::<NoWork>::join(meeting, introduction, LIMIT).expect("a coordinator");
     assert_eq!(member.next_order().expect("an order"), Order::Check);
     member.send_check(document);
     while member.next_order().expect("an order") != Order::End {}

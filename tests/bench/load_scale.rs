@@ -14,12 +14,12 @@ use cluster::load::conductor::{Cap, LoadConductor, LoadSetup};
 use cluster::load::scene::Scene;
 use cluster::load::slots::slot;
 use cluster::load::testing::{fabric, setup};
+use cluster::star::{Expected, Work};
 use cluster::survey::roster::Roster;
-use cluster::timetable::acceptance::Expected;
 use cluster::timetable::blocks::{BlockTimes, blocks, by_slot};
 use cluster::timetable::histogram::Histogram;
 use cluster::timetable::{
-    Block, PARTS, Part, Report, Slot, Task, TaskAnswer, TaskResult, Times, Watched,
+    Block, PARTS, Part, Report, Slot, SurveyWork, Task, TaskAnswer, TaskResult, Times, Watched,
 };
 use facts::device::FabricAddress;
 use fastrand::Rng;
@@ -146,8 +146,8 @@ fn run(
         received += bytes.len();
         let began = Instant::now();
         let mut report: Report = from_bytes(&bytes).expect("a report");
-        let expected = Expected { rank: *rank, nics: 1, tests: &[], block };
-        report.accept(expected).expect("an acceptable report");
+        let expected = Expected { rank: *rank, nics: 1, course: None, block };
+        SurveyWork::accept(&mut report, expected).expect("an acceptable report");
         reports.push(report);
         costs.read += began.elapsed();
     }

@@ -13,13 +13,12 @@ use std::fs;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
+use cluster::introduction::{Introduction, NicFacts};
 use cluster::star::{Event, Order, Reply, Root, allow_connections, crowd, now_ns};
 use cluster::survey::answer::Figures;
 use cluster::survey::findings::Test;
 use cluster::survey::ids::{NicId, TestId};
-use cluster::timetable::{
-    Block, Course, Introduction, NicFacts, Part, Report, Task, TaskAnswer, TaskResult,
-};
+use cluster::timetable::{Block, Course, Part, Report, SurveyWork, Task, TaskAnswer, TaskResult};
 use facts::device::FabricAddress;
 use facts::net::listener::{Listener, Reach};
 use facts::token::{TOKEN_VARIABLE, Token};
@@ -57,7 +56,7 @@ fn simulate(size: u32, port: u16) {
     let introductions = (0..size).map(|rank| introduction(rank, size));
     let mut uncertainties = Vec::new();
     let joined = |uncertainty_ns| uncertainties.push(uncertainty_ns);
-    crowd::take_part(
+    crowd::take_part::<SurveyWork>(
         ([127, 0, 0, 1], port).into(),
         &token,
         introductions,
@@ -181,7 +180,7 @@ fn coordinate(size: u32) {
         while !missing.is_empty() {
             for event in poll(&mut root) {
                 match event {
-                    Event::Report(report) => drop(missing.remove(&report.rank)),
+                    Event::Report { rank, .. } => drop(missing.remove(&rank)),
                     Event::Lost { rank, reason } => {
                         assert!(dies(rank), "lost rank {rank}: {reason}");
                         missing.remove(&rank);
@@ -231,7 +230,7 @@ fn start(token: &Token, size: u32, port: u16) -> Child {
         .expect("a process")
 }
 
-fn poll(root: &mut Root) -> Vec<Event> {
+fn poll(root: &mut Root<SurveyWork>) -> Vec<Event<SurveyWork>> {
     let events = root.poll(Instant::now() + LIMIT).expect("no signal");
     assert!(!events.is_empty(), "nothing happens");
     events

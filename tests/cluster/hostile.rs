@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use crate::cpus::{Work, cpus};
 use crate::harness::{Command, Fabric, schema, stderr, stdout};
 use cluster::host_list::expand;
+use cluster::introduction::{Introduction, NicFacts};
 use cluster::launcher::LauncherTask;
 use cluster::meeting_point::MeetingPoint;
 use cluster::star::{Meeting, Member, Order};
@@ -14,9 +15,7 @@ use cluster::survey::answer::Figures;
 use cluster::survey::busy::HostLoad;
 use cluster::survey::ids::NicId;
 use cluster::survey::untested::Untested;
-use cluster::timetable::{
-    Block, Introduction, NicFacts, Part, Report, Task, TaskAnswer, TaskResult,
-};
+use cluster::timetable::{Block, Part, Report, SurveyWork, Task, TaskAnswer, TaskResult};
 use facts::device::FabricAddress;
 
 /// Time limit for anything that has to happen.
@@ -109,7 +108,7 @@ fn liar(file: &Path, rank: u32, size: u32, lie: fn(&mut Report)) -> JoinHandle<(
     thread::spawn(move || {
         let found = point.find(&task, Instant::now() + LIMIT).unwrap();
         let meeting = Meeting { addresses: found.addresses, token: found.token };
-        let mut member = Member::join(&meeting, introduction, LIMIT).unwrap();
+        let mut member = Member::<SurveyWork>::join(&meeting, introduction, LIMIT).unwrap();
         while let Ok(order) = member.next_order() {
             if let Order::Block(block) = order {
                 let mut report = report(rank, address, &block);

@@ -6,15 +6,15 @@ use std::time::Duration;
 use super::lengths::{longest, most_beyond};
 use super::members::Members;
 use super::{AnsweredBlock, BlockLoad, CheckedNodes, Crew, LostMembers, MemberWork, ProgressText};
+use crate::introduction::{Introduction, NicFacts};
 use crate::location::Class;
+use crate::star::MemoryCopy;
 use crate::survey::answer::{Answer, Figures, Pair};
 use crate::survey::ids::{NicId, NodeId};
 use crate::survey::testing::{Cluster, DEAD};
 use crate::survey::untested::Untested;
 use crate::timetable::blocks::{BlockTimes, blocks};
-use crate::timetable::{
-    Course, Introduction, MemoryCopy, NicFacts, Part, Report, Slot, Task, TaskAnswer, TaskResult,
-};
+use crate::timetable::{Course, Part, Report, Slot, Task, TaskAnswer, TaskResult};
 use facts::device::FabricAddress;
 use facts::error::Failure;
 use health::readings::Readings;

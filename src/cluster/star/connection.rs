@@ -17,7 +17,8 @@ use super::clock::{EXCHANGES, Exchanges, now_ns};
 use super::link::{Link, Loss, PollSet};
 use super::listener::{ANSWERER, CALLER, VERSION, jittered, role};
 use super::message::{JoinRequest, MAX_CLAIM, MAX_MESSAGE, Message, Order, Reply, frame};
-use crate::timetable::Introduction;
+use super::work::Work;
+use crate::introduction::Introduction;
 use facts::error::{Context, Failure};
 use facts::limit::ANSWER_LIMIT;
 use facts::net::race::{connect_first, reason};
@@ -70,12 +71,12 @@ impl From<Loss> for Setback {
 
 /// The connection of a member, and what it needs for another one.
 #[derive(Debug)]
-pub struct Connection {
+pub struct Connection<W> {
     meeting: Meeting,
     request: JoinRequest,
     set: PollSet,
     /// None while the connection is lost.
-    link: Option<Link>,
+    link: Option<Link<W>>,
     /// The address of the link.
     address: Option<SocketAddr>,
     /// The address of the coordinator that is tried first.
@@ -91,7 +92,7 @@ pub struct Connection {
     is_ending: bool,
 }
 
-impl Connection {
+impl<W: Work> Connection<W> {
     /// Connects to the coordinator within `limit`.
     ///
     /// # Errors
@@ -142,7 +143,7 @@ impl Connection {
     /// # Errors
     ///
     /// A coordinator that is lost or has given this process up, and an interruption.
-    pub fn next(&mut self) -> Result<Order, Failure> {
+    pub fn next(&mut self) -> Result<Order<W>, Failure> {
         loop {
             match self.receive(None)? {
                 // An order may come twice: by the lost connection and by the next one.
@@ -157,7 +158,7 @@ impl Connection {
     }
 
     /// Sends the reply to the last order.
-    pub fn reply(&mut self, reply: Reply) {
+    pub fn reply(&mut self, reply: Reply<W>) {
         let serial = self.request.received;
         self.send_last(serial, &Message::Reply { serial, reply });
     }
@@ -179,7 +180,7 @@ impl Connection {
         while let Ok(Some(_)) = self.receive(Some(until)) {}
     }
 
-    fn send_last(&mut self, serial: u32, message: &Message) {
+    fn send_last(&mut self, serial: u32, message: &Message<W>) {
         let frame = frame(message);
         self.last_reply = Some((serial, frame.clone()));
         if let Some(link) = &mut self.link {
@@ -188,7 +189,7 @@ impl Connection {
     }
 
     /// Returns the next message that is not about the clock; `None` at `until`.
-    fn receive(&mut self, until: Option<Instant>) -> Result<Option<Message>, Failure> {
+    fn receive(&mut self, until: Option<Instant>) -> Result<Option<Message<W>>, Failure> {
         loop {
             let Some(link) = &mut self.link else {
                 let limit = if self.is_ending { END_LIMIT } else { RETURN_LIMIT };
@@ -251,7 +252,7 @@ impl Connection {
         }
     }
 
-    fn send(&mut self, message: &Message) {
+    fn send(&mut self, message: &Message<W>) {
         if let Some(link) = &mut self.link {
             link.send(message);
         }
@@ -319,7 +320,7 @@ impl Connection {
 
     /// Connects to the first address that answers, and lets the coordinator admit this process.
     /// Notes the addresses that are `refusing` connections.
-    fn attempt(&mut self, refusing: &mut BTreeSet<SocketAddr>) -> Result<Link, Setback> {
+    fn attempt(&mut self, refusing: &mut BTreeSet<SocketAddr>) -> Result<Link<W>, Setback> {
         let mut addresses = self.meeting.addresses.clone();
         addresses.rotate_left(self.first);
         let connected = interrupt::aside(move || connect_first(&addresses, ANSWER_LIMIT))?;
@@ -338,7 +339,7 @@ impl Connection {
     }
 
     /// Exchanges proofs of the token with the coordinator.
-    fn prove(&self, link: &mut Link) -> Result<(), Setback> {
+    fn prove(&self, link: &mut Link<W>) -> Result<(), Setback> {
         link.allow(MAX_CLAIM);
         let nonce = random();
         link.send(&Message::Hello { version: VERSION.into(), nonce });
@@ -360,7 +361,7 @@ impl Connection {
 
     /// Waits until the coordinator admits this process, and takes over its clock. Sends the last
     /// reply again if the coordinator does not have it.
-    fn enter(&mut self, link: &mut Link) -> Result<(), Setback> {
+    fn enter(&mut self, link: &mut Link<W>) -> Result<(), Setback> {
         link.allow(MAX_MESSAGE);
         let silence = limit::in_effect(COORDINATOR_SILENCE);
         let answered = match self.step(link, silence)? {
@@ -385,7 +386,7 @@ impl Connection {
     }
 
     /// Takes over the clock of the coordinator, which answers each ping within `silence`.
-    fn synchronize(&mut self, link: &mut Link, silence: Duration) -> Result<(), Setback> {
+    fn synchronize(&mut self, link: &mut Link<W>, silence: Duration) -> Result<(), Setback> {
         self.exchanges = Exchanges::default();
         for _ in 0..EXCHANGES {
             link.send(&Message::Ping { sent_ns: now_ns() });
@@ -405,7 +406,7 @@ impl Connection {
     }
 
     /// Returns the next message on a connection that is not established yet.
-    fn step(&self, link: &mut Link, limit: Duration) -> Result<Message, Setback> {
+    fn step(&self, link: &mut Link<W>, limit: Duration) -> Result<Message<W>, Setback> {
         let until = Instant::now() + limit;
         loop {
             link.flush();
@@ -439,7 +440,7 @@ fn cause(address: SocketAddr, error: &io::Error) -> String {
 }
 
 /// Returns the setback of a process that received this message instead of a proof.
-fn refusal(message: Message) -> Setback {
+fn refusal<W: Work>(message: Message<W>) -> Setback {
     match message {
         Message::Refused(mut reason) => {
             text::accept(&mut reason);
@@ -450,7 +451,7 @@ fn refusal(message: Message) -> Setback {
 }
 
 /// Returns the failure of a member that received this message instead of an order.
-fn unexpected(message: Message) -> Failure {
+fn unexpected<W: Work>(message: Message<W>) -> Failure {
     match message {
         // The coordinator prints it.
         Message::Refused(mut reason) | Message::Abort(mut reason) => {
@@ -476,7 +477,7 @@ fn failures(failed: &[(SocketAddr, String)]) -> String {
 }
 
 #[cfg(any(test, feature = "testing"))]
-impl Connection {
+impl<W: Work> Connection<W> {
     /// Returns a connection that has not begun.
     pub(super) fn new(meeting: Meeting, introduction: Introduction) -> Self {
         Self::begin(meeting, introduction).expect("a poll set")
@@ -484,7 +485,7 @@ impl Connection {
 
     /// Receives what has arrived on `link` in one of several states, until its end. Returns whether
     /// that means something to the measuring thread.
-    pub(super) fn receive_by(&mut self, state: u8, mut link: Link) -> bool {
+    pub(super) fn receive_by(&mut self, state: u8, mut link: Link<W>) -> bool {
         match state % 3 {
             0 => self.prove(&mut link).is_ok(),
             1 => self.enter(&mut link).is_ok(),

@@ -9,7 +9,8 @@ use super::clock::{EXCHANGES, Exchanges, now_ns};
 use super::link::{Link, PollSet};
 use super::listener::{CALLER, VERSION, role};
 use super::message::{JoinRequest, MAX_MESSAGE, Message, Order, Reply};
-use crate::timetable::Introduction;
+use super::work::Work;
+use crate::introduction::Introduction;
 use facts::token::Token;
 
 /// Longest wait for any message.
@@ -19,8 +20,8 @@ const LONGEST: Duration = Duration::from_secs(60);
 const AT_ONCE: usize = 64;
 
 /// One of the members.
-struct CrowdMember {
-    link: Link,
+struct CrowdMember<W> {
+    link: Link<W>,
     exchanges: Exchanges,
     pings: usize,
 }
@@ -32,17 +33,17 @@ struct CrowdMember {
 /// # Panics
 ///
 /// If the coordinator refuses a member.
-pub fn take_part(
+pub fn take_part<W: Work>(
     address: SocketAddr,
     token: &Token,
     introductions: impl Iterator<Item = Introduction>,
     mut joined: impl FnMut(u64),
-    mut reply: impl FnMut(u32, Order) -> Option<Reply>,
+    mut reply: impl FnMut(u32, Order<W>) -> Option<Reply<W>>,
 ) {
     let set = PollSet::new().expect("a set");
     let mut introductions = introductions.fuse();
     let mut waiting: HashMap<u64, Introduction> = HashMap::new();
-    let mut members: HashMap<u64, CrowdMember> = HashMap::new();
+    let mut members: HashMap<u64, CrowdMember<W>> = HashMap::new();
     let mut keys = Vec::new();
     loop {
         // The coordinator leaves no connection without an answer for long.
@@ -105,7 +106,7 @@ pub fn take_part(
     }
 }
 
-impl CrowdMember {
+impl<W: Work> CrowdMember<W> {
     fn ping(&mut self) {
         self.pings += 1;
         self.link.send(&Message::Ping { sent_ns: now_ns() });

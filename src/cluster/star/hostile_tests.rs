@@ -4,7 +4,8 @@
 use std::thread;
 use std::time::Duration;
 
-use super::fuzzing::{Receiver, targets};
+use super::Order;
+use super::fuzzing::{Receiver, Target, targets};
 use super::message::{MAX_MESSAGE, Message, Reply, decode, encode, frame};
 use super::testing::*;
 use facts::net::framing;
@@ -20,7 +21,7 @@ const NO_ORDER: &str = "expelled: it sent a reply to no order";
 const OTHER_KIND: &str = "expelled: its reply is not one to its order";
 
 /// The first order of each member is its block.
-fn reply(serial: u32, reply: Reply) -> Message {
+fn reply(serial: u32, reply: Reply<TestWork>) -> Message<TestWork> {
     Message::Reply { serial, reply }
 }
 
@@ -50,7 +51,7 @@ const ATTACKS: [Attack; 15] = [
         Some(NO_ORDER),
     ),
     (
-        |member| while member.can_send(&frame(&Message::Ping { sent_ns: 0 })) {},
+        |member| while member.can_send(&frame(&Message::<TestWork>::Ping { sent_ns: 0 })) {},
         Some("expelled: it sent more than 1000 messages within 1 s"),
     ),
     (|member| member.send(&Message::Failed("\x1b[2J".repeat(1000))), Some("[2J")),
@@ -98,12 +99,18 @@ fn hostile_members_disturb_no_others() {
 #[test]
 fn mutated_messages_disturb_no_other_member() {
     const COPIES: u32 = 6;
-    let seeds: Vec<Vec<u8>> = targets()
+    let more = [
+        Target::reply::<TestWork>("report", 2, Reply::Report(report(0, 0))),
+        Target::order::<TestWork>("order of course", Order::Course("a course".into())),
+        Target::order::<TestWork>("order of block", Order::Block(block(0))),
+    ];
+    let seeds: Vec<Vec<u8>> = targets::<TestWork>(block(0))
         .into_iter()
+        .chain(more)
         .map(|target| match target.receiver {
             Receiver::MemberOfCoordinator => {
                 let order = decode(&target.seed).unwrap();
-                encode(&Message::Order { serial: 1, order })
+                encode(&Message::<TestWork>::Order { serial: 1, order })
             }
             _ => target.seed,
         })
@@ -141,11 +148,7 @@ fn stalled_member_costs_bounded_memory() {
     events(&mut root, 1, joined);
     let stalled = Raw::join(&mut root, &meeting, 0, 2);
     // Orders of 16 MiB each: it reads none.
-    let course = || {
-        let argument = "x".repeat(MAX_MESSAGE - 100);
-        vec![(0, crate::timetable::Course { arguments: vec![vec![argument]], ..course() })]
-    };
-    (0..4).for_each(|_| root.send_courses(course()));
+    (0..4).for_each(|_| root.send_courses(vec![(0, "x".repeat(MAX_MESSAGE - 100))]));
     assert_eq!(events(&mut root, 1, lost), [(0, "it does not read its messages".into())]);
     root.send_blocks(vec![(1, block(0))]);
     assert_eq!(events(&mut root, 1, reported), [(0, 1)]);

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::message::{MAX_HELLO, MAX_MESSAGE, Message, decode, frame};
+use super::work::NoWork;
 use facts::net::framing::Incoming;
 use facts::net::race::connect_first;
 use facts::text;
@@ -27,7 +28,7 @@ pub enum KnockAnswer {
 pub fn knock(addresses: &[SocketAddr], rank: u32) -> Option<KnockAnswer> {
     let (mut stream, _) = connect_first(addresses, LIMIT).ok()?;
     stream.set_read_timeout(Some(LIMIT)).ok()?;
-    let knock = frame(&Message::Knock { rank });
+    let knock = frame(&Message::<NoWork>::Knock { rank });
     debug_assert!(knock.len() <= MAX_HELLO);
     stream.write_all(&knock).ok()?;
     let mut incoming = Incoming::new(MAX_MESSAGE);
@@ -37,7 +38,7 @@ pub fn knock(addresses: &[SocketAddr], rank: u32) -> Option<KnockAnswer> {
             count => count,
         };
         if let Some(bytes) = incoming.advance(count).ok()? {
-            return match decode(&bytes)? {
+            return match decode::<Message<NoWork>>(&bytes)? {
                 Message::Waits => Some(KnockAnswer::Waits),
                 Message::Abort(mut reason) => {
                     text::accept(&mut reason);

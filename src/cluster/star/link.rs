@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, ErrorKind};
+use std::marker::PhantomData;
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown, sockopt}
 
 use super::message::{MAX_HELLO, MAX_MESSAGE, Message, decode, frame};
 use super::traffic::Traffic;
+use super::work::Work;
 use facts::error::cause;
 use facts::net::framing::Incoming;
 
@@ -132,9 +134,9 @@ fn interest(out: bool) -> EventFlags {
     EventFlags::IN | more
 }
 
-/// A connection.
+/// A connection between processes with this kind of work.
 #[derive(Debug)]
-pub struct Link {
+pub struct Link<W> {
     socket: OwnedFd,
     set: PollSet,
     key: u64,
@@ -150,9 +152,10 @@ pub struct Link {
     /// Why it ended, where the socket itself does not show it.
     lost: Option<Loss>,
     traffic: Traffic,
+    work: PhantomData<W>,
 }
 
-impl Link {
+impl<W: Work> Link<W> {
     /// Takes over a TCP connection.
     ///
     /// # Errors
@@ -191,6 +194,7 @@ impl Link {
             asks_to_write: false,
             lost: None,
             traffic: Traffic::default(),
+            work: PhantomData,
         })
     }
 
@@ -215,7 +219,7 @@ impl Link {
     /// # Errors
     ///
     /// The end of the connection.
-    pub fn receive(&mut self) -> Result<Option<Message>, Loss> {
+    pub fn receive(&mut self) -> Result<Option<Message<W>>, Loss> {
         loop {
             let (count, _) = match recv(&self.socket, self.incoming.room(), RecvFlags::DONTWAIT) {
                 Ok(received) => received,
@@ -242,7 +246,7 @@ impl Link {
 
     /// Sends a message, or what of it the socket takes now and the rest later. The next
     /// [`Self::receive`] returns why that failed.
-    pub fn send(&mut self, message: &Message) {
+    pub fn send(&mut self, message: &Message<W>) {
         self.send_frame(frame(message));
     }
 

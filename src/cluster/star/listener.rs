@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::link::{Link, PollSet};
 use super::message::{JoinRequest, MAX_CLAIM, MAX_MESSAGE, Message, Nonce};
+use super::work::Work;
 use facts::limit::ANSWER_LIMIT;
 use facts::net::listener::{Listener, out_of};
 use facts::text;
@@ -57,9 +58,9 @@ pub enum Claim {
 
 /// A connection of a process with a claim.
 #[derive(Debug)]
-pub struct Arrival {
+pub struct Arrival<W> {
     /// The connection.
-    pub link: Link,
+    pub link: Link<W>,
     /// The address of the process.
     pub peer: SocketAddr,
     /// The claim of the process.
@@ -77,8 +78,8 @@ pub struct Rejection {
 
 /// A connection without a proof.
 #[derive(Debug)]
-pub(super) struct PendingConnection {
-    pub(super) link: Link,
+pub(super) struct PendingConnection<W> {
+    pub(super) link: Link<W>,
     pub(super) peer: SocketAddr,
     pub(super) since: Instant,
     pub(super) own_nonce: Nonce,
@@ -87,7 +88,7 @@ pub(super) struct PendingConnection {
 
 /// The listening socket of the coordinator, and the connections without a proof.
 #[derive(Debug)]
-pub struct SurveyListener {
+pub struct SurveyListener<W> {
     listener: Listener,
     token: Token,
     set: PollSet,
@@ -96,12 +97,12 @@ pub struct SurveyListener {
     /// Maximum number of connections without a proof.
     most: usize,
     /// By key: the oldest first.
-    pending: BTreeMap<u64, PendingConnection>,
+    pending: BTreeMap<u64, PendingConnection<W>>,
     /// Accepts no connection before this moment: there was no room for one.
     closed: Option<Instant>,
 }
 
-impl SurveyListener {
+impl<W: Work> SurveyListener<W> {
     /// Listens with `listener`, whose key in `set` is `key`, for `most` connections without a proof
     /// at a time.
     pub fn new(
@@ -179,7 +180,7 @@ impl SurveyListener {
 
     /// Continues with the connection with this key. Returns it when it has proved that it has the
     /// token, or why it was turned away.
-    pub fn advance(&mut self, key: u64) -> Option<Result<Arrival, Rejection>> {
+    pub fn advance(&mut self, key: u64) -> Option<Result<Arrival<W>, Rejection>> {
         let connection = self.pending.get_mut(&key)?;
         connection.link.flush();
         loop {
@@ -211,7 +212,7 @@ impl SurveyListener {
         {
             self.closed = None;
         }
-        let late = |connection: &PendingConnection| {
+        let late = |connection: &PendingConnection<W>| {
             now.saturating_duration_since(connection.since) >= ANSWER_LIMIT
         };
         let mut rejected = Vec::new();
@@ -233,12 +234,12 @@ impl SurveyListener {
     }
 }
 
-impl PendingConnection {
+impl<W: Work> PendingConnection<W> {
     /// Answers a message. Returns the claim after a valid proof. The error says
     /// why the connection is refused.
     pub(super) fn answer(
         &mut self,
-        message: Message,
+        message: Message<W>,
         token: &Token,
     ) -> Result<Option<Claim>, String> {
         let (proof, claim) = match (message, self.peer_nonce) {

@@ -54,7 +54,7 @@ fn repeats_orders_and_reports_that_were_lost_with_a_connection() {
     meeting.addresses = vec![proxy.address];
     let (go_on, may_go_on) = channel();
     let member = thread::spawn(move || {
-        let mut member = join(&meeting, 0, 1).unwrap();
+        let mut member = join::<TestWork>(&meeting, 0, 1).unwrap();
         for number in 0..3 {
             let order = member.next_order().unwrap();
             assert!(matches!(order, Order::Block(block) if block.number == number));
@@ -131,7 +131,8 @@ fn member_ends_without_its_coordinator() {
 #[test]
 fn member_gives_the_reason_of_its_failure() {
     let (mut root, meeting) = root(1);
-    let member = thread::spawn(move || join(&meeting, 0, 1).unwrap().fail("no NIC is left"));
+    let member =
+        thread::spawn(move || join::<TestWork>(&meeting, 0, 1).unwrap().fail("no NIC is left"));
     assert_eq!(events(&mut root, 1, lost), [(0, "no NIC is left".into())]);
     member.join().unwrap();
 }
@@ -140,7 +141,7 @@ fn member_gives_the_reason_of_its_failure() {
 fn members_end_with_their_coordinator() {
     let (mut root, meeting) = root(1);
     let member = thread::spawn(move || {
-        let mut member = join(&meeting, 0, 1).unwrap();
+        let mut member = join::<TestWork>(&meeting, 0, 1).unwrap();
         member.next_order().unwrap_err().message()
     });
     events(&mut root, 1, joined);

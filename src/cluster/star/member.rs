@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use super::Meeting;
 use super::clock::now_ns;
 use super::connection::Connection;
-use super::message::{Order, Reply};
-use crate::timetable::{Course, Introduction, MemoryCopy, Report};
+use super::message::{MemoryCopy, Order, Reply};
+use super::work::Work;
+use crate::introduction::Introduction;
 use facts::error::Failure;
 use facts::limit;
 
@@ -18,16 +19,16 @@ pub const JOIN_LIMIT: Duration = Duration::from_secs(60);
 /// A process that takes part in a survey. It has no thread of its own: it answers nothing while
 /// another order is carried out.
 #[derive(Debug)]
-pub struct Member {
-    connection: Connection,
+pub struct Member<W: Work> {
+    connection: Connection<W>,
     /// What each block is about.
-    course: Option<Course>,
+    course: Option<W::Course>,
     /// The last order was a course, and the coordinator does not know yet that the process is
     /// prepared.
     prepares: bool,
 }
 
-impl Member {
+impl<W: Work> Member<W> {
     /// Finds the coordinator at one of the addresses of `meeting`, within `limit`.
     ///
     /// # Errors
@@ -53,12 +54,12 @@ impl Member {
     /// # Errors
     ///
     /// A coordinator that is lost or has given this process up, and an interruption.
-    pub fn next_order(&mut self) -> Result<Order, Failure> {
+    pub fn next_order(&mut self) -> Result<Order<W>, Failure> {
         if mem::take(&mut self.prepares) {
             self.reply(Reply::Begun);
         }
         let order = self.connection.next()?;
-        if !self.accepts(&order) {
+        if !order.is_valid(self.connection.nics(), self.course.as_ref()) {
             return Err(Failure::peer("the coordinator sent an order that is not valid"));
         }
         if let Order::Course(course) = &order {
@@ -68,19 +69,9 @@ impl Member {
         Ok(order)
     }
 
-    fn accepts(&self, order: &Order) -> bool {
-        let nics = self.connection.nics();
-        match order {
-            Order::Course(course) => course.is_valid(),
-            Order::Block(block) => block.is_valid(nics, self.course.as_ref()),
-            Order::Check | Order::CopyMemory | Order::End => true,
-        }
-    }
-
-    /// Sends what this process has done in a block, and how far its clock may be off.
-    pub fn report(&mut self, report: Report) {
-        let clock_uncertainty_ns = self.uncertainty_ns();
-        self.reply(Reply::Report(Report { clock_uncertainty_ns, ..report }));
+    /// Sends what this process has done in a block.
+    pub fn report(&mut self, report: W::Report) {
+        self.reply(Reply::Report(report));
     }
 
     /// Sends the document of the check of this node; an empty one if another process of the node
@@ -110,13 +101,15 @@ impl Member {
         self.connection.clock().local(coordinator_ns)
     }
 
-    fn uncertainty_ns(&self) -> Option<u64> {
+    /// Returns how far the clock of the coordinator may be off here, in nanoseconds: half of the
+    /// round trip to it, and the drift since then.
+    pub fn clock_uncertainty_ns(&self) -> Option<u64> {
         let now_ns = now_ns();
         let best = self.connection.clock().best(now_ns);
         best.map(|offset| offset.uncertainty_ns(now_ns))
     }
 
-    fn reply(&mut self, reply: Reply) {
+    fn reply(&mut self, reply: Reply<W>) {
         self.connection.reply(reply);
     }
 }

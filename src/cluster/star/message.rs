@@ -6,7 +6,8 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::timetable::{Block, Course, Introduction, MemoryCopy, Report};
+use super::work::Work;
+use crate::introduction::Introduction;
 use facts::net::framing;
 
 /// Maximum size of the first message of a connection, in bytes.
@@ -23,7 +24,8 @@ pub type Nonce = [u8; 16];
 
 /// A message on the connection of a member to the coordinator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Message {
+#[serde(bound = "")]
+pub enum Message<W: Work> {
     /// The first message of the process that connects.
     Hello {
         /// Its version of cxidiag.
@@ -79,13 +81,13 @@ pub enum Message {
     Order {
         /// Number of the order for this member, from 1.
         serial: u32,
-        order: Order,
+        order: Order<W>,
     },
     /// From a member: what has come of an order.
     Reply {
         /// Number of the order.
         serial: u32,
-        reply: Reply,
+        reply: Reply<W>,
     },
     /// The member cannot go on, for this reason.
     Failed(String),
@@ -111,11 +113,12 @@ pub struct JoinRequest {
 
 /// The reply of a member to an order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Reply {
+#[serde(bound = "")]
+pub enum Reply<W: Work> {
     /// It is prepared for its course.
     Begun,
     /// Its results of a block.
-    Report(Report),
+    Report(W::Report),
     /// The document of the check of its node; empty if another process of the node sends it.
     Checked(Vec<u8>),
     /// How fast it has copied memory; none if that says nothing about the memory of its node.
@@ -126,17 +129,38 @@ pub enum Reply {
 
 /// An order of the coordinator to a member.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Order {
-    /// To prepare for these tests.
-    Course(Course),
-    /// To measure in these slots, or to load the fabric, and to report.
-    Block(Block),
+#[serde(bound = "")]
+pub enum Order<W: Work> {
+    /// To prepare for this.
+    Course(W::Course),
+    /// To do this, and to report.
+    Block(W::Block),
     End,
     /// To check its NICs by their files, and to send the document. The second check of a process
     /// says what has changed since the first one.
     Check,
     /// To copy memory near its first NIC, and to send how fast it was.
     CopyMemory,
+}
+
+impl<W: Work> Order<W> {
+    /// Returns whether a member with this many `nics`, prepared for `course`, can carry it out.
+    pub fn is_valid(&self, nics: usize, course: Option<&W::Course>) -> bool {
+        match self {
+            Self::Course(course) => W::is_valid_course(course),
+            Self::Block(block) => W::is_valid_block(block, nics, course),
+            Self::Check | Self::CopyMemory | Self::End => true,
+        }
+    }
+}
+
+/// How fast a process has copied memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryCopy {
+    /// On how many CPUs at once.
+    pub cpus: u32,
+    /// Bytes per second of all of them.
+    pub bytes_per_second: u64,
 }
 
 /// Returns the bytes of a value.
@@ -157,6 +181,6 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
 }
 
 /// Returns a message with its length in front.
-pub fn frame(message: &Message) -> Arc<[u8]> {
+pub fn frame<W: Work>(message: &Message<W>) -> Arc<[u8]> {
     framing::message(&encode(message)).into()
 }

@@ -1,6 +1,7 @@
 //! How the processes of a survey talk: each member has one TCP connection to the coordinator, and
 //! no other one.
 //!
+//! * `work`: what members do, which the user of the star chooses.
 //! * `message`: what they send each other.
 //! * `traffic`: how much the coordinator has sent and received.
 //! * `link`: a connection on which nothing waits.
@@ -35,18 +36,20 @@ mod message;
 mod open_files;
 mod root;
 mod traffic;
+mod work;
 
 use std::net::SocketAddr;
 
 pub use clock::now_ns;
 pub use knock::{KnockAnswer, knock};
 pub use member::{JOIN_LIMIT, Member};
-pub use message::Order;
 #[cfg(any(test, feature = "testing"))]
 pub use message::Reply;
+pub use message::{MemoryCopy, Order};
 pub use open_files::allow_connections;
 pub use root::{Event, GRACE, Root};
 pub use traffic::Traffic;
+pub use work::{Expected, NoWork, Work};
 
 use facts::token::Token;
 
@@ -63,7 +66,7 @@ pub struct Meeting {
 mod hostile_tests;
 #[cfg(test)]
 mod loss_tests;
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[cfg(test)]
 mod tests;

@@ -26,11 +26,11 @@ use rustix::event::PollFlags;
 
 use super::link::PollSet;
 use super::listener::{MOST_PENDING, Rejection, SurveyListener};
-use super::message::Message;
+use super::message::{MemoryCopy, Message};
 use super::open_files::pending_connections;
 use super::traffic::Traffic;
-use crate::survey::findings::Test;
-use crate::timetable::{Introduction, MemoryCopy, Report};
+use super::work::Work;
+use crate::introduction::Introduction;
 use facts::error::{Context, Failure};
 use facts::net::listener::Listener;
 use facts::token::Token;
@@ -53,13 +53,13 @@ const AWAY_LIMIT: Duration = Duration::from_secs(25);
 
 /// What happened to the processes of a survey.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Event {
+pub enum Event<W: Work> {
     /// A process has joined.
     Joined(Introduction),
     /// A process is prepared for its course.
     Begun { rank: u32 },
     /// A process has measured a block.
-    Report(Report),
+    Report { rank: u32, report: W::Report },
     /// A process has checked its node.
     Checked {
         rank: u32,
@@ -90,15 +90,15 @@ pub enum Event {
     },
 }
 
-impl Event {
+impl<W: Work> Event<W> {
     /// Returns the rank of the process that has answered an order, or is lost.
-    fn answerer(&self) -> Option<u32> {
+    pub(super) fn answerer(&self) -> Option<u32> {
         match self {
             Self::Begun { rank }
+            | Self::Report { rank, .. }
             | Self::Checked { rank, .. }
             | Self::CopiedMemory { rank, .. }
             | Self::Lost { rank, .. } => Some(*rank),
-            Self::Report(report) => Some(report.rank),
             Self::Joined(_) | Self::Knocked { .. } | Self::TurnedAway { .. } => None,
         }
     }
@@ -115,16 +115,16 @@ struct Absence {
 /// The coordinator. Its thread calls [`Self::poll`] often: members in want of an answer for 30
 /// seconds give up.
 #[derive(Debug)]
-pub struct Root {
+pub struct Root<W: Work> {
     set: PollSet,
-    listener: SurveyListener,
-    members: Vec<MemberRecord>,
+    listener: SurveyListener<W>,
+    members: Vec<MemberRecord<W>>,
     /// Members that have joined and may return, by rank.
     away: BTreeMap<u32, Absence>,
-    events: Vec<Event>,
+    events: Vec<Event<W>>,
     traffic: Traffic,
-    /// The tests of all courses.
-    tests: Vec<Test>,
+    /// The last course.
+    course: Option<W::Course>,
     /// When the last block ends, on the clock of this process, in nanoseconds.
     quiet_until_ns: u64,
     is_ending: bool,
@@ -135,7 +135,7 @@ pub struct Root {
     stalls: StallWatch,
 }
 
-impl Root {
+impl<W: Work> Root<W> {
     /// Lets the processes with ranks below `size` in at `listener`.
     ///
     /// # Errors
@@ -155,7 +155,7 @@ impl Root {
             away: BTreeMap::new(),
             events: Vec::new(),
             traffic: Traffic::default(),
-            tests: Vec::new(),
+            course: None,
             quiet_until_ns: 0,
             is_ending: false,
             failure: None,
@@ -171,7 +171,7 @@ impl Root {
     }
 
     /// Waits for events. Returns the first ones, or none at `until`.
-    pub fn poll(&mut self, until: Instant) -> Result<Vec<Event>, Failure> {
+    pub fn poll(&mut self, until: Instant) -> Result<Vec<Event<W>>, Failure> {
         while self.events.is_empty() {
             let now = self.note_stall();
             let wakes = until.min(self.due(now));
@@ -273,12 +273,12 @@ impl Root {
         self.events.push(Event::TurnedAway { peer, reason });
     }
 
-    fn member(&mut self, rank: u32) -> &mut MemberRecord {
+    fn member(&mut self, rank: u32) -> &mut MemberRecord<W> {
         &mut self.members[rank as usize]
     }
 }
 
-impl Drop for Root {
+impl<W: Work> Drop for Root<W> {
     fn drop(&mut self) {
         if !self.is_ending {
             self.send_to_all(&Message::Abort("the coordinator of the survey has ended".into()));

@@ -1,6 +1,5 @@
-//! Processes of a survey as threads, over TCP on this host, for unit tests.
+//! Processes as threads, over TCP on this host, for unit tests, and work for them.
 
-use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -10,11 +9,12 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
 use super::listener::{CALLER, VERSION, role};
 use super::message::{JoinRequest, MAX_MESSAGE, Message, decode, frame};
 use super::*;
-use crate::survey::ids::NicId;
-use crate::timetable::{Block, Course, Introduction, MemoryCopy, Report};
+use crate::introduction::Introduction;
 use facts::error::Failure;
 use facts::net::framing::Incoming;
 use facts::net::listener::{Listener, Reach};
@@ -26,33 +26,80 @@ pub fn token(text: &str) -> Token {
     Token::new(OsStr::new(text)).unwrap()
 }
 
-/// A coordinator, and its events that no test has asked for: several may come at once.
-pub struct Observed {
-    root: Root,
-    others: Vec<Event>,
+/// Work without NICs: a member reports the number of its block.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TestWork;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Block {
+    pub number: u32,
+    pub end_ns: u64,
 }
 
-impl Observed {
-    pub fn into_inner(self) -> Root {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    pub block: u32,
+    pub rank: u32,
+}
+
+impl Work for TestWork {
+    type Course = String;
+    type Block = Block;
+    type Report = Report;
+
+    fn is_valid_course(_: &String) -> bool {
+        true
+    }
+
+    fn is_valid_block(_: &Block, _: usize, _: Option<&String>) -> bool {
+        true
+    }
+
+    fn end_ns(block: &Block) -> u64 {
+        block.end_ns
+    }
+
+    fn accept(report: &mut Report, expected: Expected<Self>) -> Result<(), String> {
+        if report.rank != expected.rank {
+            return Err(format!("its report is about rank {}", report.rank));
+        }
+        let is_valid = report.block == expected.block.number;
+        is_valid.then_some(()).ok_or_else(|| format!("it has reported block {}", report.block))
+    }
+}
+
+/// A coordinator, and its events that no test has asked for: several may come at once.
+pub struct Observed<W: Work = TestWork> {
+    root: Root<W>,
+    others: Vec<Event<W>>,
+}
+
+impl<W: Work> Observed<W> {
+    pub fn into_inner(self) -> Root<W> {
         self.root
     }
 }
 
-impl Deref for Observed {
-    type Target = Root;
+impl<W: Work> Deref for Observed<W> {
+    type Target = Root<W>;
 
-    fn deref(&self) -> &Root {
+    fn deref(&self) -> &Root<W> {
         &self.root
     }
 }
 
-impl DerefMut for Observed {
-    fn deref_mut(&mut self) -> &mut Root {
+impl<W: Work> DerefMut for Observed<W> {
+    fn deref_mut(&mut self) -> &mut Root<W> {
         &mut self.root
     }
 }
 
 pub fn root(size: u32) -> (Observed, Meeting) {
+    root_of(size)
+}
+
+/// Returns a coordinator of any work.
+pub fn root_of<W: Work>(size: u32) -> (Observed<W>, Meeting) {
     let listener = Listener::bind(None, 0, Reach::ThisMachine).unwrap();
     let root = Root::listen(listener, token("secret"), size).unwrap();
     let meeting = Meeting {
@@ -67,35 +114,15 @@ pub fn introduction(rank: u32, size: u32) -> Introduction {
     Introduction { rank, size, host: format!("node{rank}"), topology: None, nics: Vec::new() }
 }
 
-pub fn course() -> Course {
-    Course { tests: Vec::new(), arguments: Vec::new(), pair_ns: 1, first_nic: NicId(0) }
-}
-
 pub fn block(number: u32) -> Block {
-    Block {
-        number,
-        begins_ns: now_ns(),
-        slot_ns: 1,
-        slots: 1,
-        window_bytes: None,
-        tasks: Vec::new(),
-        addresses: BTreeMap::new(),
-    }
+    Block { number, end_ns: now_ns() }
 }
 
 pub fn report(rank: u32, block: u32) -> Report {
-    Report {
-        block,
-        rank,
-        results: Vec::new(),
-        addresses: Vec::new(),
-        beyond_ns: 0,
-        clock_uncertainty_ns: None,
-        load: None,
-    }
+    Report { block, rank }
 }
 
-pub fn join(meeting: &Meeting, rank: u32, size: u32) -> Result<Member, Failure> {
+pub fn join<W: Work>(meeting: &Meeting, rank: u32, size: u32) -> Result<Member<W>, Failure> {
     Member::join(meeting, introduction(rank, size), LIMIT)
 }
 
@@ -105,7 +132,7 @@ pub fn join(meeting: &Meeting, rank: u32, size: u32) -> Result<Member, Failure> 
 pub fn obedient(meeting: &Meeting, rank: u32, size: u32) -> JoinHandle<usize> {
     let meeting = meeting.clone();
     let body = move || {
-        let mut member = join(&meeting, rank, size).unwrap();
+        let mut member = join::<TestWork>(&meeting, rank, size).unwrap();
         let mut orders = 0;
         loop {
             orders += 1;
@@ -136,10 +163,10 @@ pub fn finish(members: Vec<JoinHandle<usize>>) {
 
 /// Returns the first `count` events for which `wanted` is something. The others stay for later
 /// calls.
-pub fn events<T>(
-    root: &mut Observed,
+pub fn events<T, W: Work>(
+    root: &mut Observed<W>,
     count: usize,
-    mut wanted: impl FnMut(Event) -> Option<T>,
+    mut wanted: impl FnMut(Event<W>) -> Option<T>,
 ) -> Vec<T> {
     let until = Instant::now() + LIMIT;
     let mut found = Vec::new();
@@ -161,28 +188,28 @@ pub fn events<T>(
     }
 }
 
-pub fn joined(event: Event) -> Option<u32> {
+pub fn joined<W: Work>(event: Event<W>) -> Option<u32> {
     match event {
         Event::Joined(introduction) => Some(introduction.rank),
         _ => None,
     }
 }
 
-pub fn begun(event: Event) -> Option<u32> {
+pub fn begun(event: Event<TestWork>) -> Option<u32> {
     match event {
         Event::Begun { rank } => Some(rank),
         _ => None,
     }
 }
 
-pub fn reported(event: Event) -> Option<(u32, u32)> {
+pub fn reported(event: Event<TestWork>) -> Option<(u32, u32)> {
     match event {
-        Event::Report(report) => Some((report.block, report.rank)),
+        Event::Report { rank, report } => Some((report.block, rank)),
         _ => None,
     }
 }
 
-pub fn lost(event: Event) -> Option<(u32, String)> {
+pub fn lost(event: Event<TestWork>) -> Option<(u32, String)> {
     match event {
         Event::Lost { rank, reason } => Some((rank, reason)),
         _ => None,
@@ -190,7 +217,15 @@ pub fn lost(event: Event) -> Option<(u32, String)> {
 }
 
 /// Returns a member that has joined, and does nothing: one that is stopped.
-pub fn stopped(root: &mut Observed, meeting: &Meeting, rank: u32, size: u32) -> Member {
+pub fn stopped<W: Work>(
+    root: &mut Observed<W>,
+    meeting: &Meeting,
+    rank: u32,
+    size: u32,
+) -> Member<W>
+where
+    Member<W>: Send + 'static,
+{
     let meeting = meeting.clone();
     let member = thread::spawn(move || join(&meeting, rank, size).unwrap());
     assert_eq!(events(root, 1, joined), [rank]);
@@ -234,7 +269,7 @@ impl Raw {
         raw.join().unwrap()
     }
 
-    pub fn send(&mut self, message: &Message) {
+    pub fn send(&mut self, message: &Message<TestWork>) {
         self.send_bytes(&frame(message));
     }
 
@@ -249,7 +284,7 @@ impl Raw {
     }
 
     /// Returns the next message; `None` at the end of the connection.
-    pub fn receive(&mut self) -> Option<Message> {
+    pub fn receive(&mut self) -> Option<Message<TestWork>> {
         loop {
             let count = self.stream.read(self.incoming.room()).ok().filter(|&count| count > 0)?;
             if let Some(bytes) = self.incoming.advance(count).unwrap() {

@@ -19,7 +19,7 @@ fn sends_course_blocks_and_end_to_members() {
     let (mut root, meeting) = root(SIZE);
     let members: Vec<_> = (0..SIZE).map(|rank| obedient(&meeting, rank, SIZE)).collect();
     events(&mut root, 3, joined);
-    root.send_courses((0..SIZE).map(|rank| (rank, course())).collect());
+    root.send_courses((0..SIZE).map(|rank| (rank, String::new())).collect());
     let mut prepared = events(&mut root, 3, begun);
     prepared.sort();
     assert_eq!(prepared, [0, 1, 2]);
@@ -69,7 +69,7 @@ fn counts_messages_and_bytes_of_all_members() {
 /// Returns why a process cannot join, and why the coordinator has turned it away.
 fn refusal(
     root: &mut Observed,
-    join: impl FnOnce() -> Result<Member, Failure> + Send + 'static,
+    join: impl FnOnce() -> Result<Member<TestWork>, Failure> + Send + 'static,
 ) -> [String; 2] {
     let member = thread::spawn(move || join().unwrap_err().message());
     let turned_away = |event| match event {
@@ -106,7 +106,7 @@ fn refuses_other_tokens_and_ranks() {
     let late = obedient(&meeting, 1, 2);
     // Both events may come at once.
     let joined_or_reported =
-        |event: Event| joined(event.clone()).or(reported(event).map(|entry| entry.1));
+        |event: Event<TestWork>| joined(event.clone()).or(reported(event).map(|entry| entry.1));
     assert_eq!(events(&mut root, 2, joined_or_reported), [1, 1]);
     assert_eq!(root.end(LIMIT), []);
     assert_eq!([member, late].map(|member| member.join().unwrap()), [2, 2]);
@@ -118,22 +118,23 @@ fn member_refuses_coordinator_without_token() {
     let meeting =
         Meeting { addresses: vec![listener.local_addr().unwrap()], token: token("secret") };
     let limit = Duration::from_secs(1);
-    let member = thread::spawn(move || Member::join(&meeting, introduction(0, 1), limit));
+    let member =
+        thread::spawn(move || Member::<TestWork>::join(&meeting, introduction(0, 1), limit));
     let (mut stream, _) = listener.accept().unwrap();
     let mut receive = |most| {
         let mut incoming = framing::Incoming::new(most);
         loop {
             let count = stream.read(incoming.room()).unwrap();
             if let Some(bytes) = incoming.advance(count).unwrap() {
-                return message::decode::<Message>(&bytes).unwrap();
+                return message::decode::<Message<TestWork>>(&bytes).unwrap();
             }
         }
     };
     assert!(matches!(receive(256), Message::Hello { .. }));
     let mut stream = stream.try_clone().unwrap();
-    stream.write_all(&frame(&Message::Challenge { nonce: [1; 16] })).unwrap();
+    stream.write_all(&frame(&Message::<NoWork>::Challenge { nonce: [1; 16] })).unwrap();
     let proof = token("other").proof("survey answerer");
-    stream.write_all(&frame(&Message::Welcome { proof })).unwrap();
+    stream.write_all(&frame(&Message::<NoWork>::Welcome { proof })).unwrap();
     drop(listener);
     let failure = member.join().unwrap().unwrap_err().message();
     assert!(failure.starts_with("the coordinator of the survey is not there"), "{failure}");
@@ -150,8 +151,9 @@ fn unrelated_connections_disturb_no_member() {
     };
     let web = send(b"GET / HTTP/1.1\r\n\r\n");
     let garbage = send(&[4, 0, 0, 0, 0xff, 0xff, 0xff, 0xff]);
-    let eager = send(&frame(&Message::Ready));
-    let other = send(&frame(&Message::Hello { version: "0.0.1".into(), nonce: [0; 16] }));
+    let eager = send(&frame(&Message::<NoWork>::Ready));
+    let hello = Message::<NoWork>::Hello { version: "0.0.1".into(), nonce: [0; 16] };
+    let other = send(&frame(&hello));
     let member = obedient(&meeting, 0, 1);
     let mut reasons = Vec::new();
     let mut has_joined = false;
@@ -188,45 +190,42 @@ fn offset_of_clock_is_within_its_uncertainty() {
     let order = block(0);
     let sent = order.clone();
     let member = thread::spawn(move || {
-        let mut member = join(&meeting, 0, 1).unwrap();
+        let mut member: Member<TestWork> = join(&meeting, 0, 1).unwrap();
         assert_eq!(member.next_order().unwrap(), Order::Block(sent));
         let before = Instant::now();
         let local = member.local(now_ns());
         let after = Instant::now();
+        let uncertainty = Duration::from_nanos(member.clock_uncertainty_ns().unwrap());
         member.report(report(0, 0));
         assert_eq!(member.next_order().unwrap(), Order::End);
         member.end();
-        (before, local, after)
+        (before, local, after, uncertainty)
     });
     assert_eq!(events(&mut root, 1, joined), [0]);
     root.send_blocks(vec![(0, order)]);
-    let uncertainty = |event| match event {
-        Event::Report(report) => report.clock_uncertainty_ns,
-        _ => None,
-    };
-    let uncertainty = Duration::from_nanos(events(&mut root, 1, uncertainty)[0]);
-    assert!(uncertainty > Duration::ZERO);
+    events(&mut root, 1, reported);
     assert_eq!(root.end(LIMIT), []);
-    let (before, local, after) = member.join().unwrap();
+    let (before, local, after, uncertainty) = member.join().unwrap();
+    assert!(uncertainty > Duration::ZERO);
     assert!(local + uncertainty >= before && local <= after + uncertainty);
 }
 
 proptest! {
     #[test]
     fn refuses_bytes_that_do_not_decode(bytes: Vec<u8>) {
-        let _ = message::decode::<Message>(&bytes);
-        let _ = message::decode::<Order>(&bytes);
+        let _ = message::decode::<Message<TestWork>>(&bytes);
+        let _ = message::decode::<Order<TestWork>>(&bytes);
     }
 
     #[test]
     fn refuses_altered_messages_that_do_not_decode(place: usize, byte: u8, end: usize) {
-        let mut bytes = message::encode(&Message::Join {
+        let mut bytes = message::encode(&Message::<TestWork>::Join {
             proof: "0".repeat(96),
             request: Box::new(JoinRequest { id: 1, received: 4, introduction: introduction(5, 6) }),
         });
         let place = place % bytes.len();
         bytes[place] = byte;
         bytes.truncate(end % (bytes.len() + 1));
-        let _ = message::decode::<Message>(&bytes);
+        let _ = message::decode::<Message<TestWork>>(&bytes);
     }
 }

@@ -6,21 +6,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{
-    Block, Course, Introduction, MOST_PEERS, NicFacts, Part, Report, Task, TaskAnswer, TaskResult,
-};
-use crate::location::Location;
+use super::{Block, Course, MOST_PEERS, Part, Report, SurveyWork, Task, TaskAnswer, TaskResult};
+use crate::star::{Expected, Work};
 use crate::survey::answer::Figures;
 use crate::survey::busy::HostLoad;
 use crate::survey::findings::Test;
 use crate::survey::ids::NicId;
 use crate::survey::untested::Untested;
-use facts::device::{DeviceName, FabricAddress};
+use facts::device::FabricAddress;
 use facts::figures::LONGEST_NS;
 use facts::text;
-
-/// Most NICs of a process.
-const MOST_NICS: usize = 128;
 
 /// Largest number of threads or CPUs in any message.
 const LARGEST_LOAD: f64 = 1e9;
@@ -39,83 +34,73 @@ const LARGEST_CHANGE: u64 = 1 << 56;
 /// Most processes in a load.
 const MOST_PROCESSES: usize = 16;
 
-/// Largest VNI: fields of VNIs have 16 bits.
-const LARGEST_VNI: u32 = 0xffff;
+impl Work for SurveyWork {
+    type Course = Course;
+    type Block = Block;
+    type Report = Report;
 
-impl Introduction {
-    /// Checks the numbers of an introduction, and cuts its texts.
-    ///
-    /// # Errors
-    ///
-    /// The first rule that it breaks, as a sentence about the process.
-    pub fn accept(&mut self) -> Result<(), String> {
-        text::accept(&mut self.host);
-        self.topology.iter_mut().for_each(text::accept);
-        if self.nics.len() > MOST_NICS {
-            let count = self.nics.len();
-            return Err(format!("it has {count} NICs (at most {MOST_NICS})"));
-        }
-        self.nics.iter_mut().try_for_each(NicFacts::accept)
+    fn is_valid_course(course: &Course) -> bool {
+        course.tests.len() == course.arguments.len() && course.pair_ns <= LONGEST_NS
     }
-}
 
-impl NicFacts {
-    fn accept(&mut self) -> Result<(), String> {
-        text::accept(&mut self.device);
-        text::accept(&mut self.class);
-        self.failure.iter_mut().for_each(text::accept);
-        let device = &self.device;
-        if device.parse::<DeviceName>().is_err() {
-            return Err(format!("its NIC has the name '{device}'"));
-        }
-        let is_valid = self.address.is_none_or(FabricAddress::is_valid);
-        let located = self.address.map(|address| Location::from_nid(address.nic));
-        if !is_valid || self.location.is_some_and(|location| Some(location) != located) {
-            return Err(format!("{device} has an address that no NIC has"));
-        }
-        if self.vni > LARGEST_VNI {
-            return Err(format!("{device} has VNI {}, out of range", self.vni));
-        }
-        Ok(())
+    /// An order that loads the fabric for longer than two seconds is not valid: the load has to end
+    /// soon if the coordinator is gone.
+    fn is_valid_block(block: &Block, nics: usize, course: Option<&Course>) -> bool {
+        let (tests, first) =
+            course.map_or((0, NicId(0)), |course| (course.tests.len(), course.first_nic));
+        let is_loaded = block.window_bytes.is_some();
+        let is_valid = |task: &Task| {
+            let nic = task.nic.0.checked_sub(first.0);
+            let is_known = match &task.part {
+                Part::Measure { .. } | Part::Answer { .. } => true,
+                Part::Send { targets, .. } => {
+                    is_loaded && (1..=MOST_PEERS).contains(&targets.len())
+                }
+                Part::Watch => is_loaded,
+            };
+            let has_address = |nic: &NicId| block.addresses.contains_key(nic);
+            is_known
+                && nic.is_some_and(|nic| (nic as usize) < nics)
+                && task.slot < block.slots
+                && task.part.test().is_none_or(|test| test.index() < tests)
+                && task.part.peers().iter().all(has_address)
+        };
+        let places = block.tasks.iter().map(|task| (task.slot, task.nic));
+        let is_single = places.collect::<BTreeSet<_>>().len() == block.tasks.len();
+        let length = block.slot_ns.checked_mul(block.slots.into());
+        let end = length.and_then(|length| block.begins_ns.checked_add(length));
+        let longest = if is_loaded { LONGEST_LOAD_NS } else { u64::MAX };
+        block.slot_ns <= LONGEST_NS
+            && length.is_some_and(|length| length <= longest)
+            && end.is_some()
+            && is_single
+            && block.addresses.values().all(|address| address.is_valid())
+            && block.tasks.iter().all(is_valid)
     }
-}
 
-/// What the next report of a process is about.
-#[derive(Clone, Copy, Debug)]
-pub struct Expected<'a> {
-    /// Rank of the process.
-    pub rank: u32,
-    /// Number of its NICs.
-    pub nics: usize,
-    pub tests: &'a [Test],
-    /// The block that it answers.
-    pub block: &'a Block,
-}
+    fn end_ns(block: &Block) -> u64 {
+        block.begins_ns.saturating_add(block.slot_ns.saturating_mul(block.slots.into()))
+    }
 
-impl Report {
-    /// Checks a report, and cuts its texts.
-    ///
-    /// # Errors
-    ///
-    /// The first rule that it breaks, as a sentence about the process.
-    pub fn accept(&mut self, expected: Expected) -> Result<(), String> {
-        if self.rank != expected.rank {
-            return Err(format!("its report is about rank {}", self.rank));
+    fn accept(report: &mut Report, expected: Expected<Self>) -> Result<(), String> {
+        if report.rank != expected.rank {
+            return Err(format!("its report is about rank {}", report.rank));
         }
         let block = expected.block;
-        if self.block != block.number {
-            return Err(format!("it has reported block {}", self.block));
+        if report.block != block.number {
+            return Err(format!("it has reported block {}", report.block));
         }
-        accept_addresses(&mut self.addresses, expected.nics)?;
-        accept_time(self.beyond_ns.max(self.clock_uncertainty_ns.unwrap_or(0)))?;
-        self.load.as_mut().map_or(Ok(()), HostLoad::accept)?;
+        accept_addresses(&mut report.addresses, expected.nics)?;
+        accept_time(report.beyond_ns.max(report.clock_uncertainty_ns.unwrap_or(0)))?;
+        report.load.as_mut().map_or(Ok(()), HostLoad::accept)?;
+        let tests = expected.course.map_or(&[][..], |course| &course.tests);
         let tasks = block.tasks.iter().map(|task| ((task.slot, task.nic), &task.part));
         let mut tasks: BTreeMap<(u32, NicId), &Part> = tasks.collect();
         let is_loaded = block.window_bytes.is_some();
-        self.results.iter_mut().try_for_each(|result| {
+        report.results.iter_mut().try_for_each(|result| {
             match tasks.remove(&(result.slot, result.nic)) {
                 Some(part) if is_loaded => result.accept_loaded(part, block.slot_ns),
-                Some(part) => result.accept(part, expected.tests),
+                Some(part) => result.accept(part, tests),
                 None => Err("it has reported a NIC for which it has no slot".into()),
             }
         })
@@ -247,51 +232,6 @@ fn is_within(number: f64, most: f64) -> bool {
     (0.0..=most).contains(&number)
 }
 
-impl Course {
-    /// Returns whether a process can carry out this order of its coordinator.
-    pub fn is_valid(&self) -> bool {
-        self.tests.len() == self.arguments.len() && self.pair_ns <= LONGEST_NS
-    }
-}
-
-impl Block {
-    /// Returns whether a process with this many `nics`, prepared for `course`, can carry out this
-    /// order of its coordinator. An order that loads the fabric for longer than two seconds is not
-    /// accepted: the load has to end soon if the coordinator is gone.
-    pub fn is_valid(&self, nics: usize, course: Option<&Course>) -> bool {
-        let (tests, first) =
-            course.map_or((0, NicId(0)), |course| (course.tests.len(), course.first_nic));
-        let is_loaded = self.window_bytes.is_some();
-        let is_valid = |task: &Task| {
-            let nic = task.nic.0.checked_sub(first.0);
-            let is_known = match &task.part {
-                Part::Measure { .. } | Part::Answer { .. } => true,
-                Part::Send { targets, .. } => {
-                    is_loaded && (1..=MOST_PEERS).contains(&targets.len())
-                }
-                Part::Watch => is_loaded,
-            };
-            let has_address = |nic: &NicId| self.addresses.contains_key(nic);
-            is_known
-                && nic.is_some_and(|nic| (nic as usize) < nics)
-                && task.slot < self.slots
-                && task.part.test().is_none_or(|test| test.index() < tests)
-                && task.part.peers().iter().all(has_address)
-        };
-        let places = self.tasks.iter().map(|task| (task.slot, task.nic));
-        let is_single = places.collect::<BTreeSet<_>>().len() == self.tasks.len();
-        let length = self.slot_ns.checked_mul(self.slots.into());
-        let end = length.and_then(|length| self.begins_ns.checked_add(length));
-        let longest = if is_loaded { LONGEST_LOAD_NS } else { u64::MAX };
-        self.slot_ns <= LONGEST_NS
-            && length.is_some_and(|length| length <= longest)
-            && end.is_some()
-            && is_single
-            && self.addresses.values().all(|address| address.is_valid())
-            && self.tasks.iter().all(is_valid)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::histogram::Histogram;
@@ -345,7 +285,7 @@ mod tests {
 
     #[test]
     fn accepts_orders_that_it_can_carry_out() {
-        let is_valid = |block: Block| block.is_valid(2, Some(&course()));
+        let is_valid = |block: Block| SurveyWork::is_valid_block(&block, 2, Some(&course()));
         let part = measure(LATENCY, OTHER);
         assert!(is_valid(loaded(vec![task(5, send(64)), task(6, Part::Watch)])));
         assert!(is_valid(quiet(vec![task(5, part.clone()), Task { slot: 7, ..task(5, part) }])));
@@ -368,13 +308,15 @@ mod tests {
         }
         let none = FabricAddress { nic: u32::MAX, pid: u32::MAX };
         assert!(!is_valid(Block { addresses: [(OTHER, none)].into(), ..quiet(Vec::new()) }));
-        assert!(!loaded(vec![task(5, Part::Watch)]).is_valid(2, None));
+        let block = loaded(vec![task(5, Part::Watch)]);
+        assert!(!SurveyWork::is_valid_block(&block, 2, None));
     }
 
     #[test]
     fn refuses_load_for_longer_than_two_seconds() {
         let is_valid = |block: Block, slot_ns, slots| {
-            Block { slot_ns, slots, ..block }.is_valid(2, Some(&course()))
+            let block = Block { slot_ns, slots, ..block };
+            SurveyWork::is_valid_block(&block, 2, Some(&course()))
         };
         assert!(is_valid(loaded(Vec::new()), 250_000_000, 8));
         assert!(!is_valid(loaded(Vec::new()), 250_000_000, 9));
@@ -386,8 +328,8 @@ mod tests {
     /// Returns what the coordinator says about a result of the process with the NICs 5 and 6.
     fn accepted(block: &Block, result: TaskResult) -> Result<(), String> {
         let mut report = report(vec![result]);
-        let tests = tests();
-        report.accept(Expected { rank: 1, nics: 2, tests: &tests, block })
+        let course = course();
+        SurveyWork::accept(&mut report, Expected { rank: 1, nics: 2, course: Some(&course), block })
     }
 
     fn report(results: Vec<TaskResult>) -> Report {
@@ -495,12 +437,13 @@ mod tests {
         let block = loaded(vec![task(5, Part::Watch)]);
         let result = TaskResult::new(0, NicId(5), TaskAnswer::Present);
         let mut report = report(vec![result.clone(), result]);
-        let tests = tests();
-        let expected = Expected { rank: 1, nics: 2, tests: &tests, block: &block };
-        assert!(report.accept(expected).is_err());
+        let course = course();
+        let expected = || Expected { rank: 1, nics: 2, course: Some(&course), block: &block };
+        let accept = |report: &mut Report| SurveyWork::accept(report, expected());
+        assert!(accept(&mut report).is_err());
         report.results.pop();
-        assert_eq!(report.accept(expected), Ok(()));
+        assert_eq!(accept(&mut report), Ok(()));
         report.block = 4;
-        assert_eq!(report.accept(expected).unwrap_err(), "it has reported block 4");
+        assert_eq!(accept(&mut report).unwrap_err(), "it has reported block 4");
     }
 }

@@ -11,7 +11,7 @@
 //! * `blocks`: the slots of a block -> the order of each process.
 //! * `acceptance`: which orders and reports are accepted.
 
-pub mod acceptance;
+mod acceptance;
 pub mod blocks;
 pub mod histogram;
 mod times;
@@ -21,7 +21,6 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::location::Location;
 use crate::survey::answer::Figures;
 use crate::survey::busy::{HostLoad, most_waited_percent};
 use crate::survey::findings::Test;
@@ -31,6 +30,10 @@ use facts::device::FabricAddress;
 use histogram::Histogram;
 pub use times::Times;
 pub use watched::{COUNTERS, Watched};
+
+/// The work of a survey: tests between NICs, in the slots of blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SurveyWork;
 
 /// Parts of the counted time of a slot under load, so that a late start is seen.
 pub const PARTS: usize = 10;
@@ -213,48 +216,6 @@ impl TaskResult {
             _ => self.waited_percent > most_waited_percent(is_bandwidth),
         }
     }
-}
-
-/// How fast a process has copied memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MemoryCopy {
-    /// On how many CPUs at once.
-    pub cpus: u32,
-    /// Bytes per second of all of them.
-    pub bytes_per_second: u64,
-}
-
-/// A NIC as its process introduces it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NicFacts {
-    /// Name of the device.
-    pub device: String,
-    /// Its address; none if it could not be opened.
-    pub address: Option<FabricAddress>,
-    /// VNI of its domain; 0 without an address.
-    pub vni: u32,
-    /// Traffic class of its operations.
-    pub class: String,
-    /// Location in its address; none if software has not set it.
-    pub location: Option<Location>,
-    /// Whether it is a software NIC.
-    pub simulated: bool,
-    /// Why it could not be opened.
-    pub failure: Option<String>,
-}
-
-/// A process as it introduces itself to the coordinator.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Introduction {
-    pub rank: u32,
-    /// Number of processes, as its launcher says.
-    pub size: u32,
-    /// Name of its host.
-    pub host: String,
-    /// Location of the host by the launcher: SLURM_TOPOLOGY_ADDR.
-    pub topology: Option<String>,
-    /// Its NICs, in the order in which blocks number them.
-    pub nics: Vec<NicFacts>,
 }
 
 /// What all processes need before the first block.

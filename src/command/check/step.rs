@@ -10,10 +10,10 @@ use super::fleet::{self, Answers};
 use super::of_node;
 use super::request::CheckRequest;
 use crate::command::joining::join;
+use cluster::introduction::Introduction;
 use cluster::launcher::{LauncherTask, nodes_of_tasks};
 use cluster::meeting_point::MeetingPoint;
-use cluster::star::{Event, JOIN_LIMIT, Order, Root, allow_connections};
-use cluster::timetable::Introduction;
+use cluster::star::{Event, JOIN_LIMIT, Member, NoWork, Order, Root, allow_connections};
 use facts::error::{Failure, Kind};
 use facts::host::{HostIndex, host_name};
 use facts::limit;
@@ -79,7 +79,7 @@ fn take_part(
         nics: Vec::new(),
     };
     let end = Instant::now() + JOIN_LIMIT;
-    let mut member = join(&introduction, end, |_| point.find(task, end))?;
+    let mut member: Member<NoWork> = join(&introduction, end, |_| point.find(task, end))?;
     loop {
         match member.next_order()? {
             Order::Check => match document(request, task) {
@@ -90,7 +90,7 @@ fn take_part(
                 }
             },
             Order::End => break,
-            Order::Course(_) | Order::Block(_) | Order::CopyMemory => {}
+            Order::CopyMemory => {}
         }
     }
     member.end();
@@ -171,7 +171,7 @@ impl Others {
     }
 
     /// Receives documents until all tasks have answered or their time is over.
-    fn receive(&mut self, root: &mut Root) -> Result<(), Failure> {
+    fn receive(&mut self, root: &mut Root<NoWork>) -> Result<(), Failure> {
         while let Some(until) = self.until().filter(|until| Instant::now() < *until) {
             for event in root.poll(until)? {
                 match event {
@@ -188,8 +188,7 @@ impl Others {
                     Event::TurnedAway { .. }
                     | Event::Knocked { .. }
                     | Event::Begun { .. }
-                    | Event::CopiedMemory { .. }
-                    | Event::Report(_) => {}
+                    | Event::CopiedMemory { .. } => {}
                 }
             }
         }

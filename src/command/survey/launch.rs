@@ -13,10 +13,11 @@ use super::processes::LocalProcesses;
 use super::request::{self, RequestedTest, SurveyRequest};
 use crate::command::survey::membership::JoinedMembers;
 use cluster::host_list;
+use cluster::introduction::Introduction;
 use cluster::launcher::{self, LauncherTask, command_line};
 use cluster::meeting_point::{self, MeetingPoint, Published};
 use cluster::star::{Root, allow_connections};
-use cluster::timetable::Introduction;
+use cluster::timetable::SurveyWork;
 use diag::session::invitation::{self, Invitation, Invited};
 use facts::device::DeviceName;
 use facts::error::{Failure, Step, invalid};
@@ -286,7 +287,7 @@ impl<'a> Launch<'a> {
         &self,
         request: &SurveyRequest,
         limit: Duration,
-    ) -> Result<(Root, JoinedMembers), Failure> {
+    ) -> Result<(Root<SurveyWork>, JoinedMembers), Failure> {
         if let Err(failure) = allow_connections(self.size) {
             return Err(self.fail(request, failure, limit));
         }
@@ -328,7 +329,7 @@ impl<'a> Launch<'a> {
     }
 
     /// Prints a failure, and tells the other tasks, which know `root`.
-    fn abort(&self, root: Root, failure: Failure, limit: Duration) -> Failure {
+    fn abort(&self, root: Root<SurveyWork>, failure: Failure, limit: Duration) -> Failure {
         failure.report("cxidiag survey", &mut io::stderr());
         // Processes that it starts itself have not begun.
         let others = self.task.as_ref().map_or(0, |_| self.size - 1);
@@ -356,7 +357,7 @@ impl<'a> Launch<'a> {
 
 /// A coordinator that listens for its members.
 struct Listening {
-    root: Root,
+    root: Root<SurveyWork>,
     token: Token,
     /// The published meeting point, of a launcher.
     published: Result<Option<Published>, Failure>,

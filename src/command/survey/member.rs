@@ -7,10 +7,11 @@ use super::load_watch::LoadWatch;
 use super::request::{self, ProcessSource, SurveyRequest};
 use crate::command::check::SurveyChecks;
 use crate::command::joining::join;
+use cluster::introduction::Introduction;
 use cluster::launcher::LauncherTask;
 use cluster::meeting_point::Coordinator;
-use cluster::star::Order;
-use cluster::timetable::{Course, Introduction, MemoryCopy};
+use cluster::star::{Member, MemoryCopy, Order};
+use cluster::timetable::{Course, SurveyWork};
 use diag::run::survey::{self, NicPlan, Nics, TestPlan};
 use facts::device::DeviceName;
 use facts::error::{Failure, Kind};
@@ -104,7 +105,7 @@ pub fn run(
         nics: nics.facts(),
     };
     let end = Instant::now() + limit;
-    let mut member = join(&introduction, end, coordinator)?;
+    let mut member: Member<SurveyWork> = join(&introduction, end, coordinator)?;
     let mut measured = Vec::new();
     loop {
         match member.next_order()? {
@@ -127,6 +128,7 @@ pub fn run(
                 if is_quiet && block.busy(&report.results, &measured) > 0 {
                     report.load = load.now();
                 }
+                report.clock_uncertainty_ns = member.clock_uncertainty_ns();
                 member.report(report);
             }
             Order::Check => match checks.document() {

@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::processes::LocalProcesses;
-use crate::command::survey::outputs::Notes;
+use cluster::introduction::Introduction;
+use super::outputs::Notes;
 use cluster::meeting_point::{Published, SIGHT_LIMIT};
 use cluster::star::{Event, Root};
-use cluster::timetable::Introduction;
+use cluster::timetable::SurveyWork;
 use diag::session::invitation::Invited;
 use facts::error::Failure;
 use facts::limit;
@@ -75,7 +76,7 @@ impl JoinedMembers {
     /// No process that joins, and an interruption.
     pub fn join(
         &mut self,
-        root: &mut Root,
+        root: &mut Root<SurveyWork>,
         size: u32,
         limit: Duration,
         notes: &mut Notes,
@@ -107,7 +108,7 @@ impl JoinedMembers {
                         notes.add(&format!("turned {peer} away: {reason}"));
                     }
                     Event::Begun { .. }
-                    | Event::Report(_)
+                    | Event::Report { .. }
                     | Event::Checked { .. }
                     | Event::CopiedMemory { .. } => {}
                 }

@@ -5,7 +5,7 @@
 
 use std::cell::RefCell;
 
-use cluster::star::fuzzing::{Fuzzer, RECEIVERS};
+use cluster::fuzzing::{Fuzzer, RECEIVERS};
 
 thread_local! {
     static FUZZER: RefCell<Fuzzer> = RefCell::default();

@@ -1,23 +1,11 @@
-//! The messages between members and coordinator.
-
-use std::collections::BTreeMap;
+//! The messages between members and coordinator, but for orders and reports of work.
 
 use super::token;
+use crate::introduction::{Introduction, NicFacts};
 use crate::location::Location;
-use crate::star::Order;
 use crate::star::listener::{CALLER, VERSION, role};
-use crate::star::message::{JoinRequest, Message, Reply, encode};
-use crate::survey::answer::{Figures, Pair, RETRIES, Stage};
-use crate::survey::busy::HostLoad;
-use crate::survey::findings::Test;
-use crate::survey::ids::{NicId, TestId};
-use crate::survey::rounds::Round;
-use crate::survey::untested::Untested;
-use crate::timetable::histogram::Histogram;
-use crate::timetable::{
-    Block, Course, Introduction, MemoryCopy, NicFacts, PARTS, Part, Report, Task, TaskAnswer,
-    TaskResult, Watched,
-};
+use crate::star::message::{JoinRequest, MemoryCopy, Message, Order, Reply, encode};
+use crate::star::work::Work;
 use facts::device::FabricAddress;
 
 /// Who receives the bytes.
@@ -46,10 +34,28 @@ pub struct Target {
     pub seed: Vec<u8>,
 }
 
-pub(super) fn introduction(rank: u32) -> Introduction {
+impl Target {
+    fn new<W: Work>(name: &'static str, receiver: Receiver, message: Message<W>) -> Self {
+        Self { name, receiver, seed: encode(&message) }
+    }
+
+    /// Returns the target of a reply to the order with this number. The coordinator of the fuzzer
+    /// has sent a course, two blocks, and one order of each other kind.
+    pub fn reply<W: Work>(name: &'static str, serial: u32, reply: Reply<W>) -> Self {
+        Self::new(name, Receiver::Coordinator, Message::Reply { serial, reply })
+    }
+
+    /// Returns the target of an order.
+    pub fn order<W: Work>(name: &'static str, order: Order<W>) -> Self {
+        Self { name, receiver: Receiver::MemberOfCoordinator, seed: encode(&order) }
+    }
+}
+
+/// Returns the introduction of a process with two NICs.
+pub fn introduction(rank: u32) -> Introduction {
     let nic = |index| NicFacts {
         device: format!("cxi{index}"),
-        address: Some(address(2 * rank + index)),
+        address: Some(FabricAddress { nic: 2 * rank + index, pid: 7 }),
         vni: 10,
         class: "BEST_EFFORT".into(),
         location: Some(Location::from_nid(2 * rank + index)),
@@ -65,193 +71,40 @@ pub(super) fn introduction(rank: u32) -> Introduction {
     }
 }
 
-fn address(nic: u32) -> FabricAddress {
-    FabricAddress { nic, pid: 7 }
-}
-
-pub(super) fn tests() -> Vec<Test> {
-    let test = |tool: &str, is_bandwidth| Test {
-        tool: tool.into(),
-        size_bytes: 8,
-        of_bandwidth: is_bandwidth,
-    };
-    vec![test("write-lat", false), test("write-bw", true)]
-}
-
-pub(super) fn course() -> Course {
-    Course {
-        tests: tests(),
-        arguments: vec![vec!["-s".into(), "8".into()], Vec::new()],
-        pair_ns: 1_000_000,
-        first_nic: NicId(0),
-    }
-}
-
-/// Returns a block with a slot for each pair of NICs of different members, in both tests.
-pub(super) fn block() -> Block {
-    let tasks = rounds().into_iter().zip(0..).map(|(round, slot)| {
-        let (test, pair) = (round.test, round.pairs[0]);
-        let (target, initiator) = (pair.target, pair.initiator);
-        let is_initiator = initiator < NicId(2);
-        let part = if is_initiator {
-            Part::Measure { test, target, reads_all_counters: slot % 2 == 0 }
-        } else {
-            Part::Answer { test, initiator }
-        };
-        Task { slot, nic: if is_initiator { initiator } else { target }, part }
-    });
-    Block {
-        number: 3,
-        begins_ns: 1_000,
-        slot_ns: 50,
-        slots: 12,
-        window_bytes: None,
-        tasks: tasks.collect(),
-        addresses: addresses(),
-    }
-}
-
-/// The rounds of [`block`].
-pub(super) fn rounds() -> Vec<Round> {
-    let pairs = [(0, 2), (0, 3), (1, 2), (1, 3), (2, 0), (3, 1)];
-    let slots = [0, 1].into_iter().flat_map(|test| pairs.map(|pair| (test, pair)));
-    let round = |((test, (initiator, target)), slot): ((u16, (u32, u32)), usize)| Round {
-        test: TestId(test),
-        stage: [Stage::Sweep, Stage::Retest(1), Stage::Swap][slot % 3],
-        pairs: vec![Pair { initiator: NicId(initiator), target: NicId(target) }],
-    };
-    slots.zip(0..).map(round).collect()
-}
-
-fn addresses() -> BTreeMap<NicId, FabricAddress> {
-    NicId::first(4).map(|nic| (nic, address(nic.0))).collect()
-}
-
-/// The block under load of the member with rank 0: its NICs do what NICs can do.
-pub(super) fn load_block() -> Block {
-    let (test, peer) = (TestId(0), NicId(2));
-    let parts = [
-        Part::Send { test, targets: vec![peer, NicId(3)] },
-        Part::Measure { test, target: peer, reads_all_counters: false },
-        Part::Answer { test, initiator: peer },
-        Part::Watch,
-    ];
-    let tasks = (0..).zip(parts).map(|(slot, part)| Task { slot, nic: NicId(slot % 2), part });
-    Block {
-        number: 4,
-        slot_ns: 5_000_000,
-        slots: 4,
-        window_bytes: Some(1 << 20),
-        tasks: tasks.collect(),
-        ..block()
-    }
-}
-
-fn load_report() -> Report {
-    let mut samples = Histogram::default();
-    samples.add(1_900, 1_000);
-    samples.add(9_000, 3);
-    let answers = [
-        TaskAnswer::Sent { bytes: [1 << 20; PARTS], unreached: vec![0] },
-        TaskAnswer::Latencies(samples),
-        TaskAnswer::Failed("no answer".into()),
-        TaskAnswer::Untested(Untested::Other("the link is down".into())),
-    ];
-    let results = load_block().tasks.into_iter().zip(answers);
-    let results = results.map(|(task, answer)| TaskResult {
-        waited_percent: 3,
-        watched: vec![(Watched::TxPaused, 7)],
-        ..TaskResult::new(task.slot, task.nic, answer)
-    });
-    Report { block: 4, results: results.collect(), beyond_ns: 0, load: None, ..report() }
-}
-
-fn report() -> Report {
-    let answers = [
-        TaskAnswer::Figures(Figures::Latency {
-            count: 2_000,
-            min_ns: 1_800,
-            p5_ns: Some(1_810),
-            median_ns: 1_900,
-            p90_ns: Some(2_100),
-            p99_ns: Some(2_200),
-            max_ns: 9_000,
-        }),
-        TaskAnswer::Figures(Figures::Bandwidth {
-            bytes_per_second: 2.5e10,
-            operations_per_second: 1e6,
-        }),
-        TaskAnswer::Failed("no answer".into()),
-        TaskAnswer::Untested(Untested::Late),
-        TaskAnswer::Untested(Untested::Other("the link is down".into())),
-    ];
-    let tasks = block().tasks.into_iter();
-    let results = tasks.enumerate().map(|(place, task)| {
-        let is_initiator = matches!(task.part, Part::Measure { .. });
-        let answer = match (place % 3, task.part.test()) {
-            (0 | 1, Some(test)) if is_initiator => answers[test.index()].clone(),
-            (other, _) => answers[2 + other].clone(),
-        };
-        TaskResult {
-            waited_percent: 3,
-            counters: is_initiator.then(|| (RETRIES.to_owned(), 7)).into_iter().collect(),
-            ..TaskResult::new(task.slot, task.nic, answer)
-        }
-    });
-    Report {
-        block: 3,
-        rank: 0,
-        results: results.collect(),
-        addresses: vec![Ok(address(0)), Err("cxi1 was given up".into())],
-        beyond_ns: 8_000_000,
-        clock_uncertainty_ns: Some(20_000),
-        load: Some(HostLoad { mean: 3.5, cpus: 2, most: vec![("stress".into(), 1.5)] }),
-    }
-}
-
-/// Returns the targets, one for each message.
-pub fn targets() -> Vec<Target> {
+/// Returns the targets, one for each message, with an order of this `block`.
+pub fn targets<W: Work>(block: W::Block) -> Vec<Target> {
     use Receiver::*;
     let request = JoinRequest { id: 1, received: 4, introduction: introduction(2) };
     let proof = token().proof(&role(CALLER, &[0; 16]));
-    let join = Message::Join { proof, request: Box::new(request) };
-    let ping = Message::Ping { sent_ns: 1 << 40 };
-    let pong = Message::Pong { sent_ns: 1 << 40, here_ns: 1 << 41 };
-    let hello = Message::Hello { version: VERSION.into(), nonce: [1; 16] };
     let reason = || "no file".to_owned();
-    let order = |order| encode(&Message::Order { serial: 1, order });
-    // The coordinator of the fuzzer has sent one order of each kind.
-    let reply = |serial, reply| encode(&Message::Reply { serial, reply });
     let copy = MemoryCopy { cpus: 8, bytes_per_second: 100_000_000_000 };
-    let list = [
-        ("hello", Listener, encode(&hello)),
-        ("knock", Listener, encode(&Message::Knock { rank: 1 })),
-        ("join", Listener, encode(&join)),
-        ("ready", Coordinator, encode(&Message::Ready)),
-        ("ping", Coordinator, encode(&ping)),
-        ("leave", Coordinator, encode(&Message::Leave)),
-        ("failed", Coordinator, encode(&Message::Failed(reason()))),
-        ("begun", Coordinator, reply(1, Reply::Begun)),
-        ("report", Coordinator, reply(2, Reply::Report(report()))),
-        ("report of load", Coordinator, reply(3, Reply::Report(load_report()))),
-        ("checked", Coordinator, reply(4, Reply::Checked(vec![b'{', b'}']))),
-        ("copied memory", Coordinator, reply(5, Reply::CopiedMemory(Some(copy)))),
-        ("ended", Coordinator, reply(6, Reply::Ended)),
-        ("waits", Member, encode(&Message::Waits)),
-        ("challenge", Member, encode(&Message::Challenge { nonce: [1; 16] })),
-        ("welcome", Member, encode(&Message::Welcome { proof: "0".repeat(96) })),
-        ("admitted", Member, encode(&Message::Admitted { answered: 3 })),
-        ("refused", Member, encode(&Message::Refused(reason()))),
-        ("pong", Member, encode(&pong)),
-        ("order", Member, order(Order::Block(block()))),
-        ("quiet", Member, encode(&Message::Quiet { until_ns: 1 << 40 })),
-        ("abort", Member, encode(&Message::Abort(reason()))),
-        ("order of course", MemberOfCoordinator, encode(&Order::Course(course()))),
-        ("order of block", MemberOfCoordinator, encode(&Order::Block(block()))),
-        ("order of load", MemberOfCoordinator, encode(&Order::Block(load_block()))),
-        ("order of end", MemberOfCoordinator, encode(&Order::End)),
-        ("order of check", MemberOfCoordinator, encode(&Order::Check)),
-        ("order to copy memory", MemberOfCoordinator, encode(&Order::CopyMemory)),
+    let messages: [(_, _, Message<W>); 16] = [
+        ("hello", Listener, Message::Hello { version: VERSION.into(), nonce: [1; 16] }),
+        ("knock", Listener, Message::Knock { rank: 1 }),
+        ("join", Listener, Message::Join { proof, request: Box::new(request) }),
+        ("ready", Coordinator, Message::Ready),
+        ("ping", Coordinator, Message::Ping { sent_ns: 1 << 40 }),
+        ("leave", Coordinator, Message::Leave),
+        ("failed", Coordinator, Message::Failed(reason())),
+        ("waits", Member, Message::Waits),
+        ("challenge", Member, Message::Challenge { nonce: [1; 16] }),
+        ("welcome", Member, Message::Welcome { proof: "0".repeat(96) }),
+        ("admitted", Member, Message::Admitted { answered: 3 }),
+        ("refused", Member, Message::Refused(reason())),
+        ("pong", Member, Message::Pong { sent_ns: 1 << 40, here_ns: 1 << 41 }),
+        ("order", Member, Message::Order { serial: 1, order: Order::Block(block) }),
+        ("quiet", Member, Message::Quiet { until_ns: 1 << 40 }),
+        ("abort", Member, Message::Abort(reason())),
     ];
-    list.map(|(name, receiver, seed)| Target { name, receiver, seed }).into()
+    let messages = messages.map(|(name, receiver, message)| Target::new(name, receiver, message));
+    let more = [
+        Target::reply::<W>("begun", 1, Reply::Begun),
+        Target::reply::<W>("checked", 4, Reply::Checked(vec![b'{', b'}'])),
+        Target::reply::<W>("copied memory", 5, Reply::CopiedMemory(Some(copy))),
+        Target::reply::<W>("ended", 6, Reply::Ended),
+        Target::order::<W>("order of end", Order::End),
+        Target::order::<W>("order of check", Order::Check),
+        Target::order::<W>("order to copy memory", Order::CopyMemory),
+    ];
+    messages.into_iter().chain(more).collect()
 }

@@ -7,11 +7,12 @@ use crate::star::clock::now_ns;
 use crate::star::link::{Link, Loss};
 use crate::star::listener::{Arrival, Claim, Rejection};
 use crate::star::message::{JoinRequest, Message};
+use crate::star::work::Work;
 use facts::limit;
 
-impl Root {
+impl<W: Work> Root<W> {
     /// Admits a process that joins or returns.
-    pub(super) fn accept(&mut self, arrival: Arrival) {
+    pub(super) fn accept(&mut self, arrival: Arrival<W>) {
         let Arrival { mut link, peer, claim } = arrival;
         let mut request = match claim {
             Claim::Join(request) => request,
@@ -40,7 +41,7 @@ impl Root {
     }
 
     /// Answers a task that does not see the meeting point.
-    fn answer_knock(&mut self, mut link: Link, rank: u32) {
+    fn answer_knock(&mut self, mut link: Link<W>, rank: u32) {
         if rank as usize >= self.members.len() {
             return;
         }

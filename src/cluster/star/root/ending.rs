@@ -4,11 +4,12 @@ use std::time::{Duration, Instant};
 
 use super::Root;
 use crate::star::message::Order;
+use crate::star::work::Work;
 
 /// Interval at which the coordinator checks whether all processes know that the survey has failed.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-impl Root {
+impl<W: Work> Root<W> {
     /// Ends all processes, and waits for them, for `limit` at most. Returns those that have not
     /// ended, and why. Signals do not end this wait.
     pub fn end(&mut self, limit: Duration) -> Vec<(u32, String)> {

@@ -1,19 +1,19 @@
 //! The coordinator of two members, for any bytes in place of a message.
 
 use super::{Event, Root};
+use crate::introduction::Introduction;
 use crate::star::link::Link;
 use crate::star::listener::Arrival;
 use crate::star::message::{JoinRequest, Order};
-use crate::timetable::{Block, Course, Introduction};
+use crate::star::work::Work;
 
-impl Root {
-    /// Begins again with these members. The first one has one order of each kind, and two `blocks`,
-    /// numbered as in the seeds of the fuzzer.
+impl<W: Work> Root<W> {
+    /// Begins again with these members. The first one has one order of each kind, and two `blocks`.
     pub(in crate::star) fn restart(
         &mut self,
         members: &[Introduction],
-        course: &Course,
-        blocks: [Block; 2],
+        course: &W::Course,
+        blocks: &[W::Block; 2],
     ) {
         self.events.clear();
         self.away.clear();
@@ -27,7 +27,7 @@ impl Root {
         }
         self.events.clear();
         self.send_courses(vec![(0, course.clone())]);
-        blocks.into_iter().for_each(|block| self.send_blocks(vec![(0, block)]));
+        blocks.iter().for_each(|block| self.send_blocks(vec![(0, block.clone())]));
         self.send_checks([0]);
         self.send_copy_memory(0);
         self.order(0, Order::End);
@@ -35,7 +35,7 @@ impl Root {
 
     /// Receives what has arrived from the member with rank 0, ready or not, and returns what
     /// follows.
-    pub(in crate::star) fn receive_by(&mut self, link: Link, is_ready: bool) -> Vec<Event> {
+    pub(in crate::star) fn receive_by(&mut self, link: Link<W>, is_ready: bool) -> Vec<Event<W>> {
         let member = self.member(0);
         (member.link, member.is_ready) = (Some(link), is_ready);
         self.receive_from(0);
@@ -44,7 +44,7 @@ impl Root {
     }
 
     /// Accepts a process with a claim, and returns what follows.
-    pub(in crate::star) fn receive_claim(&mut self, arrival: Arrival) -> Vec<Event> {
+    pub(in crate::star) fn receive_claim(&mut self, arrival: Arrival<W>) -> Vec<Event<W>> {
         self.accept(arrival);
         std::mem::take(&mut self.events)
     }

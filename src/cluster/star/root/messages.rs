@@ -5,6 +5,7 @@ use std::time::Instant;
 use super::{Event, Root};
 use crate::star::clock::now_ns;
 use crate::star::message::{Message, Order, Reply};
+use crate::star::work::{Expected, Work};
 use facts::text;
 
 /// Longest document of the check of a node, in bytes: 8 NICs have 64 KiB.
@@ -13,7 +14,7 @@ const MOST_DOCUMENT: usize = 4 << 20;
 /// Messages of a member that are handled before others have a turn.
 const MOST_AT_ONCE: usize = 16;
 
-impl Root {
+impl<W: Work> Root<W> {
     /// Handles the messages of a member.
     pub(super) fn receive_from(&mut self, rank: u32) {
         for _ in 0..MOST_AT_ONCE {
@@ -34,7 +35,7 @@ impl Root {
     }
 
     /// Handles a message of a member. The error is the rule that it breaks.
-    fn take(&mut self, rank: u32, message: Message) -> Result<(), String> {
+    fn take(&mut self, rank: u32, message: Message<W>) -> Result<(), String> {
         let member = self.member(rank);
         member.count_message(Instant::now())?;
         match message {
@@ -62,15 +63,16 @@ impl Root {
 
     /// Takes over the reply to an order, which must be one of the kind of the order, about this
     /// member. The error is the rule that it breaks.
-    fn reply(&mut self, rank: u32, serial: u32, reply: Reply) -> Result<(), String> {
-        let tests = &self.tests;
+    fn reply(&mut self, rank: u32, serial: u32, reply: Reply<W>) -> Result<(), String> {
+        let course = self.course.as_ref();
         let member = &mut self.members[rank as usize];
         let order = member.order(serial).ok_or("it sent a reply to no order")?;
         let event = match (order, reply) {
             (Order::Course(_), Reply::Begun) => Event::Begun { rank },
             (Order::Block(block), Reply::Report(mut report)) => {
-                report.accept(member.expected(rank, tests, &block))?;
-                Event::Report(report)
+                let expected = Expected { rank, nics: member.nics(), course, block: &block };
+                W::accept(&mut report, expected)?;
+                Event::Report { rank, report }
             }
             (Order::Check, Reply::Checked(document)) if document.len() > MOST_DOCUMENT => {
                 return Err(format!("its check has {} bytes", document.len()));

@@ -2,22 +2,23 @@
 
 use super::Root;
 use crate::star::message::{Message, Order, frame};
-use crate::timetable::{Block, Course};
+use crate::star::work::Work;
 
-impl Root {
+impl<W: Work> Root<W> {
     /// Sends each of these processes its course.
-    pub fn send_courses(&mut self, courses: Vec<(u32, Course)>) {
+    pub fn send_courses(&mut self, courses: Vec<(u32, W::Course)>) {
+        if let Some((_, last)) = courses.last() {
+            self.course = Some(last.clone());
+        }
         for (rank, course) in courses {
-            self.tests.clone_from(&course.tests);
             self.order(rank, Order::Course(course));
         }
     }
 
     /// Sends each of these processes its block. Until the end of the last one, no member sends
     /// pings.
-    pub fn send_blocks(&mut self, blocks: Vec<(u32, Block)>) {
-        let ends = blocks.iter().map(|(_, block)| end(block.begins_ns, block.slot_ns, block.slots));
-        self.be_quiet(ends.max());
+    pub fn send_blocks(&mut self, blocks: Vec<(u32, W::Block)>) {
+        self.be_quiet(blocks.iter().map(|(_, block)| W::end_ns(block)).max());
         for (rank, block) in blocks {
             self.order(rank, Order::Block(block));
         }
@@ -43,21 +44,16 @@ impl Root {
         self.order(rank, Order::CopyMemory);
     }
 
-    pub(super) fn order(&mut self, rank: u32, order: Order) {
+    pub(super) fn order(&mut self, rank: u32, order: Order<W>) {
         if let Some(member) = self.members.get_mut(rank as usize) {
             member.keep(order);
         }
     }
 
-    pub(super) fn send_to_all(&mut self, message: &Message) {
+    pub(super) fn send_to_all(&mut self, message: &Message<W>) {
         let frame = frame(message);
         for link in self.members.iter_mut().filter_map(|member| member.link.as_mut()) {
             link.send_frame(frame.clone());
         }
     }
-}
-
-/// Returns when a block ends, in nanoseconds.
-fn end(begins_ns: u64, slot_ns: u64, slots: u32) -> u64 {
-    begins_ns.saturating_add(slot_ns.saturating_mul(slots.into()))
 }

@@ -4,12 +4,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::introduction::Introduction;
 use crate::star::link::Link;
 use crate::star::message::{JoinRequest, Message, Order, decode, frame};
 use crate::star::traffic::Traffic;
-use crate::survey::findings::Test;
-use crate::timetable::acceptance::Expected;
-use crate::timetable::{Block, Introduction};
+use crate::star::work::Work;
 use facts::net::framing::HEADER_SIZE;
 
 /// Most messages of a member within a second. One that is in order sends a few pings.
@@ -25,9 +24,9 @@ struct KeptOrder {
 
 /// What the coordinator knows of a process.
 #[derive(Debug, Default)]
-pub struct MemberRecord {
+pub struct MemberRecord<W: Work> {
     /// Its connection.
-    pub link: Option<Link>,
+    pub link: Option<Link<W>>,
     /// It can receive orders on its connection.
     pub is_ready: bool,
     pub is_lost: bool,
@@ -52,7 +51,7 @@ pub struct MemberRecord {
     messages: u32,
 }
 
-impl MemberRecord {
+impl<W: Work> MemberRecord<W> {
     /// Stores the introduction of a process. It replaces another process with the same rank that
     /// has not joined.
     ///
@@ -98,14 +97,14 @@ impl MemberRecord {
     }
 
     /// Sends a message, if it has a connection.
-    pub fn send(&mut self, message: &Message) {
+    pub fn send(&mut self, message: &Message<W>) {
         if let Some(link) = &mut self.link {
             link.send(message);
         }
     }
 
     /// Sends an order as soon as possible, and keeps it until it has a reply.
-    pub fn keep(&mut self, order: Order) {
+    pub fn keep(&mut self, order: Order<W>) {
         if self.is_lost {
             return;
         }
@@ -130,7 +129,7 @@ impl MemberRecord {
     }
 
     /// Returns the order with this number, if it has no reply.
-    pub fn order(&self, serial: u32) -> Option<Order> {
+    pub fn order(&self, serial: u32) -> Option<Order<W>> {
         let kept = self.orders.iter().find(|kept| kept.serial == serial)?;
         match decode(&kept.frame[HEADER_SIZE..])? {
             Message::Order { order, .. } => Some(order),
@@ -149,9 +148,9 @@ impl MemberRecord {
         self.orders.retain(|kept| kept.serial > serial);
     }
 
-    /// Returns what the report of the process with this `rank` about `block` may say.
-    pub fn expected<'a>(&self, rank: u32, tests: &'a [Test], block: &'a Block) -> Expected<'a> {
-        Expected { rank, nics: self.nics, tests, block }
+    /// Returns the number of its NICs.
+    pub fn nics(&self) -> usize {
+        self.nics
     }
 
     /// Counts a message.

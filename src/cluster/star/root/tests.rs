@@ -9,10 +9,9 @@ use super::*;
 use crate::star::link::Link;
 use crate::star::message::{JoinRequest, frame};
 use crate::star::testing::*;
-use crate::star::{KnockAnswer, Meeting, Reply, allow_connections, knock};
-use crate::timetable::Block;
+use crate::star::{KnockAnswer, Meeting, Reply, allow_connections, knock, now_ns};
 
-impl Root {
+impl<W: Work> Root<W> {
     /// Ends as a killed process does.
     pub(in crate::star) fn kill(&mut self) {
         let listener = Listener::from_socket(TcpListener::bind("127.0.0.1:0").unwrap()).unwrap();
@@ -25,7 +24,7 @@ impl Root {
 
 /// A block that is longer than a test.
 fn long_block() -> Block {
-    Block { slot_ns: 2 * LIMIT.as_nanos() as u64, ..block(0) }
+    Block { number: 0, end_ns: now_ns() + 2 * LIMIT.as_nanos() as u64 }
 }
 
 /// Returns a process that joins or returns, and is not ready yet.
@@ -108,7 +107,8 @@ fn accepts_answers_of_all_members_before_giving_up() {
         root.ready(rank);
     }
     root.send_checks(0..COUNT);
-    let answer = frame(&Message::Reply { serial: 1, reply: Reply::Checked(Vec::new()) });
+    let answer =
+        frame(&Message::<TestWork>::Reply { serial: 1, reply: Reply::Checked(Vec::new()) });
     for rank in 0..COUNT {
         let (near, mut far) = UnixStream::pair().unwrap();
         far.write_all(&answer).unwrap();
@@ -137,7 +137,7 @@ fn gives_up_no_member_after_it_was_stopped() {
 }
 
 /// Lets the time pass in which members that are away may return.
-fn expire(root: &mut Root) {
+fn expire(root: &mut Root<TestWork>) {
     for absence in root.away.values_mut() {
         absence.since -= AWAY_LIMIT;
     }
@@ -212,7 +212,7 @@ fn tells_members_and_tasks_without_token_that_the_survey_has_failed() {
     let (root, meeting) = root(COUNT);
     let address = meeting.addresses[0];
     let others = thread::spawn(move || {
-        let failures = [1, 2].map(|rank| join(&meeting, rank, COUNT).unwrap_err());
+        let failures = [1, 2].map(|rank| join::<TestWork>(&meeting, rank, COUNT).unwrap_err());
         assert!(failures.iter().all(|failure| failure.is_printed()), "{failures:?}");
         // A rank of no process does not count.
         let _ = knock(&[address], COUNT);

@@ -1,6 +1,9 @@
 //! A fixed number of inputs for each target.
 
+use facts::text::MOST_TEXT;
+
 use super::*;
+use crate::star::fuzzing::Target;
 
 /// Variable with the number of inputs for each target.
 const RUNS: &str = "CXIDIAG_FUZZ_RUNS";
