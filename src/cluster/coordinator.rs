@@ -9,13 +9,13 @@ use crate::campaign::members::Members;
 use crate::campaign::{
     AnsweredBlock, BlockLoad, CheckedNodes, Crew, LostMembers, MemberWork, ProgressText,
 };
-use crate::host_list::compress;
-use crate::introduction::Introduction;
-use crate::star::MemoryCopy;
-use crate::star::{Event, GRACE, Root, now_ns};
 use crate::survey::findings::Test;
 use crate::timetable::blocks::{BlockTimes, blocks};
 use crate::timetable::{Block, Course, Report, Slot, SurveyWork};
+use crew::host_list::compress;
+use crew::introduction::Introduction;
+use crew::star::MemoryCopy;
+use crew::star::{Event, GRACE, Root, now_ns};
 use facts::error::Failure;
 use facts::limit;
 use facts::number::time_text;
@@ -349,10 +349,10 @@ mod tests {
 
     use super::*;
     use crate::campaign::testing;
-    use crate::star::Order;
-    use crate::star::testing::*;
     use crate::survey::roster::Roster;
     use crate::survey::testing::Cluster;
+    use crew::star::Order;
+    use crew::star::testing::*;
 
     /// A program without a terminal and without locations, and its notes.
     #[derive(Default)]

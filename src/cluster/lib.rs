@@ -40,15 +40,8 @@ pub mod campaign;
 pub mod coordinator;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzzing;
-pub mod host_list;
-pub mod host_locations;
-pub mod introduction;
-pub mod launcher;
 pub mod load;
-pub mod location;
-pub mod meeting_point;
 pub mod probe;
-pub mod star;
 pub mod survey;
 pub mod timetable;
 pub mod why;

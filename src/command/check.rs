@@ -38,7 +38,7 @@ use self::request::CheckRequest;
 pub use self::site::link_speed as site_link_speed;
 pub use self::usage::{link_speed, usage};
 use cli::output;
-use cluster::launcher::LauncherTask;
+use crew::launcher::LauncherTask;
 use diag::run::served::is_started_for_client;
 use facts::device::DeviceName;
 use facts::error::Failure;

@@ -3,7 +3,6 @@
 
 mod check;
 pub mod completion;
-mod joining;
 mod link;
 mod serve;
 mod survey;

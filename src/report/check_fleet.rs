@@ -25,7 +25,7 @@ use self::agreement::agree;
 pub use self::finding::{NodeFinding, NodeVerdict};
 use self::node_check::findings;
 use super::check::{Check, UNTESTED};
-use cluster::host_list;
+use crew::host_list;
 use facts::error::{Failure, UNDECIDED};
 use facts::text::plural;
 use facts::time_of_day::{milliseconds, unix_ms};

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use cluster::location::{Class, Location};
 use cluster::probe::figures::{NicFigures, TargetFigures};
+use crew::location::{Class, Location};
 use page::openmetrics;
 use page::openmetrics::{Family, Kind, Sample};
 

@@ -10,7 +10,7 @@ use super::job::{JobStat, nic_name};
 use super::record::{EndStatus, NicRecord, NodeRecord};
 use super::series::{NodeSeries, SeriesHead, SeriesInterval};
 use crate::job_findings::JobNic;
-use cluster::location::Location;
+use crew::location::Location;
 use facts::host::HostIndex;
 use node::nic::counter::Change;
 use node::nic::counter_table::Row;

@@ -4,7 +4,7 @@ use std::{env, process};
 
 use super::note::note;
 use crate::record::StepRecord;
-use cluster::launcher::LauncherTask;
+use crew::launcher::LauncherTask;
 use facts::error::Failure;
 use facts::host::host_name;
 use facts::job::Job;

@@ -9,8 +9,8 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use cluster::introduction::Introduction;
-use cluster::star::{Event, Meeting, Member, NoWork, Order, Root};
+use crew::introduction::Introduction;
+use crew::star::{Event, Meeting, Member, NoWork, Order, Root};
 use facts::net::listener::{Listener, Reach};
 use facts::token::Token;
 use report::check::Check;

@@ -14,13 +14,13 @@ use cluster::load::conductor::{Cap, LoadConductor, LoadSetup};
 use cluster::load::scene::Scene;
 use cluster::load::slots::slot;
 use cluster::load::testing::{fabric, setup};
-use cluster::star::{Expected, Work};
 use cluster::survey::roster::Roster;
 use cluster::timetable::blocks::{BlockTimes, blocks, by_slot};
 use cluster::timetable::histogram::Histogram;
 use cluster::timetable::{
     Block, PARTS, Part, Report, Slot, SurveyWork, Task, TaskAnswer, TaskResult, Times, Watched,
 };
+use crew::star::{Expected, Work};
 use facts::device::FabricAddress;
 use fastrand::Rng;
 use postcard::{from_bytes, to_stdvec};

@@ -13,12 +13,12 @@ use std::fs;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-use cluster::introduction::{Introduction, NicFacts};
-use cluster::star::{Event, Order, Reply, Root, allow_connections, crowd, now_ns};
 use cluster::survey::answer::Figures;
 use cluster::survey::findings::Test;
 use cluster::survey::ids::{NicId, TestId};
 use cluster::timetable::{Block, Course, Part, Report, SurveyWork, Task, TaskAnswer, TaskResult};
+use crew::introduction::{Introduction, NicFacts};
+use crew::star::{Event, Order, Reply, Root, allow_connections, many_members, now_ns};
 use facts::device::FabricAddress;
 use facts::net::listener::{Listener, Reach};
 use facts::token::{TOKEN_VARIABLE, Token};
@@ -56,7 +56,7 @@ fn simulate(size: u32, port: u16) {
     let introductions = (0..size).map(|rank| introduction(rank, size));
     let mut uncertainties = Vec::new();
     let joined = |uncertainty_ns| uncertainties.push(uncertainty_ns);
-    crowd::take_part::<SurveyWork>(
+    many_members::take_part::<SurveyWork>(
         ([127, 0, 0, 1], port).into(),
         &token,
         introductions,

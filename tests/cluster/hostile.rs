@@ -6,16 +6,16 @@ use std::time::{Duration, Instant};
 
 use crate::cpus::{Work, cpus};
 use crate::harness::{Command, Fabric, schema, stderr, stdout};
-use cluster::host_list::expand;
-use cluster::introduction::{Introduction, NicFacts};
-use cluster::launcher::LauncherTask;
-use cluster::meeting_point::MeetingPoint;
-use cluster::star::{Meeting, Member, Order};
 use cluster::survey::answer::Figures;
 use cluster::survey::busy::HostLoad;
 use cluster::survey::ids::NicId;
 use cluster::survey::untested::Untested;
 use cluster::timetable::{Block, Part, Report, SurveyWork, Task, TaskAnswer, TaskResult};
+use crew::host_list::expand;
+use crew::introduction::{Introduction, NicFacts};
+use crew::launcher::LauncherTask;
+use crew::meeting_point::MeetingPoint;
+use crew::star::{Meeting, Member, Order};
 use facts::device::FabricAddress;
 
 /// Time limit for anything that has to happen.

@@ -9,9 +9,9 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Instant;
 
-use cluster::launcher::LauncherTask;
-use cluster::meeting_point::MeetingPoint;
-use cluster::star::JOIN_LIMIT;
+use crew::launcher::LauncherTask;
+use crew::meeting_point::MeetingPoint;
+use crew::star::JOIN_LIMIT;
 use facts::token::Token;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

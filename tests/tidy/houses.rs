@@ -54,6 +54,7 @@ pub static PACKAGES: &[Package] = &[
     src::PAGE,
     src::CLI,
     src::PLAN,
+    src::CREW,
     src::DIAGNOSIS,
     src::CLUSTER,
     src::STAT,

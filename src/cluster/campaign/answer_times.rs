@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use super::lengths::with_window;
 use super::pairs::MeasuredRounds;
-use crate::location::Class;
 use crate::survey::answer::{Answer, Figures, Pair, Stage};
 use crate::survey::findings::Test;
 use crate::survey::ids::TestId;
 use crate::survey::roster::Roster;
+use crew::location::Class;
 
 /// The windows of probes. In the last one, a NIC sends 64 KiB at 4 kB/s.
 const WINDOWS: [Duration; 2] = [Duration::from_secs(3), Duration::from_secs(15)];

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::introduction::{Introduction, NicFacts};
-use crate::location::Location;
 use crate::survey::ids::{NicId, NodeId};
 use crate::survey::roster::{NO_NIC, Nic, Node, Roster};
+use crew::introduction::{Introduction, NicFacts};
+use crew::location::Location;
 use facts::device::FabricAddress;
 use facts::host::is_same_host;
 

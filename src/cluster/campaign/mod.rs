@@ -31,12 +31,12 @@ pub mod testing;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::introduction::Introduction;
-use crate::star::MemoryCopy;
 use crate::survey::busy::HostLoad;
 use crate::survey::ids::NicId;
 use crate::survey::roster::Roster;
 use crate::timetable::{Course, Report, Slot};
+use crew::introduction::Introduction;
+use crew::star::MemoryCopy;
 use facts::error::Failure;
 use health::readings::Readings;
 use members::Members;

@@ -10,8 +10,6 @@ use super::lengths::with_window;
 use super::members::Members;
 use super::pace::{Pace, estimate};
 use super::{Crew, LostMembers, MemberWork, pairs};
-use crate::host_list::compress;
-use crate::location::Class;
 use crate::survey::answer::{Answer, PairResult, Stage};
 use crate::survey::busy::{BusyNode, BusySlots};
 use crate::survey::conductor::{Conductor, Phase, Progress, Settings};
@@ -21,6 +19,8 @@ use crate::survey::roster::Roster;
 use crate::survey::rounds::Round;
 use crate::survey::untested::Untested;
 use crate::timetable::Course;
+use crew::host_list::compress;
+use crew::location::Class;
 use facts::error::{Failure, invalid};
 use facts::interrupt;
 

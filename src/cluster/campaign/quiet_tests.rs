@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use super::Crew;
 use super::quiet::{QuietPlan, QuietSurvey, Recorder};
 use super::testing::ModelCrew;
-use crate::location::Class;
 use crate::survey::answer::{Pair, PairResult, Stage};
 use crate::survey::conductor::{Progress, Settings};
 use crate::survey::findings::{Certainty, Direction, Findings, Unit};
@@ -16,6 +15,7 @@ use crate::survey::roster::Roster;
 use crate::survey::rounds::NicOrder;
 use crate::survey::testing::{Cluster, Effect, Fault};
 use crate::timetable::Course;
+use crew::location::Class;
 use facts::error::Failure;
 
 /// Keeps what a survey writes.

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::star::fuzzing::{Target, targets as star_targets};
-use crate::star::{Order, Reply};
 use crate::survey::answer::{Figures, Pair, RETRIES, Stage};
 use crate::survey::busy::HostLoad;
 use crate::survey::findings::Test;
@@ -14,6 +12,8 @@ use crate::timetable::histogram::Histogram;
 use crate::timetable::{
     Block, Course, PARTS, Part, Report, SurveyWork, Task, TaskAnswer, TaskResult, Watched,
 };
+use crew::star::fuzzing::{Target, targets as star_targets};
+use crew::star::{Order, Reply};
 use facts::device::FabricAddress;
 
 fn address(nic: u32) -> FabricAddress {

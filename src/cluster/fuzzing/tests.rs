@@ -3,7 +3,7 @@
 use facts::text::MOST_TEXT;
 
 use super::*;
-use crate::star::fuzzing::Target;
+use crew::star::fuzzing::Target;
 
 /// Variable with the number of inputs for each target.
 const RUNS: &str = "CXIDIAG_FUZZ_RUNS";

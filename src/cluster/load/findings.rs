@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::location::Class;
 use crate::survey::answer::Pair;
 use crate::survey::findings::{Certainty, Test};
 use crate::survey::ids::NicId;
 use crate::timetable::Watched;
+use crew::location::Class;
 
 /// A part of the fabric that a figure under load is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

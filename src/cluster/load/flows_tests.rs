@@ -10,10 +10,10 @@ use super::placed::reordered;
 use super::quiet;
 use super::scene::Flow;
 use super::testing::{VECTOR_9, all_placed, d4, fabric, fabric_of_wide_nodes};
-use crate::location::Class;
 use crate::survey::answer::Pair;
 use crate::survey::ids::NicId;
 use crate::survey::roster::Roster;
+use crew::location::Class;
 
 fn bisect(set: Set, both_ways: bool) -> Pattern {
     Pattern::Bisect { of: set, both_ways }

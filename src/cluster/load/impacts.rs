@@ -8,10 +8,10 @@ use super::names::under_name;
 use super::pattern::Pattern;
 use super::tails::{self, P99, P999};
 use super::victims::{MeasuredPair, PairMedians, VictimKey, Victims};
-use crate::location::Class;
 use crate::survey::answer::Pair;
 use crate::survey::findings::Test;
 use crate::survey::roster::Roster;
+use crew::location::Class;
 use facts::robust::{LEAST_FOR_INTERVAL, mean, median, median_interval, sigma};
 
 /// Smaller impact factors than this are called 1.

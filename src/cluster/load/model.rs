@@ -11,12 +11,12 @@ use super::scene::{Flow, Purpose, Scene};
 use super::tally::{Tally, TallyFacts};
 use super::testing::all_placed;
 use super::theory::{FabricShape, PAYLOAD};
-use crate::location::Location;
 use crate::survey::findings::Test;
 use crate::survey::ids::NicId;
 use crate::survey::roster::Roster;
 use crate::survey::testing::Cluster;
 use crate::timetable::{PARTS, TaskAnswer, TaskResult, Times};
+use crew::location::Location;
 
 /// Length of the slots of all scenes.
 const SLOT_NS: u64 = 250_000_000;

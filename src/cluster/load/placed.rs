@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fastrand::Rng;
 
-use crate::location::Class;
 use crate::survey::ids::{NicId, NodeId};
 use crate::survey::roster::Roster;
+use crew::location::Class;
 
 /// A NIC that takes part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -7,9 +7,9 @@ use fastrand::Rng;
 
 use super::findings::Spread;
 use super::placed::{PlacedNic, class, part, sets};
-use crate::location::Class;
 use crate::survey::answer::Pair;
 use crate::survey::ids::{NicId, NodeId};
+use crew::location::Class;
 
 /// Part of the nodes that are victims by default, in percent.
 pub const VICTIMS_PERCENT: u8 = 20;

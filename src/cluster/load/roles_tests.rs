@@ -9,8 +9,8 @@ use super::findings::Spread;
 use super::placed::{PlacedNic, groups, switches};
 use super::roles::{RoleRules, Roles, VICTIMS_PERCENT, deal, victim_pairs};
 use super::testing::{all_placed, d4, fabric, fabric_of_wide_nodes};
-use crate::location::Class;
 use crate::survey::ids::NodeId;
+use crew::location::Class;
 
 const SPREADS: [Spread; 3] = [Spread::Mixed, Spread::Switches, Spread::Groups];
 

@@ -6,9 +6,9 @@ use super::findings::{Grade, LoadUnit, SetFigures};
 use super::limits::{EQUAL_FLOWS, EqualParts, NIC, SET};
 use super::pattern::{Distance, Pattern, Set};
 use super::rates::SlotRates;
-use crate::location::Location;
 use crate::survey::ids::NicId;
 use crate::survey::roster::Roster;
+use crew::location::Location;
 use facts::robust::median;
 
 /// Fewest flows of a set with a verdict: on busy machines most of them may be left out.

@@ -6,12 +6,12 @@ use super::findings::Spread;
 use super::pattern::Pattern;
 use super::scene::{Flow, Purpose, Scene};
 use super::tails::{MOST_BLOCKS, SampleBlock};
-use crate::location::Class;
 use crate::survey::answer::Pair;
 use crate::survey::busy::most_waited_percent;
 use crate::survey::ids::NicId;
 use crate::survey::roster::Roster;
 use crate::timetable::{TaskAnswer, TaskResult};
+use crew::location::Class;
 
 /// What the results of victims belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::schedule::{Next, WRITES};
-use crate::location::{Class, Location};
+use crew::location::{Class, Location};
 
 /// A write that takes longer was lost and sent again: the retry handler sends a packet again after
 /// 1.07 s (libcxi.md 12.3), and no write of 8 bytes takes as long otherwise.

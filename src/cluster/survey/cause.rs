@@ -291,8 +291,8 @@ fn counts(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::location::Class;
     use crate::survey::ids::TestId;
+    use crew::location::Class;
 
     #[test]
     fn counters_confirm_in_most_of_enough_pairs() {

@@ -157,7 +157,7 @@ mod tests {
     use super::super::rounds::Round;
     use super::super::testing::{Cluster, pair};
     use super::*;
-    use crate::location::Class;
+    use crew::location::Class;
 
     /// A swap may have the first pair between two groups.
     #[test]

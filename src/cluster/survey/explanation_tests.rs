@@ -10,7 +10,7 @@ use super::testing::{
     Cluster, Effect, Fault, Load, named, run, seeds, settings, survey, survey_of_some, survey_with,
 };
 use super::trials::planted::{Plan, plans};
-use crate::location::Class;
+use crew::location::Class;
 
 /// Checks that exactly the planted part is named for each plan and seed, except that nothing is
 /// named in `most_missed` surveys.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::answer::{CounterEvidence, Pair, PairResult};
 use super::ids::{NicId, NodeId, Role, TestId};
 use super::untested::{BUSY, Untested};
-use crate::location::Class;
+use crew::location::Class;
 
 /// A test: what is measured between two NICs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -5,7 +5,7 @@
 
 use super::answer::Pair;
 use super::robust::spread;
-use crate::location::Class;
+use crew::location::Class;
 use facts::robust::lower_median;
 
 /// How often weights are computed again.

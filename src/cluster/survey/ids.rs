@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::location::Class;
+use crew::location::Class;
 
 /// A NIC: its index in the roster.
 #[derive(

@@ -16,7 +16,7 @@ use super::roster::Roster;
 use super::selection::select;
 use crate::blame::chance::score_limit;
 use crate::blame::limits::LEAST_FIGURES;
-use crate::location::Class;
+use crew::location::Class;
 use facts::figures::{LEAST_BANDWIDTH, MOST_LATENCY};
 use facts::robust::lower_median;
 

@@ -7,7 +7,7 @@ use super::findings::Statistic;
 use super::population::SMALLEST_BANDWIDTH;
 use super::robust::{spread, upper_spread};
 use crate::blame::limits::LEAST_FIGURES;
-use crate::location::Class;
+use crew::location::Class;
 
 /// Part of the pairs of a class above which disturbed pairs decide how all of them are judged.
 const MOST_DISTURBED: f64 = 0.1;

@@ -7,7 +7,7 @@ use super::observation::{Observation, figure};
 use super::result_store::ResultStore;
 use super::roster::Roster;
 use super::slow_parts::Judgement;
-use crate::location::Class;
+use crew::location::Class;
 
 /// Number of equal retests that decide about a suspect pair. A pair with two passes is transient. A
 /// pair with two failures and fewer passes is confirmed.

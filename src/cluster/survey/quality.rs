@@ -14,7 +14,7 @@ use super::slow_parts::{Domain, Judgement};
 use super::units::{crossing, members};
 use crate::blame::chance::{error_of_median, score_limit};
 use crate::blame::limits::FALSE_ALARM;
-use crate::location::Class;
+use crew::location::Class;
 use facts::robust::{at_rank, lower_median};
 
 /// Part of the pairs of a class that may be slow by chance without a loss of sensitivity.

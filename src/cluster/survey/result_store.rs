@@ -14,7 +14,7 @@ use super::role_counts::RoleCounts;
 use super::roster::Roster;
 use super::units::parts_of_pair;
 use crate::blame::limits::LEAST_FIGURES;
-use crate::location::Class;
+use crew::location::Class;
 use facts::expect::Expectation;
 
 /// Most figures of a switch, a group or a pair of groups that are kept exactly.

@@ -16,7 +16,7 @@ use super::rounds::{NicOrder, Round};
 use super::search::PartExplanation;
 use super::slow_parts::Judgement;
 use super::units::members;
-use crate::location::Class;
+use crew::location::Class;
 
 /// Pairs of a NIC, of a larger part or of a path that are retested at a time.
 const PAIRS_OF_NIC: usize = 4;

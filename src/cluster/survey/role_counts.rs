@@ -3,7 +3,7 @@
 use std::ops::{Index, IndexMut};
 
 use super::ids::Role;
-use crate::location::Class;
+use crew::location::Class;
 
 /// The number of pairs of each role and class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::answer::Pair;
 use super::ids::{NicId, NodeId};
-use crate::location::{Class, Location};
+use crew::location::{Class, Location};
 use facts::device::DeviceName;
 use facts::host::HostIndex;
 

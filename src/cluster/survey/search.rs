@@ -31,7 +31,7 @@ use super::slow_parts::{Judgement, SlowPart};
 use super::tally::PartTally;
 use super::units::{crossing, group_pair, members, parts_of_nic};
 use crate::blame::limits::LEAST_PARTNERS;
-use crate::location::Class;
+use crew::location::Class;
 
 /// Share of its pairs outside the limits above which a part explains them, in the first search.
 const MOST: f64 = 0.5;

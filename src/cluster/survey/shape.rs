@@ -9,7 +9,7 @@ use super::ids::{NicId, NodeId};
 use super::pairs::{Line, Selection};
 use super::roster::Roster;
 use crate::blame::limits::LEAST_FIGURES;
-use crate::location::Location;
+use crew::location::Location;
 use facts::host::HostIndex;
 
 /// Most NICs of a group that are measured with the same other group in a round.

@@ -14,7 +14,7 @@ use super::units::{crossing, members, parts_of_nic};
 use crate::blame::chance::binomial_tail;
 use crate::blame::count::{Share, Shares};
 use crate::blame::limits::{FALSE_ALARM, LEAST_FIGURES, LEAST_PARTNERS};
-use crate::location::Class;
+use crew::location::Class;
 use facts::robust::at_rank;
 
 /// A NIC has a sign if its counts are larger than [`FEW_RETRIES`], and than this many times the

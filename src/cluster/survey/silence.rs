@@ -11,7 +11,7 @@ use super::roster::Roster;
 use super::slow_parts::Judgement;
 use super::untested::BUSY;
 use crate::blame::limits::LEAST_FIGURES;
-use crate::location::Class;
+use crew::location::Class;
 
 /// Why the measured pairs of a NIC say nothing.
 const TOO_FEW: &str = "too few pairs to compare";

@@ -13,7 +13,7 @@ use super::roster::Roster;
 use super::selection::{PartEffect, Selected, select};
 use super::units::{crossing, members, parts_of_nic};
 use crate::blame::chance::{LEAST_ERROR, error_of_median};
-use crate::location::Class;
+use crew::location::Class;
 use facts::robust::lower_median;
 
 /// Fewest pairs of a slow part that must be measured again.

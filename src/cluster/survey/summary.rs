@@ -15,7 +15,7 @@ use super::routes::{Route, route};
 use super::slow_parts::Judgement;
 use super::units::parts_of_pair;
 use crate::blame::limits::LEAST_FIGURES;
-use crate::location::Class;
+use crew::location::Class;
 use facts::expect::{Expectation, Metric};
 use facts::percentile::Percentile;
 
@@ -223,7 +223,7 @@ mod tests {
     use super::super::ids::NicId;
     use super::super::testing::{Cluster, Effect, Fault, run, settings, survey, survey_with};
     use super::has_one_route;
-    use crate::location::Class;
+    use crew::location::Class;
     use facts::expect;
 
     #[test]

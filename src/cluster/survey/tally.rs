@@ -6,7 +6,7 @@ use super::findings::Unit;
 use super::ids::{NicId, Role, TestId};
 use super::role_counts::RoleCounts;
 use super::selection::LEAST_MEMBERS;
-use crate::location::Class;
+use crew::location::Class;
 
 /// The pairs of a part so far, counted by test, role and class.
 #[derive(Debug, Default)]

@@ -11,7 +11,7 @@ use super::pairs::parse;
 use super::roster::{Nic, Node, Roster};
 use super::rounds::{NicOrder, Round};
 use super::untested::Untested;
-use crate::location::{Class, Location};
+use crew::location::{Class, Location};
 
 /// Returns the pair of the NICs with these indices.
 pub const fn pair(initiator: u32, target: u32) -> Pair {

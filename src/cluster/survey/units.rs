@@ -4,7 +4,7 @@ use super::answer::Pair;
 use super::findings::Unit;
 use super::ids::{NicId, Role};
 use super::roster::Roster;
-use crate::location::Location;
+use crew::location::Location;
 
 /// Returns the NICs of a part; none for paths and pairs of groups.
 pub fn members(unit: Unit, roster: &Roster) -> Vec<NicId> {

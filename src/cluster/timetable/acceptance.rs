@@ -7,12 +7,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Block, Course, MOST_PEERS, Part, Report, SurveyWork, Task, TaskAnswer, TaskResult};
-use crate::star::{Expected, Work};
 use crate::survey::answer::Figures;
 use crate::survey::busy::HostLoad;
 use crate::survey::findings::Test;
 use crate::survey::ids::NicId;
 use crate::survey::untested::Untested;
+use crew::star::{Expected, Work};
 use facts::device::FabricAddress;
 use facts::figures::LONGEST_NS;
 use facts::text;

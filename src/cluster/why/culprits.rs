@@ -158,17 +158,17 @@ pub fn signature_of_files(own: &Readings, others: &[Readings]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::location::Location;
     use crate::survey::answer::Pair;
     use crate::survey::findings::{Direction, Evidence, Statistic};
     use crate::survey::ids::{NodeId, TestId};
+    use crew::location::Location;
     use facts::severity::Severity;
     use health::readings::testing::reading;
 
     fn cause(unit: Unit, source: LimitSource) -> Cause {
         let evidence = Evidence {
             test: TestId(0),
-            class: crate::location::Class::Switch,
+            class: crew::location::Class::Switch,
             outside: 6,
             measured: 6,
             figure: Statistic::Median,

@@ -146,10 +146,10 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::location::Location;
     use crate::survey::findings::{Cause, Certainty};
     use crate::survey::ids::NodeId;
     use crate::survey::roster::{Nic, Node};
+    use crew::location::Location;
 
     /// Returns a roster with this many NICs in each group.
     fn roster(groups: &[u16]) -> Roster {

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use super::course::DiagnosisCourse;
 use super::culprits::CulpritNic;
-use crate::location::Class;
-use crate::star::MemoryCopy;
 use crate::survey::answer::{Answer, Pair, PairResult};
 use crate::survey::busy::is_busy;
 use crate::survey::findings::Direction;
 use crate::survey::ids::{NicId, TestId};
 use crate::survey::roster::Roster;
+use crew::location::Class;
+use crew::star::MemoryCopy;
 use diagnosis::columns::Column;
 use diagnosis::comparison::{Compared, Figures, Floor, Measured, Tail, Waiting, compare};
 use diagnosis::counters::{self, Growth};
@@ -341,11 +341,11 @@ impl Found {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::location::Location;
     use crate::survey::answer::{CounterEvidence, Figures as Answered, RETRIES, Stage};
     use crate::survey::ids::NodeId;
     use crate::survey::roster::{Nic, Node};
     use crate::survey::untested::Untested;
+    use crew::location::Location;
 
     /// Returns a roster with a NIC on a node of its own at each of these switches of a group.
     fn roster(switches: &[u16]) -> Roster {

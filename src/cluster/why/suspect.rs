@@ -13,11 +13,11 @@ use super::slots::{Found, Places};
 use super::verdict::controls;
 use crate::campaign::Crew;
 use crate::campaign::members::Members;
-use crate::introduction::Introduction;
 use crate::survey::findings::{Cause, Certainty, Direction, Unit};
 use crate::survey::ids::NicId;
 use crate::survey::roster::Roster;
 use crate::survey::states::State;
+use crew::introduction::Introduction;
 use diagnosis::comparison::Measured;
 use diagnosis::evaluation::doubtful;
 use diagnosis::healthy::{HealthyFigure, healthy};
@@ -335,7 +335,7 @@ fn few_controls_note(controls: usize) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::introduction::NicFacts;
+    use crew::introduction::NicFacts;
     use diagnosis::comparison::Figures;
 
     fn introduction(host: &str, device: &str) -> Introduction {

@@ -8,13 +8,13 @@ use super::suspect;
 use super::verdict::{Diagnoses, explain};
 use crate::campaign::Crew;
 use crate::campaign::testing::ModelCrew;
-use crate::location::Class;
 use crate::survey::answer::Pair;
 use crate::survey::findings::{
     Cause, Certainty, Direction, Evidence, Findings, LimitSource, Statistic, Test, Unit,
 };
 use crate::survey::ids::{NicId, TestId};
 use crate::survey::testing::{Cluster, Effect, Fault, pair};
+use crew::location::Class;
 use diagnosis::procedure::TESTS;
 use diagnosis::why::{Confidence, Observation};
 use facts::severity::Severity;

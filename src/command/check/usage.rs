@@ -9,7 +9,7 @@ use cli::definition::OptionDef;
 use cli::usage::{Completion, Usage, Value};
 use cli::values::{LEFT_OUT, text};
 use cli::{arguments, output};
-use cluster::host_list;
+use crew::host_list;
 use facts::error::{Failure, invalid};
 use facts::number::{time, time_text};
 use node::machine::placement::Cpus;

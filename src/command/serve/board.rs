@@ -4,9 +4,9 @@ use std::mem;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use cluster::location::Class;
 use cluster::probe::figures::{Ended, NicFigures, Omission};
 use cluster::probe::schedule::Next;
+use crew::location::Class;
 use diag::session::control_line::ProbeProgress;
 use diag::session::probe_state::{NicState, NodeState};
 use facts::device::{DeviceName, FabricAddress};

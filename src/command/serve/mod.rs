@@ -46,8 +46,8 @@ use signal_hook::low_level;
 
 use cli::definition::OptionDef;
 use cli::usage::{Completion, Usage};
-use cluster::host_list;
 use cluster::probe::targets::TARGETS;
+use crew::host_list;
 use diag::run;
 use diag::run::served::is_started_for;
 use diag::session::arrivals::{Arrival, Rules, receive_all};

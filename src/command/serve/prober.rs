@@ -12,9 +12,9 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::board::{Board, Job};
 use super::probing::{ProbeRequest, own_name};
-use cluster::host_list;
 use cluster::probe::schedule::{Next, Periods, Schedule, UNCOUNTED, WRITES};
 use cluster::probe::targets::{self, TURN};
+use crew::host_list;
 use diag::run::served::line_to_server;
 use diag::session::control_line::{ControlLine, ProbeNews, Used};
 use diag::session::probe_feed::{self, SIGN_OF_LIFE};

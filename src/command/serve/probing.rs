@@ -15,8 +15,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::log::{Log, Priority};
 use cli::output::MetricsRequest;
-use cluster::host_list;
 use cluster::probe::targets::TARGETS;
+use crew::host_list;
 use diag::session::control_line::{ControlLine, ProbeNews, ProbeProgress, Used};
 use diag::session::probe_feed::Watchers;
 use diag::session::probe_state::NodeState;

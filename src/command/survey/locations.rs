@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-use cluster::host_locations::{file_locations, topology_locations};
-use cluster::introduction::{Introduction, NicFacts};
 use cluster::load::theory::FabricShape;
-use cluster::location::Location;
 use cluster::survey::roster::{Nic, Roster};
+use crew::host_locations::{file_locations, topology_locations};
+use crew::introduction::{Introduction, NicFacts};
+use crew::location::Location;
 use facts::device::DeviceName;
 use facts::error::{Failure, cause, invalid};
 use facts::host::short_name;

@@ -5,12 +5,12 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use super::processes::LocalProcesses;
-use cluster::introduction::Introduction;
 use super::outputs::Notes;
-use cluster::meeting_point::{Published, SIGHT_LIMIT};
-use cluster::star::{Event, Root};
+use super::processes::LocalProcesses;
 use cluster::timetable::SurveyWork;
+use crew::introduction::Introduction;
+use crew::meeting_point::{Published, SIGHT_LIMIT};
+use crew::star::{Event, Root};
 use diag::session::invitation::Invited;
 use facts::error::Failure;
 use facts::limit;

@@ -46,9 +46,9 @@ pub use usage::usage;
 
 use crate::command::check::{self, Nodes};
 use cli::output;
-use cluster::launcher::LauncherTask;
-use cluster::meeting_point::{Coordinator, MeetingPoint};
-use cluster::star::JOIN_LIMIT;
+use crew::launcher::LauncherTask;
+use crew::meeting_point::{Coordinator, MeetingPoint};
+use crew::star::JOIN_LIMIT;
 use diag::run::served::is_started_for_client;
 use facts::device::DeviceName;
 use facts::error::{Failure, Kind};

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use super::diagnosis_course::class;
 use super::locations::Locations;
-use super::request::RequestedTest;
 use super::outputs::Notes;
+use super::request::RequestedTest;
 use cluster::campaign::members::Members;
 use cluster::coordinator::Program;
-use cluster::introduction::Introduction;
+use crew::introduction::Introduction;
 use health::identity::{CLASS_CEILING, ceiling_of};
 use health::readings::Readings;
 use node::traffic_class::TrafficClass;

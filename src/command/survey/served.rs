@@ -3,8 +3,8 @@
 
 use super::member::{self, Grant, ProcessIdentity};
 use super::request::SurveyRequest;
-use cluster::meeting_point::Coordinator;
-use cluster::star::JOIN_LIMIT;
+use crew::meeting_point::Coordinator;
+use crew::star::JOIN_LIMIT;
 use diag::run::served::{LOST, Taken, next, take_client};
 use diag::run::survey::NicPlan;
 use diag::session::AcceptedClient;

@@ -9,7 +9,7 @@ use crate::command::survey::{Beside, SuspectRequest};
 use cli::definition::OptionDef;
 use cli::usage::{Completion, Usage};
 use cli::{arguments, output};
-use cluster::host_list;
+use crew::host_list;
 use facts::device::{DEFAULT_DEVICE, DeviceName};
 use facts::error::{Failure, invalid};
 use facts::number::time_text;

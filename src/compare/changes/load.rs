@@ -2,7 +2,7 @@
 
 use super::change::{Change, ChangeVerdict, percent};
 use cluster::load::findings::{BandwidthFigures, ImpactFigures, LoadFindings, LoadSettings};
-use cluster::location::Class;
+use crew::location::Class;
 use report::survey::{Survey, load_words, words};
 
 /// Returns the changes from one survey to another under load, and remarks. Figures of different

@@ -13,8 +13,8 @@ use cluster::load::findings::{
     StarFigures,
 };
 use cluster::load::limits::{FAIRNESS, INCAST_SUM, SMALLEST_SHARE};
-use cluster::location::Class;
 use cluster::survey::findings::Certainty;
+use crew::location::Class;
 use facts::severity::Severity;
 use report::survey::load_verdict::{certainty, units};
 use report::survey::{Survey, load_tables, load_text, load_words, words};

@@ -6,7 +6,7 @@ use super::chart::{self, Axis, Curve, Mark};
 use super::parts::figure;
 use super::quantity::Quantity;
 use cluster::load::findings::{ImpactFigures, LoadFindings};
-use cluster::location::Class;
+use crew::location::Class;
 use report::survey::{load_words, words};
 
 /// Most pictures of a survey.

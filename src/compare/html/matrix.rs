@@ -6,10 +6,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 
-use cluster::location::Class;
 use cluster::survey::answer::Pair;
 use cluster::survey::findings::{Matrix, Population};
 use cluster::survey::ids::NicId;
+use crew::location::Class;
 use report::survey::{Survey, words};
 
 /// Most NICs of a map: more make a page that browsers open too slowly.

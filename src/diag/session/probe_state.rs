@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use cluster::location::Location;
+use crew::location::Location;
 use facts::device::{DeviceName, FabricAddress};
 
 /// A NIC, for those that probe it.

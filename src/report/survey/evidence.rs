@@ -2,8 +2,8 @@
 
 use super::Survey;
 use super::words::{counted, grouped, scaled_figure};
-use cluster::location::Class;
 use cluster::survey::findings::{Cause, Direction, Evidence, LimitSource, Population, Test, Unit};
+use crew::location::Class;
 use node::nic::counter_table::{Preset, Row};
 
 /// Counters that a sentence names.

@@ -13,11 +13,11 @@ use serde::{Deserialize, Serialize};
 
 use super::Setup;
 use super::document::{COMMAND, SCHEMA_VERSION};
-use cluster::location::Class;
 use cluster::survey::answer::{Answer, CounterEvidence, Pair, PairResult, Stage};
 use cluster::survey::findings::Test;
 use cluster::survey::ids::{NicId, TestId};
 use cluster::survey::roster::Roster;
+use crew::location::Class;
 use facts::error::{Failure, cause, invalid};
 use facts::host::HostIndex;
 use facts::text;

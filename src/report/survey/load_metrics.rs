@@ -5,8 +5,8 @@ use super::{Survey, load_words};
 use cluster::load::findings::{
     BandwidthFigures, Compared, ImpactFigures, LoadFindings, LoadJudgement,
 };
-use cluster::location::Class;
 use cluster::survey::findings::Certainty;
+use crew::location::Class;
 use page::openmetrics::{Family, Sample};
 
 type Labels = Vec<(&'static str, String)>;

@@ -4,8 +4,8 @@ use super::{load_words, words};
 use cluster::load::findings::{
     BandwidthFigures, Compared, FarVictim, Grade, ImpactFigures, LoadFindings, StarFigures,
 };
-use cluster::location::Class;
 use cluster::survey::roster::Roster;
+use crew::location::Class;
 use facts::severity::Severity;
 use page::page::{Page, Words};
 use page::table::Align;

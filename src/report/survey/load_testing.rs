@@ -6,11 +6,11 @@ use cluster::load::findings::{
     LeftOut, LoadFigure, LoadFindings, LoadJudgement, LoadSettings, LoadUnit, SetFigures, Spread,
     StarFigures,
 };
-use cluster::location::Class;
 use cluster::survey::answer::Pair;
 use cluster::survey::findings::Certainty;
 use cluster::survey::ids::NicId;
 use cluster::timetable::Watched;
+use crew::location::Class;
 
 pub fn settings() -> LoadSettings {
     LoadSettings {

@@ -9,12 +9,12 @@ use super::document::Conclusion;
 use super::mixed::is_incomparable;
 use super::progress::time;
 use super::summary::listed;
-use cluster::host_list;
-use cluster::launcher::command_line::CONTEXT;
 use cluster::survey::findings::{Certainty, Statistic, UntestedPart};
 use cluster::survey::ids::NodeId;
 use cluster::survey::roster::{NO_NIC, Node, Roster};
 use cluster::survey::untested::Untested;
+use crew::host_list;
+use crew::launcher::command_line::CONTEXT;
 use facts::child::PROGRAM;
 
 /// Most NICs of which all pairs are proposed: 2,016 pairs.

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use super::Survey;
 use super::load_verdict::{certainties, unit_of};
-use cluster::host_list::compress;
 use cluster::survey::findings::{Certainty, Unit};
 use cluster::survey::states::{State, members, states};
+use crew::host_list::compress;
 
 /// Returns the state of each NIC of a survey, under load as well.
 pub fn all_states(survey: &Survey) -> Vec<State> {

@@ -4,7 +4,6 @@ use std::time::{Duration, SystemTime};
 
 use super::{Setup, Survey, SurveyJob};
 use cluster::load::findings::LoadFindings;
-use cluster::location::{Class, Location};
 use cluster::survey::answer::{Answer, CounterEvidence, Figures, Pair, PairResult, Stage};
 use cluster::survey::findings::{
     Aggregate, Cause, Certainty, Direction, Evidence, Findings, LimitSource, Population, Statistic,
@@ -13,6 +12,7 @@ use cluster::survey::findings::{
 use cluster::survey::ids::{NicId, NodeId, TestId};
 use cluster::survey::roster::{Nic, Node, Roster};
 use cluster::why::explanation::Explanation;
+use crew::location::{Class, Location};
 use diagnosis::shared::SharedValue;
 use diagnosis::why::{Confidence, Observation, Why};
 use facts::error::Failure;

@@ -13,7 +13,7 @@ use super::{absent, bad, document, wait_for_lines};
 use crate::cpus::{Work, cpus};
 use crate::harness::planted::member;
 use crate::harness::{Fabric, Process, assert_status, stderr};
-use cluster::host_list::expand;
+use crew::host_list::expand;
 
 /// Returns the arguments of a survey of four NICs that writes each result to `lines`.
 fn arguments(lines: &Path) -> String {

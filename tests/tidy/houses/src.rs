@@ -348,19 +348,18 @@ pub const DIAGNOSIS: Package = Package {
     repeated_types: &[],
 };
 
-pub const CLUSTER: Package = Package {
-    name: "cluster",
-    directory: "src/cluster",
-    uses: &["diagnosis", "facts", "health"],
-    holds: "surveys without a NIC: hosts, launchers, connections of processes, pairs, causes",
-    must_not: "know libcxi",
+pub const CREW: Package = Package {
+    name: "crew",
+    directory: "src/crew",
+    uses: &["facts"],
+    holds: "processes on many hosts: host lists, launchers, the meeting point, the star, locations",
+    must_not: "know what the processes do",
     house: House {
-        directory: "src/cluster",
+        directory: "src/crew",
         module: "",
-        shown_in: &["src/cluster/lib.rs"],
+        shown_in: &["src/crew/lib.rs"],
         floors: &[
             &[
-                ("blame", "what all searches for a cause have in common"),
                 ("host_list", "lists of hosts as Slurm and Flux write them"),
                 ("location", "where a NIC is: group, switch and port"),
             ],
@@ -368,14 +367,34 @@ pub const CLUSTER: Package = Package {
                 ("host_locations", "where hosts are, by a file or by Slurm"),
                 ("introduction", "how a process introduces itself to its coordinator"),
                 ("launcher", "rank and size of a process, from its launcher"),
+            ],
+            &[("star", "how the processes of a crew talk")],
+            &[("meeting_point", "where processes find their coordinator")],
+            &[("joining", "how a process joins its coordinator")],
+            &[("lib", "the list of modules")],
+        ],
+    },
+    parts: &[],
+    repeated_types: &[],
+};
+
+pub const CLUSTER: Package = Package {
+    name: "cluster",
+    directory: "src/cluster",
+    uses: &["crew", "diagnosis", "facts", "health"],
+    holds: "surveys without a NIC: which pairs and loads are measured, and what that says",
+    must_not: "open a device or a connection",
+    house: House {
+        directory: "src/cluster",
+        module: "",
+        shown_in: &["src/cluster/lib.rs"],
+        floors: &[
+            &[("blame", "what all searches for a cause have in common")],
+            &[
                 ("probe", "probes all day: which targets, when, and what has come of them"),
                 ("survey", "which pairs are measured when, and what results say"),
             ],
-            &[("star", "how the processes of a survey talk")],
-            &[
-                ("meeting_point", "where processes find the coordinator of a survey"),
-                ("timetable", "who does what when, and what processes send each other about it"),
-            ],
+            &[("timetable", "who does what when, and what processes send each other about it")],
             &[("load", "the fabric under load: who sends what to whom, and what that says")],
             &[("campaign", "what the members of a survey do together, and in which order")],
             &[("why", "why NICs are slow: what is measured and read for it")],
@@ -390,7 +409,7 @@ pub const CLUSTER: Package = Package {
 pub const STAT: Package = Package {
     name: "stat",
     directory: "src/stat",
-    uses: &["cli", "cluster", "cxi", "facts", "health", "measure", "node", "page"],
+    uses: &["cli", "crew", "cxi", "facts", "health", "measure", "node", "page"],
     holds: "what the NICs of a job did while any command ran: records of nodes, and their report",
     must_not: "use a NIC",
     house: House {
@@ -454,7 +473,18 @@ pub const STAT: Package = Package {
 pub const REPORT: Package = Package {
     name: "report",
     directory: "src/report",
-    uses: &["cluster", "cxi", "diagnosis", "facts", "health", "measure", "node", "page", "plan"],
+    uses: &[
+        "cluster",
+        "crew",
+        "cxi",
+        "diagnosis",
+        "facts",
+        "health",
+        "measure",
+        "node",
+        "page",
+        "plan",
+    ],
     holds: "results -> text and documents, and documents read back",
     must_not: "measure",
     house: House {
@@ -529,7 +559,9 @@ pub const REPORT: Package = Package {
 pub const DIAG: Package = Package {
     name: "diag",
     directory: "src/diag",
-    uses: &["cluster", "cxi", "facts", "health", "measure", "node", "page", "plan", "report"],
+    uses: &[
+        "cluster", "crew", "cxi", "facts", "health", "measure", "node", "page", "plan", "report",
+    ],
     holds: "one measurement: benchmarks, control connection, measuring loops",
     must_not: "",
     house: House {
@@ -640,6 +672,7 @@ pub const COMPARE: Package = Package {
     uses: &[
         "cli",
         "cluster",
+        "crew",
         "diagnosis",
         "facts",
         "measure",
@@ -689,6 +722,7 @@ pub const PROGRAM: Package = Package {
         "cli",
         "cluster",
         "compare",
+        "crew",
         "cxi",
         "devices",
         "diag",

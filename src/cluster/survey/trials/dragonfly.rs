@@ -8,7 +8,7 @@ use super::super::findings::{Direction, Unit};
 use super::super::ids::NicId;
 use super::super::roster::Roster;
 use super::super::testing::Fault;
-use crate::location::Location;
+use crew::location::Location;
 
 /// What is slow.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -32,10 +32,10 @@ pub use crate::targets::{NicPlan, TestPlan};
 use nic::{CurrentStep, Nic, NicOrder};
 pub use rules::{buffer_bytes, is_two_sided};
 
-use cluster::introduction::NicFacts;
 use cluster::survey::ids::NicId;
 use cluster::survey::untested::Untested;
 use cluster::timetable::{Block, Course, Report, Task, TaskAnswer, TaskResult};
+use crew::introduction::NicFacts;
 use facts::device::FabricAddress;
 use facts::error::Failure;
 use facts::{interrupt, threads};

@@ -10,10 +10,10 @@
 //! * `root`: the coordinator.
 //! * `connection`: the way of a member to the coordinator.
 //! * `member`: a member as its measuring thread sees it.
-//! * `knock`: how a task that does not see the meeting point learns why.
+//! * `join_request`: how a task that does not see the meeting point learns why.
 //! * `open_files`: the limit of open files, and so of members.
 //! * `fuzzing`: any bytes in place of each message, for tests.
-//! * `crowd`: thousands of members in one thread, for tests.
+//! * `many_members`: thousands of members in one thread, for tests.
 //!
 //! A member connects to the coordinator, introduces itself, and takes over the clock of the
 //! coordinator. It then receives orders, and sends one reply to each. A member listens for nothing.
@@ -25,12 +25,12 @@
 mod clock;
 mod connection;
 #[cfg(any(test, feature = "testing"))]
-pub mod crowd;
-#[cfg(any(test, feature = "testing"))]
 pub mod fuzzing;
-mod knock;
+mod join_request;
 mod link;
 mod listener;
+#[cfg(any(test, feature = "testing"))]
+pub mod many_members;
 mod member;
 mod message;
 mod open_files;
@@ -41,7 +41,7 @@ mod work;
 use std::net::SocketAddr;
 
 pub use clock::now_ns;
-pub use knock::{KnockAnswer, knock};
+pub use join_request::{KnockAnswer, knock};
 pub use member::{JOIN_LIMIT, Member};
 #[cfg(any(test, feature = "testing"))]
 pub use message::Reply;

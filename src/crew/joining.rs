@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use cluster::introduction::Introduction;
-use cluster::meeting_point::{Coordinator, SIGHT_LIMIT};
-use cluster::star::{Meeting, Member, Work};
+use crate::introduction::Introduction;
+use crate::meeting_point::{Coordinator, SIGHT_LIMIT};
+use crate::star::{Meeting, Member, Work};
 use facts::error::{Failure, Kind};
 use facts::{interrupt, limit};
 

@@ -1,0 +1,33 @@
+//! Processes on many hosts that work together: how they find each other, and how they talk.
+//!
+//! <!-- From tests/tidy/houses.rs: src/crew -->
+//!
+//! ```text
+//!    +-------------------------------------------------------------------------------------------+
+//!  4 | lib              the list of modules                                                      |
+//!    +-------------------------------------------------------------------------------------------+
+//!  3 | meeting_point    where processes find their coordinator                                   |
+//!    +-------------------------------------------------------------------------------------------+
+//!  2 | star             how the processes of a crew talk                                         |
+//!    +-------------------------------------------------------------------------------------------+
+//!  1 | host_locations   where hosts are, by a file or by Slurm                                   |
+//!    | introduction     how a process introduces itself to its coordinator                       |
+//!    | launcher         rank and size of a process, from its launcher                            |
+//!    +-------------------------------------------------------------------------------------------+
+//!  0 | host_list        lists of hosts as Slurm and Flux write them                              |
+//!    | location         where a NIC is: group, switch and port                                   |
+//!    +-------------------------------------------------------------------------------------------+
+//! ```
+//!
+//! <!-- End of what tests/tidy/houses.rs says. -->
+
+#![forbid(unsafe_code)]
+
+pub mod host_list;
+pub mod host_locations;
+pub mod introduction;
+pub mod joining;
+pub mod launcher;
+pub mod location;
+pub mod meeting_point;
+pub mod star;
