@@ -7,12 +7,12 @@ use std::path::{MAIN_SEPARATOR, absolute};
 
 use clap_complete::env::{Bash, EnvCompleter, Fish, Shells, Zsh};
 
-use super::check::cxi_heatsink_check;
-use super::link::cxi_stat;
+use check::cxi_heatsink_check;
 use cli::arguments;
 use cli::usage::{Completion, Usage};
 use facts::child::PROGRAM;
 use facts::error::Failure;
+use link::cxi_stat;
 use plan::tools::TOOLS;
 
 /// The environment variable in which a script names its shell when it asks the program.

@@ -1,10 +1,7 @@
 //! Commands, the subcommands that measure no transaction: one `mod` line and one entry for each.
 //! `joining`, `output` and `probe` are what they share.
 
-mod check;
 pub mod completion;
-mod link;
-mod serve;
 mod survey;
 mod why;
 

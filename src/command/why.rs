@@ -6,7 +6,8 @@ use std::ffi::OsString;
 use std::time::{Instant, SystemTime};
 
 pub use self::usage::usage;
-use super::{check, survey};
+use super::survey;
+use check;
 use cli::output;
 use cluster::why::suspect::SuspectFindings;
 use facts::error::Failure;

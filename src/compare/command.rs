@@ -17,6 +17,7 @@ use crate::results::ComparedResult;
 use crate::runs;
 use crate::runs::{ReadRun, Source};
 use crate::text;
+use check::document::Check;
 use cli::definition::OptionDef;
 use cli::parser::hint_before;
 use cli::usage::{Completion, Usage};
@@ -31,7 +32,6 @@ use page::documents::Documents;
 use page::page::{Page, style_of_stdout};
 use page::table::TextStyle;
 use plan::tools::TOOLS;
-use report::check::Check;
 use report::columns::{COLUMNS, Column};
 use report::survey::Survey;
 

@@ -6,6 +6,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use super::comparison::{self, Comparison};
 use super::printed;
 use super::runs::{self, ReadRun, Source, refused};
+use check::document::Check;
 use cluster::survey::findings::{Cause, Matrix, Unit};
 use cluster::survey::ids::{NicId, NodeId, TestId};
 use cluster::why::explanation::Explanation;
@@ -13,8 +14,6 @@ use facts::error::Failure;
 use facts::text;
 use page::json;
 use page::json::LARGEST;
-use report::check;
-use report::check::Check;
 use report::outcome;
 use report::outcome::Outcome;
 use report::survey;
@@ -132,7 +131,7 @@ fn compared_run(file: &str, outcome: Outcome) -> ComparedResult {
 fn compared(document: &[u8], shown: &str, file: &str) -> Result<ComparedResult, Failure> {
     let marks = Marks::of(document, shown)?;
     if marks.host_name.is_some() && marks.devices.is_some() {
-        let check = typed(document, shown, marks.schema_version, check::SCHEMA_VERSION)?;
+        let check = typed(document, shown, marks.schema_version, check::document::SCHEMA_VERSION)?;
         return Ok(ComparedResult::Check(file.to_owned(), check));
     }
     match content(document, shown)? {

@@ -16,14 +16,14 @@ use proptest::prelude::*;
 use super::*;
 use crate::changes::{self, Changes};
 use crate::{html, text};
+use check::document::testing::{bad, check, suspect};
+use check::fleet_document::testing::mutated;
+use check::stress_document;
 use facts::severity::Severity;
 use page::table::TextStyle;
-use report::check::testing::{bad, check, suspect};
-use report::check_fleet::testing::mutated;
 use report::outcome::Side;
 use report::survey::Setup;
 use report::survey::testing;
-use report::{link, stress};
 use serde::Serialize;
 use serde_json::{Value, json};
 use stat;
@@ -133,8 +133,8 @@ fn changed_documents_are_shown_or_refused_by_key() {
     let runs = [run(5e3)];
     let comparison = Comparison::new(&runs, &runs, None, 5.0).unwrap();
     let job = JobStat::of(vec![node("nid1")], vec!["nid3".into()]);
-    let mut stressed = stress::testing::nic("P52930-001");
-    stress::testing::add(&mut stressed, 21.0, &[Some(16.2); 5]);
+    let mut stressed = stress_document::testing::nic("P52930-001");
+    stress_document::testing::add(&mut stressed, 21.0, &[Some(16.2); 5]);
     let outcome = json_of(&runs[0].outcome);
     type Show = fn(&[u8], &[u8]) -> Result<(), Failure>;
     let draw: Show = |_, document| draw(document);
@@ -145,8 +145,8 @@ fn changed_documents_are_shown_or_refused_by_key() {
         ("", json_of(&StatDocument::from(&job)), draw),
         ("", json_of(&node("nid1")), |_, record| show_job(record)),
         ("", json_of(&check(vec![bad()], vec![suspect()], None)), compare_with),
-        ("", json_of(&link::testing::report(vec![bad()])), compare_with),
-        ("", json_of(&stress::testing::report(vec![stressed])), compare_with),
+        ("", json_of(&link::document::testing::report(vec![bad()])), compare_with),
+        ("", json_of(&stress_document::testing::report(vec![stressed])), compare_with),
         ("/why", survey(), draw),
         ("/why_shared", survey(), compare_with),
     ];
@@ -378,7 +378,7 @@ fn reads_documents_of_earlier_builds() {
 
 #[test]
 fn reads_checks_for_comparisons_only() {
-    use report::check::testing::{bad, check};
+    use check::document::testing::{bad, check};
     let file = tempfile::NamedTempFile::new().unwrap();
     let document = serde_json::to_vec(&check(vec![bad()], vec![], None)).unwrap();
     std::fs::write(&file, document).unwrap();

@@ -9,12 +9,12 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use check::document::Check;
+use check::fleet_document::FleetCheck;
 use crew::introduction::Introduction;
 use crew::star::{Event, Meeting, Member, NoWork, Order, Root};
 use facts::net::listener::{Listener, Reach};
 use facts::token::Token;
-use report::check::Check;
-use report::check_fleet::FleetCheck;
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(120);

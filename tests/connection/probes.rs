@@ -12,7 +12,7 @@ use crate::harness::{
     CXIDIAG, Command, Fabric, Server, assert_status, assert_success, finish, stdout,
 };
 use crate::kernel::FAILING;
-use report::probe_metrics;
+use serve::probe_metrics;
 
 /// Time between two looks at a file.
 const SLICE: Duration = Duration::from_millis(50);

@@ -8,19 +8,18 @@ use std::fs;
 use std::time::{Duration, SystemTime};
 
 use super::schema::assert_documented;
+use check::document::testing::check;
+use check::fleet_document::{FleetCheck, testing as fleet_testing};
+use check::stress_document::testing as stress_testing;
+use check::stress_metrics;
 use cluster::survey::findings::{Certainty, Unit};
 use facts::severity::Severity;
 use health::{Finding, ITEMS};
 use page::openmetrics::{Family, Kind, Sample};
-use report::check::testing::check;
-use report::check_fleet::{FleetCheck, testing as fleet_testing};
-use report::stress::testing as stress_testing;
 use report::survey::load_testing::mixed_load;
 use report::survey::metrics as survey_metrics;
 use report::survey::testing::{cause, explanation, loaded, mixed, survey};
-use report::{
-    check_fleet_metrics, check_metrics, link, link_metrics, probe_metrics, stress_metrics,
-};
+use serve::probe_metrics;
 use stat::job::JobStat;
 use stat::{metrics as stat_metrics, testing as stat_testing};
 
@@ -122,7 +121,7 @@ fn commands() -> Vec<(&'static str, Vec<Family>)> {
     });
     let node_check = check(each_item_findings.to_vec(), Vec::new(), None);
 
-    let mut links = link_metrics::families(&link::testing::report(Vec::new()));
+    let mut links = link::metrics::families(&link::document::testing::report(Vec::new()));
     links.retain(|family| family.name.starts_with("cxidiag_link_"));
 
     let mut nic = stress_testing::nic("P52930-001");
@@ -152,10 +151,10 @@ fn commands() -> Vec<(&'static str, Vec<Family>)> {
     let job = JobStat::of(vec![stat_testing::node("nid1", &nics)], Vec::new());
 
     vec![
-        ("`cxidiag check`", check_metrics::families(&node_check)),
+        ("`cxidiag check`", check::metrics::families(&node_check)),
         ("`cxidiag link`", links),
         ("`cxidiag check --stress`", stress),
-        ("`cxidiag check` of many nodes", check_fleet_metrics::families(&fleet)),
+        ("`cxidiag check` of many nodes", check::fleet_metrics::families(&fleet)),
         ("`cxidiag survey`", quiet),
         ("`cxidiag survey --load`", load),
         ("`cxidiag stat`", stat_metrics::families(&job)),

@@ -6,6 +6,9 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
+use check::document::Check;
+use check::fleet_document::FleetCheck;
+use check::stress_document::StressReport;
 use compare::changes;
 use compare::changes::Changes;
 use compare::comparison;
@@ -15,14 +18,10 @@ use devices::inventory::Inventory;
 use facts::error::Kind;
 use facts::percentile::Percentile;
 use health::ITEMS;
-use ping::document;
+use link::document::LinkReport;
 use ping::document::Ping;
 use plan::tools::TOOLS;
-use report::check::{self, Check};
-use report::check_fleet::{self, FleetCheck};
-use report::link::LinkReport;
 use report::outcome::{Outcome, SCHEMA_VERSION};
-use report::stress::{self, StressReport};
 use report::survey::{self, Survey};
 use report::why::{self, NicDiagnosis};
 use selftest::document::SelfTest;
@@ -161,7 +160,7 @@ fn comparison_schema() -> Value {
 }
 
 fn ping_schema() -> Value {
-    let rules = [("/properties/schema_version", "const", json!(document::SCHEMA_VERSION))];
+    let rules = [("/properties/schema_version", "const", json!(ping::document::SCHEMA_VERSION))];
     let mut schema = schema::<Ping>("Answers of NICs", &rules);
     close(&mut schema);
     schema
@@ -209,7 +208,7 @@ fn health_schema<T: JsonSchema>(title: &str) -> Value {
     let verdicts = json!(["good", "suspect", "bad", "shown", "not_available"]);
     let codes = ITEMS.map(|item| item.code).to_vec();
     let rules = [
-        ("/properties/schema_version", "const", json!(check::SCHEMA_VERSION)),
+        ("/properties/schema_version", "const", json!(check::document::SCHEMA_VERSION)),
         ("/properties/exit_status", "enum", json!([0, 3, 4])),
         ("/$defs/Problem/properties/kind", "enum", kinds()),
         ("/$defs/ItemResult/properties/code", "enum", json!(codes)),
@@ -223,7 +222,7 @@ fn health_schema<T: JsonSchema>(title: &str) -> Value {
 fn stress_schema() -> Value {
     let verdicts = json!(["good", "bad", "shown", "not_available"]);
     let rules = [
-        ("/properties/schema_version", "const", json!(stress::SCHEMA_VERSION)),
+        ("/properties/schema_version", "const", json!(check::stress_document::SCHEMA_VERSION)),
         ("/properties/command", "const", json!("stress")),
         ("/properties/exit_status", "enum", json!([0, 3, 4])),
         ("/$defs/Problem/properties/kind", "enum", kinds()),
@@ -246,7 +245,7 @@ fn changes_schema() -> Value {
 
 fn fleet_schema() -> Value {
     let rules = [
-        ("/properties/schema_version", "const", json!(check_fleet::SCHEMA_VERSION)),
+        ("/properties/schema_version", "const", json!(check::fleet_document::SCHEMA_VERSION)),
         ("/properties/exit_status", "enum", json!([0, 3, 4])),
     ];
     let mut schema = schema::<FleetCheck>("Health of nodes that cxidiag check finds", &rules);

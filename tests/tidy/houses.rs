@@ -63,6 +63,9 @@ pub static PACKAGES: &[Package] = &[
     src::SELFTEST,
     src::DEVICES,
     src::PING,
+    src::CHECK,
+    src::LINK,
+    src::SERVE,
     src::COMPARE,
     src::PROGRAM,
 ];

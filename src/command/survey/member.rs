@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::load_watch::LoadWatch;
 use super::request::{self, ProcessSource, SurveyRequest};
-use crate::command::check::SurveyChecks;
+use check::SurveyChecks;
 use cluster::timetable::{Course, SurveyWork};
 use crew::introduction::Introduction;
 use crew::joining::join;

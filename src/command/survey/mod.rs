@@ -44,7 +44,8 @@ use request::{ProcessSource, SurveyRequest};
 pub use suspect::{Beside, SuspectRequest, diagnose, measure_if_started};
 pub use usage::usage;
 
-use crate::command::check::{self, Nodes};
+use check;
+use check::Nodes;
 use cli::output;
 use crew::launcher::LauncherTask;
 use crew::meeting_point::{Coordinator, MeetingPoint};

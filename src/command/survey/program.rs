@@ -7,13 +7,13 @@ use super::diagnosis_course::class;
 use super::locations::Locations;
 use super::outputs::Notes;
 use super::request::RequestedTest;
+use check::document::Check;
 use cluster::campaign::members::Members;
 use cluster::coordinator::Program;
 use crew::introduction::Introduction;
 use health::identity::{CLASS_CEILING, ceiling_of};
 use health::readings::Readings;
 use node::traffic_class::TrafficClass;
-use report::check::Check;
 
 /// What the program does for the coordinator of a survey.
 pub struct SurveyProgram {

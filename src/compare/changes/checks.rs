@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::change::{Change, ChangeVerdict, percent};
+use check::document::{Check, ItemResult};
 use facts::host::{HostIndex, is_same_host};
 use facts::severity::Severity;
-use report::check::{Check, ItemResult};
 
 /// Items that count since the machine or the driver was started: they only grow.
 const COUNTERS: [&str; 5] =
@@ -147,7 +147,7 @@ fn item_change(
 mod tests {
     use super::*;
     use ChangeVerdict::{Better, Changed, Worse};
-    use report::check::{DeviceResult, testing};
+    use check::document::{DeviceResult, testing};
 
     fn item(code: &str, value: &str, number: Option<f64>, verdict: &str) -> ItemResult {
         ItemResult {

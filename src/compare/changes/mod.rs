@@ -15,8 +15,8 @@ pub mod text;
 use serde::Serialize;
 
 use self::change::{Change, ChangeVerdict};
+use check::document::Check;
 use facts::error::Failure;
-use report::check::Check;
 use report::survey::Survey;
 
 /// Version of the document. It changes when a field is removed or changes its meaning.

@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn finds_own_line_of_a_process_without_launcher() {
         let own = lines()[0].join(" ");
-        assert!(own.contains("cluster"), "{own}");
+        assert!(own.contains("crew"), "{own}");
         let lines = ["./cxidiag survey --loopback=3", "mpirun -n 1 ./cxidiag survey --loopback=3"];
         assert_eq!(found(&lines, "survey --loopback=3", true), lines[0]);
         assert_eq!(found(&lines, "survey", true), "");

@@ -14,8 +14,8 @@ pub(crate) mod stress_write;
 #[cfg(test)]
 pub(crate) mod testing;
 pub(crate) mod trig_lat;
-pub(crate) mod write_bw;
-pub(crate) mod write_lat;
+pub mod write_bw;
+pub mod write_lat;
 
 use api::{Benchmark, BenchmarkTask};
 use plan::tool::Tool;

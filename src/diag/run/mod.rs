@@ -49,12 +49,12 @@ mod scripted;
 mod second_process;
 mod serve;
 pub mod served;
-pub(crate) mod size_loop;
+pub mod size_loop;
 mod sizes;
 pub mod stress;
 pub mod survey;
 mod threads;
-pub(crate) mod verify;
+pub mod verify;
 pub(crate) mod watchdog;
 
 pub use every_nic::measure as measure_every_nic;

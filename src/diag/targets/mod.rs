@@ -6,7 +6,6 @@
 //! measurement: its process serves in the same window.
 //!
 //! * `nic`: a NIC with its targets; opened, opened again after a failed operation, released.
-//! * `prober`: a NIC that probes others all day.
 //! * `test`: the set-up, measurement and release of a pair.
 //! * `loaded`: the parts of a NIC in a slot under load.
 //! * `aggressor`: a NIC that puts to others in turn.
@@ -19,20 +18,18 @@
 //! * `window`: the time window, in place of the control connection.
 
 mod aggressor;
-mod by_tool;
+pub mod by_tool;
 mod full_links;
 mod halves;
-mod instruments;
+pub mod instruments;
 mod load_times;
 mod loaded;
 mod model;
-mod nic;
-mod prober;
-mod test;
-mod window;
+pub mod nic;
+pub mod test;
+pub mod window;
 
 pub use load_times::LoadTimes;
 pub use nic::{NicPlan, TargetNic};
-pub use prober::ProberNic;
 pub use test::{Done, TestPlan};
 pub use window::{Attempt, NotMeasured, Window};

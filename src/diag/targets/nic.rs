@@ -117,7 +117,7 @@ impl TargetNic {
     /// # Errors
     ///
     /// The errors of [`Self::open`].
-    pub(super) fn further_endpoint(&self) -> Result<Endpoint, Failure> {
+    pub fn further_endpoint(&self) -> Result<Endpoint, Failure> {
         allocate(&self.plan, &self.service, &self.placement, C_PID_ANY)
     }
 

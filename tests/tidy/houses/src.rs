@@ -390,10 +390,7 @@ pub const CLUSTER: Package = Package {
         shown_in: &["src/cluster/lib.rs"],
         floors: &[
             &[("blame", "what all searches for a cause have in common")],
-            &[
-                ("probe", "probes all day: which targets, when, and what has come of them"),
-                ("survey", "which pairs are measured when, and what results say"),
-            ],
+            &[("survey", "which pairs are measured when, and what results say")],
             &[("timetable", "who does what when, and what processes send each other about it")],
             &[("load", "the fabric under load: who sends what to whom, and what that says")],
             &[("campaign", "what the members of a survey do together, and in which order")],
@@ -503,7 +500,6 @@ pub const REPORT: Package = Package {
                 ("samples", "the samples of a run as comma-separated values"),
             ],
             &[
-                ("check", "the health of NICs as JSON"),
                 ("columns", "the columns of all tables of results"),
                 ("counters", "what the counters of the NICs did"),
                 ("ending", "how a run has ended"),
@@ -511,27 +507,14 @@ pub const REPORT: Package = Package {
                 ("measured_bandwidth", "what a bandwidth tool reports of a size"),
                 ("noise", "how far a metric of one run can be trusted"),
                 ("percentiles", "the block of percentiles after the table"),
-                ("stress", "NICs under load, as data and as JSON"),
                 ("run_columns", "the columns of CSV about the run"),
             ],
             &[
-                ("check_fleet", "the health of many nodes as JSON"),
-                ("check_metrics", "the health of NICs as metrics"),
-                ("check_text", "the health of NICs as text"),
                 ("csv", "a run as comma-separated values"),
-                ("cxi_heatsink_check", "the text of HPE's cxi_heatsink_check"),
-                ("cxi_stat", "the text of HPE's cxi_stat"),
                 ("extra", "text after the documented table, on request"),
-                ("link", "the links of NICs as JSON"),
-                ("probe_metrics", "what probes of other nodes have measured, as metrics"),
-                ("stress_metrics", "NICs under load as metrics"),
-                ("stress_text", "NICs under load as text"),
                 ("text", "the table of results"),
             ],
             &[
-                ("check_fleet_metrics", "the health of many nodes as metrics"),
-                ("check_fleet_text", "the health of many nodes as text and as CSV"),
-                ("link_metrics", "the links of NICs as metrics"),
                 ("nic_table", "NICs measured one after the other: table and documents"),
                 ("current_size", "what was set about the size that is measured"),
                 ("run_documents", "the documents of a run"),
@@ -539,7 +522,6 @@ pub const REPORT: Package = Package {
                 ("summary", "the summary block before the results"),
             ],
             &[
-                ("link_text", "the links of NICs as text"),
                 ("run_facts", "what is known of a run before it measures"),
                 ("survey", "a survey, as text and as documents"),
             ],
@@ -666,10 +648,134 @@ pub const PING: Package = Package {
     repeated_types: &[],
 };
 
+pub const CHECK: Package = Package {
+    name: "check",
+    directory: "src/check",
+    uses: &["cli", "crew", "cxi", "diag", "facts", "health", "node", "page", "plan", "report"],
+    holds: "the health of NICs, of many nodes, and of NICs under load: `check`",
+    must_not: "measure by itself",
+    house: House {
+        directory: "src/check",
+        module: "",
+        shown_in: &["src/check/lib.rs"],
+        floors: &[
+            &[
+                ("document", "the health of NICs, as data and as JSON"),
+                ("fleet_document", "the health of many nodes, as data and as JSON"),
+                ("note", "lines on standard error beside the check"),
+                ("request", "what the arguments ask for"),
+                ("stress_document", "NICs under load, as data and as JSON"),
+                ("traffic", "short runs of tools through one NIC"),
+                ("uses", "who may use a NIC, and who does"),
+            ],
+            &[
+                ("cxi_heatsink_check_text", "the text of HPE's cxi_heatsink_check"),
+                ("fleet_metrics", "the health of many nodes as metrics"),
+                ("fleet_text", "the health of many nodes as text and as CSV"),
+                ("lock", "one check with traffic at a time"),
+                ("metrics", "the health of NICs as metrics"),
+                ("options", "what `check` takes"),
+                ("stress_metrics", "NICs under load as metrics"),
+                ("stress_text", "NICs under load as text"),
+                ("stress_watch", "reads sensors and counts bytes"),
+                ("text", "the health of NICs as text"),
+            ],
+            &[
+                ("examine", "the check of one NIC, from first reading to findings"),
+                ("fleet", "the checks of many nodes in one"),
+                ("site", "the settings of a site"),
+            ],
+            &[
+                ("cxi_heatsink_check", "HPE's cxi_heatsink_check: its options and its course"),
+                ("hosts", "the checks of other hosts, through `cxidiag serve`"),
+                ("of_node", "the check of this node"),
+            ],
+            &[
+                ("in_survey", "the checks of a member of a survey"),
+                ("served", "a check for a client on another host"),
+                ("step", "the checks of the nodes of a job step"),
+                ("stress", "`check --stress`: its course"),
+            ],
+            &[("lib", "arguments -> one of these checks")],
+        ],
+    },
+    parts: &[],
+    repeated_types: &[],
+};
+
+pub const LINK: Package = Package {
+    name: "link",
+    directory: "src/link",
+    uses: &["check", "cli", "facts", "health", "node", "page"],
+    holds: "the links of NICs: `link`, and HPE's cxi_stat",
+    must_not: "open a device",
+    house: House {
+        directory: "src/link",
+        module: "",
+        shown_in: &["src/link/lib.rs"],
+        floors: &[
+            &[
+                ("chosen_nics", "the NICs to show"),
+                ("counted", "the files of a NIC at one moment, and what its counters did"),
+                ("cxi_stat_text", "the text of HPE's cxi_stat"),
+                ("document", "the links of NICs, as data and as JSON"),
+                ("options", "what `link` takes"),
+            ],
+            &[
+                ("cxi_stat", "HPE's cxi_stat: its options and its course"),
+                ("metrics", "the links of NICs as metrics"),
+                ("text", "the links of NICs as text"),
+            ],
+            &[("lib", "arguments -> document and text")],
+        ],
+    },
+    parts: &[],
+    repeated_types: &[],
+};
+
+pub const SERVE: Package = Package {
+    name: "serve",
+    directory: "src/serve",
+    uses: &["cli", "crew", "cxi", "diag", "facts", "health", "measure", "node", "page", "plan"],
+    holds: "the server of all tools and NICs of a machine, and its probes: `serve`",
+    must_not: "keep a client waiting without a word",
+    house: House {
+        directory: "src/serve",
+        module: "",
+        shown_in: &["src/serve/lib.rs"],
+        floors: &[
+            &[
+                ("limits", "what clients may ask for"),
+                ("log", "the lines about events"),
+                ("probe", "probes all day: which targets, when, and what has come of them"),
+                ("queue", "whose turn it is"),
+                ("room", "who gets a process"),
+            ],
+            &[
+                ("announcement", "what the server prints at its start"),
+                ("board", "what the threads of the prober share"),
+                ("ending", "how a client and its process have ended"),
+                ("probe_metrics", "what probes have measured, as metrics"),
+                ("prober_nic", "a NIC that probes others all day"),
+            ],
+            &[
+                ("client", "a client, and the process that measures with it"),
+                ("probing", "the process that probes other nodes, and who probes this one"),
+                ("run_log", "how many lines are about runs"),
+            ],
+            &[("prober", "the process that probes other nodes"), ("supervisor", "the main thread")],
+            &[("lib", "options, and the start of the server")],
+        ],
+    },
+    parts: &[],
+    repeated_types: &[],
+};
+
 pub const COMPARE: Package = Package {
     name: "compare",
     directory: "src/compare",
     uses: &[
+        "check",
         "cli",
         "cluster",
         "crew",
@@ -719,6 +825,7 @@ pub const PROGRAM: Package = Package {
     name: "cxidiag",
     directory: "",
     uses: &[
+        "check",
         "cli",
         "cluster",
         "compare",
@@ -729,6 +836,7 @@ pub const PROGRAM: Package = Package {
         "diagnosis",
         "facts",
         "health",
+        "link",
         "measure",
         "node",
         "page",
@@ -736,6 +844,7 @@ pub const PROGRAM: Package = Package {
         "plan",
         "report",
         "selftest",
+        "serve",
         "stat",
         "topology",
     ],

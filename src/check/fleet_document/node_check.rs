@@ -1,0 +1,118 @@
+//! The check of one node, as `cxidiag check --json` writes it there, and what is found in it.
+
+use super::compared::is_compared;
+use super::finding::{NodeFinding, NodeVerdict};
+use crate::document::{Check, ItemResult, MISSING, UNTESTED};
+use facts::error::Failure;
+use facts::severity::Severity;
+use facts::text;
+use health::readings::{Reading, Readings};
+use page::problem::Problem;
+
+/// Most NICs of a node, and most items of a NIC or of the host: a node has one vote, whatever it
+/// sends.
+const MOST_DEVICES: usize = 128;
+const MOST_ITEMS: usize = 256;
+
+impl Check {
+    /// Reads the document of another node, and cuts its texts. Fields that later releases add do
+    /// not matter.
+    ///
+    /// # Errors
+    ///
+    /// Bytes that are no such document.
+    pub fn read(document: &[u8]) -> Result<Self, Failure> {
+        let read: Result<Self, _> = serde_json::from_slice(document);
+        let mut check = read.map_err(|error| {
+            let mut why = format!("it sent no check: {error}");
+            text::accept(&mut why);
+            Failure::environment(why)
+        })?;
+        let items = check.blocks().map(|(_, items)| items.len()).max();
+        if check.devices.len() > MOST_DEVICES || items > Some(MOST_ITEMS) {
+            return Err(Failure::environment("it sent a check that is too long"));
+        }
+        check.texts().for_each(text::accept);
+        Ok(check)
+    }
+
+    fn texts(&mut self) -> impl Iterator<Item = &mut String> {
+        let own = [&mut self.cxidiag_version, &mut self.host_name, &mut self.summary];
+        let device_texts = self.devices.iter_mut().flat_map(|device| {
+            let error = device.error.iter_mut().flat_map(problem_texts);
+            let items = device.items.iter_mut().flat_map(item_texts);
+            [&mut device.name].into_iter().chain(error).chain(items)
+        });
+        let host_texts = self.host.iter_mut().flat_map(item_texts);
+        own.into_iter().chain(device_texts).chain(host_texts)
+    }
+
+    /// Returns what the check says about the NIC `device` and its host.
+    pub fn readings(&self, device: &str) -> Readings {
+        let blocks = self.blocks();
+        let own = blocks.filter(|(name, _)| *name == device || *name == "host");
+        own.flat_map(|(_, items)| items).map(reading).collect()
+    }
+}
+
+fn item_texts(item: &mut ItemResult) -> impl Iterator<Item = &mut String> {
+    let ItemResult { code, name, value, unit, limit, place, source, note, .. } = item;
+    let others = [value, unit, limit, place, source, note];
+    [code, name].into_iter().chain(others.into_iter().flatten())
+}
+
+fn problem_texts(problem: &mut Problem) -> impl Iterator<Item = &mut String> {
+    let Problem { kind, message, hint, step, situation, nic_states } = problem;
+    let others = [hint, step, situation].into_iter().flatten();
+    [kind, message].into_iter().chain(others).chain(nic_states)
+}
+
+/// Returns the first number in a text such as `x8` or `16.0 GT/s`.
+fn number(text: &str) -> Option<f64> {
+    let is_part = |c: char| c.is_ascii_digit() || c == '.';
+    let start = text.find(|c: char| c.is_ascii_digit())?;
+    let digits: String = text[start..].chars().take_while(|c| is_part(*c)).collect();
+    digits.trim_end_matches('.').parse().ok()
+}
+
+pub(super) fn reading(item: &ItemResult) -> Reading {
+    let share_of_limit = |limit: &str| {
+        let share = number(item.value.as_deref()?)? / number(limit)?;
+        Some(share).filter(|share| share.is_finite())
+    };
+    Reading {
+        share: item.limit.as_deref().and_then(share_of_limit),
+        code: item.code.clone(),
+        name: item.name.clone(),
+        value: item.value.clone(),
+        number: item.number.map(|number| (number, item.unit.clone())),
+        state: item.verdict,
+        text: item.described(),
+        is_attribute: is_compared(&item.code),
+    }
+}
+
+/// Returns what a check has found.
+pub(super) fn findings(check: &Check) -> Vec<NodeFinding> {
+    let verdicts = [(Severity::Bad, NodeVerdict::Bad), (Severity::Suspect, NodeVerdict::Suspect)];
+    let wrong = verdicts.into_iter().flat_map(|(severity, verdict)| {
+        check.with_verdict(severity).map(move |(device, item)| NodeFinding {
+            verdict,
+            code: item.code.clone(),
+            device: device.to_owned(),
+            what: item.described(),
+        })
+    });
+    let untested = |device: &str, what: &str| NodeFinding {
+        verdict: NodeVerdict::Untested,
+        code: UNTESTED.into(),
+        device: device.to_owned(),
+        what: what.to_owned(),
+    };
+    let errors = check.devices.iter().filter_map(|device| {
+        let error = device.error.as_ref()?;
+        Some(untested(&device.name, &error.message))
+    });
+    let missing = check.devices.is_empty().then(|| untested("host", MISSING));
+    wrong.chain(errors).chain(missing).collect()
+}

@@ -1,0 +1,198 @@
+//! `check`: evaluates the health of NICs, and tries a write and a read (docs/check.md).
+//!
+//! <!-- From tests/tidy/houses.rs: src/check -->
+//!
+//! ```text
+//!    +-------------------------------------------------------------------------------------------+
+//!  5 | lib                       arguments -> one of these checks                                |
+//!    +-------------------------------------------------------------------------------------------+
+//!  4 | in_survey                 the checks of a member of a survey                              |
+//!    | served                    a check for a client on another host                            |
+//!    | step                      the checks of the nodes of a job step                           |
+//!    | stress                    `check --stress`: its course                                    |
+//!    +-------------------------------------------------------------------------------------------+
+//!  3 | cxi_heatsink_check        HPE's cxi_heatsink_check: its options and its course            |
+//!    | hosts                     the checks of other hosts, through `cxidiag serve`              |
+//!    | of_node                   the check of this node                                          |
+//!    +-------------------------------------------------------------------------------------------+
+//!  2 | examine                   the check of one NIC, from first reading to findings            |
+//!    | fleet                     the checks of many nodes in one                                 |
+//!    | site                      the settings of a site                                          |
+//!    +-------------------------------------------------------------------------------------------+
+//!  1 | cxi_heatsink_check_text   the text of HPE's cxi_heatsink_check                            |
+//!    | fleet_metrics             the health of many nodes as metrics                             |
+//!    | fleet_text                the health of many nodes as text and as CSV                     |
+//!    | lock                      one check with traffic at a time                                |
+//!    | metrics                   the health of NICs as metrics                                   |
+//!    | options                   what `check` takes                                              |
+//!    | stress_metrics            NICs under load as metrics                                      |
+//!    | stress_text               NICs under load as text                                         |
+//!    | stress_watch              reads sensors and counts bytes                                  |
+//!    | text                      the health of NICs as text                                      |
+//!    +-------------------------------------------------------------------------------------------+
+//!  0 | document                  the health of NICs, as data and as JSON                         |
+//!    | fleet_document            the health of many nodes, as data and as JSON                   |
+//!    | note                      lines on standard error beside the check                        |
+//!    | request                   what the arguments ask for                                      |
+//!    | stress_document           NICs under load, as data and as JSON                            |
+//!    | traffic                   short runs of tools through one NIC                             |
+//!    | uses                      who may use a NIC, and who does                                 |
+//!    +-------------------------------------------------------------------------------------------+
+//! ```
+//!
+//! <!-- End of what tests/tidy/houses.rs says. -->
+
+#![forbid(unsafe_code)]
+
+pub mod cxi_heatsink_check;
+pub mod cxi_heatsink_check_text;
+pub mod document;
+mod examine;
+mod fleet;
+pub mod fleet_document;
+pub mod fleet_metrics;
+pub mod fleet_text;
+mod hosts;
+mod in_survey;
+mod lock;
+pub mod metrics;
+mod note;
+mod of_node;
+pub mod options;
+mod request;
+mod served;
+mod site;
+mod step;
+mod stress;
+pub mod stress_document;
+pub mod stress_metrics;
+pub mod stress_text;
+mod stress_watch;
+pub mod text;
+mod traffic;
+mod uses;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+pub use self::examine::{files_with, others, require};
+pub use self::in_survey::SurveyChecks;
+pub use self::of_node::name_unreadable;
+pub use self::options::{link_speed, usage};
+use self::request::CheckRequest;
+pub use self::site::link_speed as site_link_speed;
+use cli::output;
+use crew::launcher::LauncherTask;
+use diag::run::served::is_started_for_client;
+use facts::device::DeviceName;
+use facts::error::Failure;
+use facts::interrupt;
+use node::{backend, reading};
+use page::documents::{Documents, Places};
+
+/// Runs the command with the arguments after its name.
+///
+/// # Errors
+///
+/// Invalid arguments, a file that cannot be written, a NIC that is bad or cannot be tested.
+pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
+    let read = options::parse(&arguments);
+    let Some(request) = output::or_refusal(&arguments, read)? else {
+        return Ok(());
+    };
+    let mut devices = request.devices.iter();
+    let ready =
+        devices.try_for_each(|device| backend::check(*device)).and_then(|()| interrupt::watch());
+    output::or_early_failure(request.json.as_ref(), ready)?;
+    reading::limit_waits();
+    if is_started_for_client() {
+        return served::run(request);
+    }
+    if let Some(time) = request.stress {
+        return stress::run(&request, time);
+    }
+    if let Some(hosts) = &request.hosts {
+        return fleet::report(&request, || hosts::ask_all(hosts, &request));
+    }
+    let task = if request.is_local {
+        None
+    } else {
+        output::or_early_failure(request.json.as_ref(), LauncherTask::from_environment())?
+    };
+    match task {
+        Some(task) if task.size > 1 => step::run(&request, &task),
+        _ => check_this_node(request),
+    }
+}
+
+/// The nodes that a survey is about to measure.
+#[derive(Clone, Copy, Debug)]
+pub enum Nodes<'a> {
+    /// The nodes of the tasks of a launcher. This process is one of them.
+    OfTasks(&'a LauncherTask),
+    /// The nodes on which these servers run, at this port.
+    OfServers(&'a [String], Option<u16>),
+}
+
+/// Checks these devices, or all hardware, of the nodes that a survey is about to measure, and
+/// prints what the checks amount to on standard error. Tasks have a meeting point of their own,
+/// beside the one of the survey.
+///
+/// # Errors
+///
+/// The failures of `check`, in the first task.
+pub fn before_survey(
+    nodes: Nodes,
+    devices: &[DeviceName],
+    meeting_point: Option<&Path>,
+    is_quiet: bool,
+    until: Option<Instant>,
+) -> Result<(), Failure> {
+    let beside = |path: &Path| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(".check");
+        PathBuf::from(name)
+    };
+    let mut request = CheckRequest {
+        devices: devices.to_vec(),
+        meeting_point: meeting_point.map(beside),
+        is_before_survey: true,
+        is_quiet,
+        until,
+        ..CheckRequest::default()
+    };
+    match nodes {
+        Nodes::OfTasks(task) => {
+            let step = task.step.as_deref().unwrap_or_default();
+            let task = LauncherTask { step: Some(format!("{step}.check")), ..task.clone() };
+            step::run(&request, &task)
+        }
+        Nodes::OfServers(hosts, port) => {
+            request.port = port;
+            fleet::report(&request, || hosts::ask_all(hosts, &request))
+        }
+    }
+}
+
+/// Checks this node, prints the check, and writes its documents.
+fn check_this_node(request: CheckRequest) -> Result<(), Failure> {
+    let fleet_options =
+        [("csv", request.csv.is_some()), ("bad-nodes", request.bad_nodes.is_some())];
+    if let Some((option, _)) = fleet_options.iter().find(|(_, is_given)| *is_given) {
+        let message =
+            format!("--{option} is for several nodes: --hosts, or the tasks of a launcher");
+        return output::or_early_failure(request.json.as_ref(), Err(Failure::usage(message)));
+    }
+    let opened = Documents::open(&Places {
+        json: request.json.clone(),
+        metrics: request.metrics.file_with(metrics::SERIES)?,
+        ..Places::default()
+    });
+    let documents = output::or_early_failure(request.json.as_ref(), opened)?;
+    let is_quiet = request.is_quiet;
+    let check = output::or_failure(&documents, of_node::check(request))?;
+    documents.write_metrics(|| metrics::families(&check))?;
+    output::write(&documents, &check, is_quiet, text::page)?;
+    documents.conclude(check.result())
+}

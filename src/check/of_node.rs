@@ -1,0 +1,186 @@
+//! The check of this node.
+
+use std::env;
+
+use super::examine::Examination;
+use super::note::note;
+use super::request::{CheckRequest, WINDOW};
+use super::traffic::Runs;
+use super::{lock, site};
+use crate::document::{Check, Examined};
+use facts::device::DeviceName;
+use facts::error::Failure;
+use facts::interrupt;
+use facts::time_of_day::Clocks;
+use health::host_state;
+use health::host_state::HostCounts;
+use health::{Finding, address, host, presence};
+use node::machine::{self, Machine};
+use node::nic::files::Files;
+use node::reading;
+use node::slingshot::{self, Grant, Launcher};
+
+/// Checks this node.
+///
+/// # Errors
+///
+/// Settings of the site or of the job that are invalid, and an interruption.
+pub fn check(request: CheckRequest) -> Result<Check, Failure> {
+    let check = check_machine(request);
+    // A file without an answer is not the reason then.
+    interrupt::check()?;
+    check
+}
+
+fn check_machine(request: CheckRequest) -> Result<Check, Failure> {
+    let mut ongoing = OngoingCheck::begin(request)?;
+    ongoing.traffic()?;
+    ongoing.wait()?;
+    Ok(ongoing.end())
+}
+
+/// A check of this node that has read the files for the first time.
+pub struct OngoingCheck {
+    request: CheckRequest,
+    machine: Machine,
+    began: Clocks,
+    examinations: Vec<Examination>,
+    /// The machine with the files that the faults of a software NIC plant.
+    host: Machine,
+    _planted: Option<Files>,
+    /// What the kernel has counted before the check.
+    counts: HostCounts,
+}
+
+impl OngoingCheck {
+    /// Begins the check: reads the files of the devices.
+    ///
+    /// # Errors
+    ///
+    /// Settings of the site or of the job that are invalid.
+    pub fn begin(mut request: CheckRequest) -> Result<Self, Failure> {
+        let machine = Machine::this();
+        request.fill_from(site::read(&machine)?);
+        let grant = grant(&request)?;
+        let grant = grant.as_ref();
+        let devices = request.devices(grant, &machine)?;
+        let began = Clocks::now();
+        let begin = |device: &DeviceName| Examination::begin(*device, &request, grant, &machine);
+        let examinations: Vec<Examination> = devices.iter().map(begin).collect();
+        let planted = examinations.iter().find_map(Examination::planted).cloned();
+        let host = match &planted {
+            Some(files) => machine.clone().with_files_of(files.root().to_owned()),
+            None => machine.clone(),
+        };
+        Ok(Self {
+            counts: HostCounts::read(&host),
+            host,
+            _planted: planted,
+            request,
+            machine,
+            began,
+            examinations,
+        })
+    }
+
+    /// Writes and reads through one NIC after the other, if the request has it.
+    fn traffic(&mut self) -> Result<(), Failure> {
+        if !self.request.has_traffic() || !self.has_files() {
+            return Ok(());
+        }
+        let mut devices = self.examinations.iter().map(Examination::device);
+        let has_hardware = devices.any(|device| device.platform().is_listed);
+        let lock = if has_hardware { lock::take(&self.machine) } else { Ok(None) };
+        interrupt::check()?;
+        let mut runs = Runs::new(self.request.libcxi.as_ref());
+        for examination in &mut self.examinations {
+            examination.traffic(&lock, &mut runs, &self.request)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until the window is over, if the request has one.
+    fn wait(&self) -> Result<(), Failure> {
+        if self.request.has_window() && self.has_files() {
+            let window = self.request.window.unwrap_or(WINDOW);
+            let left = window.saturating_sub(Clocks::now().since(self.began));
+            interrupt::wait_for_any(&mut Vec::new(), Some(left))?;
+        }
+        Ok(())
+    }
+
+    fn has_files(&self) -> bool {
+        self.examinations.iter().any(Examination::has_files)
+    }
+
+    /// Reads the files again, and returns what was found.
+    pub fn end(self) -> Check {
+        let (request, machine) = (self.request, self.machine);
+        let ended = self.examinations.into_iter();
+        let mut examined: Vec<Examined> =
+            ended.map(|examination| examination.end(&request, &machine)).collect();
+        address::compare(examined.iter_mut().flat_map(|nic| &mut nic.findings));
+        let count = presence::count(nics(&examined, &machine), request.expected_nics);
+        let mut host = vec![count, presence::driver(&machine)];
+        host.extend(host::findings(&self.host, machine::loaded_library()));
+        host.extend([host_state::idle_states(&self.host), host_state::memory_size(&self.host)]);
+        let before = request.has_window().then_some(self.counts);
+        host.extend(HostCounts::read(&self.host).since(before));
+        name_unreadable(&mut host, &mut examined, &machine);
+        Check::new([self.began, Clocks::now()], host, examined)
+    }
+}
+
+/// Returns what the launcher has granted, if it has.
+///
+/// # Errors
+///
+/// Invalid variables, if they choose the NICs. For NICs that are arguments a note is enough:
+/// the variables only show which of their services are the job's.
+pub fn grant(request: &CheckRequest) -> Result<Option<Grant>, Failure> {
+    let value = |name: &str| env::var(name).ok();
+    match Launcher::find(value) {
+        Ok(Launcher::Granted(grant)) => Ok(Some(grant)),
+        Ok(Launcher::Absent | Launcher::Incomplete(_)) => Ok(None),
+        Err(why) if request.devices.is_empty() => Err(Failure::usage(why)),
+        Err(why) => {
+            let mut devices = request.devices.iter();
+            if devices.any(|device| slingshot::is_listed(value, &device.to_string())) {
+                note(&format!("{why}: the services of the job are not known"));
+            }
+            Ok(None)
+        }
+    }
+}
+
+/// Names the files that did not answer or that failed: a NIC with such a file is not tested.
+pub fn name_unreadable(host: &mut [Finding], examined: &mut [Examined], machine: &Machine) {
+    for (file, reason) in reading::unreadable() {
+        let file = file.strip_prefix(machine.root()).unwrap_or(&file);
+        let is_of = |device: &Examined| {
+            let name = device.device.to_string();
+            file.iter().any(|part| part == name.as_str())
+        };
+        match examined.iter_mut().find(|device| is_of(device)) {
+            Some(device) => {
+                let what = format!("/{}: unreadable: {reason}", file.display());
+                device.failure.get_or_insert(Failure::environment(what));
+            }
+            None => {
+                let absent = host.iter_mut().filter(|found| found.value.is_none());
+                absent.for_each(|found| {
+                    found.note.get_or_insert_with(|| format!("unreadable: {reason}"));
+                });
+            }
+        }
+    }
+}
+
+/// Returns the number of NICs of the machine: hardware, and the software NICs that were examined.
+fn nics(examined: &[Examined], machine: &Machine) -> usize {
+    let is_other = |examined: &&Examined| {
+        let platform = examined.device.platform();
+        !platform.is_listed && examined.findings.iter().any(|found| *found == presence::present())
+    };
+    machine.cxi_devices().len() + examined.iter().filter(is_other).count()
+}

@@ -1,0 +1,75 @@
+//! The settings of a site for all checks of a machine, in a file with a line for each.
+
+use std::io::ErrorKind;
+
+use super::request::{CheckRequest, SITE_FILE};
+use crate::options::options;
+use cli::definition;
+use cli::parser;
+use cli::parser::Parsed;
+use facts::error::{Context, Failure};
+use node::machine::Machine;
+use node::reading;
+
+/// The options that [`SITE_FILE`] may contain.
+const OPTIONS: [&str; 2] = ["expect-nics", "link-speed"];
+
+/// Returns what the file asks for; nothing without the file.
+///
+/// # Errors
+///
+/// A file that cannot be read, and a line that is not an option with a valid value.
+pub fn read(machine: &Machine) -> Result<CheckRequest, Failure> {
+    let path = machine.root().join(SITE_FILE);
+    let text = match reading::text(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(CheckRequest::default()),
+        text => text.environment(format_args!("cannot read {}", path.display()))?,
+    };
+    request(&text).map_err(|failure| failure.context(path.display()))
+}
+
+/// Returns the speed that links must have, in Gb/s, if the file names it.
+///
+/// # Errors
+///
+/// As [`read`].
+pub fn link_speed(machine: &Machine) -> Result<Option<f64>, Failure> {
+    Ok(read(machine)?.link_gigabits)
+}
+
+fn request(text: &str) -> Result<CheckRequest, Failure> {
+    let lines = text.trim_start_matches('\u{feff}').lines().map(str::trim);
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let argument = |line: &str| match line.split_once('=') {
+        Some((name, value)) => format!("--{}={}", name.trim(), value.trim()).into(),
+        None => format!("--{line}").into(),
+    };
+    let arguments: Vec<_> = lines.map(argument).collect();
+    let mut options = options();
+    options.retain(|option| OPTIONS.contains(&option.entry.long));
+    let mut request = CheckRequest::default();
+    let declared = options.iter().map(|option| option.entry.declared());
+    if let Parsed::Matches(matches) = parser::read(declared, &arguments, |_| None)? {
+        definition::read(&options, &matches, &mut request)?;
+    }
+    Ok(request)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_a_line_for_each_setting() {
+        let found = request("# of this site\n\nexpect-nics=4\n  link-speed=100\n").unwrap();
+        assert_eq!(found.expected_nics, Some(4));
+        assert_eq!(found.link_gigabits, Some(100.0));
+        let found = request("\u{feff} expect-nics = 4 \r\nlink-speed =100\r\n").unwrap();
+        assert_eq!(found.expected_nics, Some(4));
+        assert_eq!(found.link_gigabits, Some(100.0));
+        for wrong in ["expect-nics=0", "expect-nics", "quick", "json=/tmp/x", "cxi0", "help", "-"] {
+            let failure = request(wrong).unwrap_err();
+            assert_eq!(failure.status(), 2, "{wrong}: {failure}");
+        }
+    }
+}

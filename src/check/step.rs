@@ -1,0 +1,246 @@
+//! The checks of the nodes of a job step: each task of the launcher checks its node, and the
+//! coordinator prints what they amount to.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::fleet::{self, Answers};
+use super::of_node;
+use super::request::CheckRequest;
+use crate::document::Check;
+use crew::introduction::Introduction;
+use crew::joining::join;
+use crew::launcher::{LauncherTask, nodes_of_tasks};
+use crew::meeting_point::MeetingPoint;
+use crew::star::{Event, JOIN_LIMIT, Member, NoWork, Order, Root, allow_connections};
+use facts::error::{Failure, Kind};
+use facts::host::{HostIndex, host_name};
+use facts::limit;
+use facts::net::listener::{Listener, Reach};
+use facts::number::time_text;
+use facts::threads;
+use facts::token::Token;
+use page::json;
+
+/// How long the coordinator waits for tasks that have not joined.
+const JOIN_WAIT: Duration = Duration::from_secs(30);
+
+/// How long a check may take beyond its window: the wait for another check, and traffic.
+const CHECK_WAIT: Duration = Duration::from_secs(30);
+
+/// How long the tasks may take to end.
+const END_WAIT: Duration = Duration::from_secs(2);
+
+/// Runs a task of a launcher: the coordinator, or another one.
+///
+/// # Errors
+///
+/// In the coordinator the failures of [`fleet::report`]. The others end without a failure, unless
+/// they are interrupted.
+pub fn run(request: &CheckRequest, task: &LauncherTask) -> Result<(), Failure> {
+    let token = Token::from_environment();
+    let point = MeetingPoint::of(task, request.meeting_point.as_deref(), token.as_ref())?;
+    if point.is_coordinator(task) {
+        return fleet::report(request, || gather(request, task, &point));
+    }
+    match take_part(request, task, &point) {
+        // Hydra and Open MPI end all tasks if one fails. The coordinator determines the exit
+        // status.
+        Err(failure) if failure.kind != Kind::Interrupted => {
+            let _ = writeln!(io::stderr(), "cxidiag check: {failure}");
+            Ok(())
+        }
+        ended => ended,
+    }
+}
+
+/// Returns the document of the check of this node; an empty one if another task of the node checks
+/// it.
+fn document(request: &CheckRequest, task: &LauncherTask) -> Result<Vec<u8>, Failure> {
+    if task.local_rank.is_some_and(|rank| rank > 0) {
+        return Ok(Vec::new());
+    }
+    json::line(&of_node::check(request.clone())?)
+}
+
+/// Checks this node for the coordinator.
+fn take_part(
+    request: &CheckRequest,
+    task: &LauncherTask,
+    point: &MeetingPoint,
+) -> Result<(), Failure> {
+    let introduction = Introduction {
+        rank: task.rank,
+        size: task.size,
+        host: task.node.clone().unwrap_or_else(host_name),
+        topology: None,
+        nics: Vec::new(),
+    };
+    let end = Instant::now() + JOIN_LIMIT;
+    let mut member: Member<NoWork> = join(&introduction, end, |_| point.find(task, end))?;
+    loop {
+        match member.next_order()? {
+            Order::Check => match document(request, task) {
+                Ok(document) => member.send_check(document),
+                Err(failure) => {
+                    member.fail(&failure.message());
+                    return Err(failure);
+                }
+            },
+            Order::End => break,
+            Order::CopyMemory => {}
+        }
+    }
+    member.end();
+    Ok(())
+}
+
+/// Checks this node, and receives the checks of the others.
+fn gather(
+    request: &CheckRequest,
+    task: &LauncherTask,
+    point: &MeetingPoint,
+) -> Result<Answers, Failure> {
+    allow_connections(task.size)?;
+    let listener = Listener::bind(None, point.port().unwrap_or(0), Reach::Everywhere)?;
+    let published = point.publish(task, listener.port())?;
+    let mut root = Root::listen(listener, published.token.clone(), task.size)?;
+    let mut others = Others::new(task, request.window.unwrap_or_default(), request.until);
+    let own = thread::scope(|scope| {
+        let own = threads::start_in(scope, || document(request, task))?;
+        others.receive(&mut root)?;
+        own.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    });
+    let name = task.node.clone().unwrap_or_else(host_name);
+    let mut answers = others.answers(&name, &task.hosts);
+    match own {
+        Err(failure) if failure.kind == Kind::Interrupted => return Err(failure),
+        Err(failure) => answers.push((name, Err(failure.message()))),
+        Ok(document) if document.is_empty() => {}
+        Ok(document) => answers.push((name, read(&document))),
+    }
+    root.end(END_WAIT);
+    Ok(answers)
+}
+
+fn read(document: &[u8]) -> Result<Check, String> {
+    Check::read(document).map_err(|failure| failure.message())
+}
+
+/// The other tasks, by rank.
+struct Others {
+    own: u32,
+    size: u32,
+    /// Until when a task may join, and how long it may check its node after that.
+    join_until: Instant,
+    limit: Duration,
+    /// Until when all tasks are waited for at the latest.
+    last: Option<Instant>,
+    /// The tasks that have joined: their nodes, and when.
+    joined: BTreeMap<u32, (String, Instant)>,
+    /// Documents, empty if another task of the node sends it; and why there is none.
+    documents: BTreeMap<u32, Result<Vec<u8>, String>>,
+}
+
+impl Others {
+    fn new(task: &LauncherTask, window: Duration, last: Option<Instant>) -> Self {
+        Self {
+            own: task.rank,
+            size: task.size,
+            join_until: Instant::now() + limit::in_effect(JOIN_WAIT),
+            limit: CHECK_WAIT + window,
+            last,
+            joined: BTreeMap::new(),
+            documents: BTreeMap::new(),
+        }
+    }
+
+    /// Returns until when there is something to wait for: the latest of all tasks; `None` if all
+    /// have answered.
+    fn until(&self) -> Option<Instant> {
+        let silent = (0..self.size).filter(|rank| *rank != self.own);
+        let silent = silent.filter(|rank| !self.documents.contains_key(rank));
+        let until = silent.map(|rank| match self.joined.get(&rank) {
+            Some((_, joined)) => *joined + self.limit,
+            None => self.join_until,
+        });
+        let until = until.max()?;
+        Some(self.last.map_or(until, |last| until.min(last)))
+    }
+
+    /// Receives documents until all tasks have answered or their time is over.
+    fn receive(&mut self, root: &mut Root<NoWork>) -> Result<(), Failure> {
+        while let Some(until) = self.until().filter(|until| Instant::now() < *until) {
+            for event in root.poll(until)? {
+                match event {
+                    Event::Joined(Introduction { rank, host, .. }) => {
+                        self.joined.insert(rank, (host, Instant::now()));
+                        root.send_checks([rank]);
+                    }
+                    Event::Checked { rank, document } => {
+                        self.documents.insert(rank, Ok(document));
+                    }
+                    Event::Lost { rank, reason } => {
+                        self.documents.entry(rank).or_insert(Err(reason));
+                    }
+                    Event::TurnedAway { .. }
+                    | Event::Knocked { .. }
+                    | Event::Begun { .. }
+                    | Event::CopiedMemory { .. } => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the nodes and their checks. `own` is the node of this task, `hosts` the list of the
+    /// launcher.
+    fn answers(mut self, own: &str, hosts: &[String]) -> Answers {
+        let (mut answers, mut without) = (Vec::new(), Vec::new());
+        let is_cut = self.last.is_some_and(|last| Instant::now() >= last);
+        let joined = self.joined.iter().map(|(rank, (host, _))| (*rank, host.as_str()));
+        let joined = joined.chain([(self.own, own)]).collect();
+        let names = nodes_of_tasks(self.size, hosts, &joined);
+        for rank in (0..self.size).filter(|rank| *rank != self.own) {
+            let joined = self.joined.remove(&rank);
+            let late = || match &joined {
+                _ if is_cut => "no check within a quarter of --time-limit".to_owned(),
+                Some(_) => format!("it did not check its node within {}", time_text(self.limit)),
+                None => {
+                    format!("it did not join within {}", time_text(limit::in_effect(JOIN_WAIT)))
+                }
+            };
+            let document = self.documents.remove(&rank).unwrap_or_else(|| Err(late()));
+            let name = names[rank as usize].clone();
+            match document {
+                Ok(document) if document.is_empty() => without.push(name),
+                document => answers.push((name, document.and_then(|document| read(&document)))),
+            }
+        }
+        let names = answers.iter().map(|(name, _)| name.as_str());
+        let known = HostIndex::new(names.chain([own]));
+        without.retain(|name| known.find(name).is_none());
+        let why = || Err("no task has checked it".to_owned());
+        answers.extend(without.into_iter().map(|name| (name, why())));
+        answers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_for_tasks_until_the_time_of_the_checks_is_over() {
+        let task = LauncherTask::numbered("Slurm", "SLURM_PROCID", 0, 2);
+        let until = |last| Others::new(&task, Duration::ZERO, last).until();
+        let last = Instant::now();
+        assert_eq!(until(Some(last)), Some(last));
+        assert!(until(None) > Some(last));
+        let others = Others::new(&task, Duration::ZERO, Some(last));
+        let (_, check) = others.answers("nid0007", &["nid0007".into(), "nid0008".into()]).remove(0);
+        assert_eq!(check.unwrap_err(), "no check within a quarter of --time-limit");
+    }
+}

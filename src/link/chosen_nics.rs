@@ -1,0 +1,34 @@
+//! The NICs to show: those that the user names, or all.
+
+use facts::device::DeviceName;
+use facts::error::Failure;
+use node::backend;
+use node::machine::Machine;
+
+/// The NICs to show.
+pub struct ChosenNics {
+    pub devices: Vec<DeviceName>,
+    /// They are software NICs because the machine shows no hardware.
+    pub is_without_hardware: bool,
+}
+
+/// Returns the NICs to show: those that the user names, else all hardware. A machine without
+/// hardware has software NICs; the user has chosen them if a variable says how many there are.
+///
+/// # Errors
+///
+/// Invalid variables of software NICs.
+pub fn chosen(named: &[DeviceName], machine: &Machine) -> Result<ChosenNics, Failure> {
+    let names = machine.cxi_devices();
+    let mut devices: Vec<DeviceName> = match named {
+        [] => names.iter().filter_map(|name| name.parse().ok()).collect(),
+        named => return Ok(ChosenNics { devices: named.to_vec(), is_without_hardware: false }),
+    };
+    devices.sort_by_key(|device| device.index);
+    if !devices.is_empty() {
+        return Ok(ChosenNics { devices, is_without_hardware: false });
+    }
+    backend::check(DeviceName::software(0))?;
+    let is_without_hardware = !backend::has_chosen_software();
+    Ok(ChosenNics { devices: backend::software(), is_without_hardware })
+}

@@ -1,0 +1,389 @@
+//! HPE's cxi_stat: its options and its text (node-tools.md 2), without its defects.
+
+use std::ffi::OsString;
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::cxi_stat_text;
+use crate::cxi_stat_text::{AER, NOT_AVAILABLE};
+use cli::arguments;
+use cli::definition::OptionDef;
+use cli::usage::{Completion, Usage};
+use facts::device::DeviceName;
+use facts::error::Failure;
+use facts::interrupt;
+use facts::text::shown;
+use facts::time_of_day::{Clocks, step_text};
+use health::link_rates;
+use health::link_rates::LinkRates;
+use node::machine::Machine;
+use node::nic::counters::{NicFacts, Readings};
+use node::nic::files::Files;
+use node::nic::generation::Generation;
+use node::{backend, reading};
+use page::documents::Documents;
+
+/// Its name.
+pub const NAME: &str = "cxi_stat";
+
+/// The version that is replaced.
+const VERSION: &str = "1.5.5";
+
+/// Default of `--pause`, in seconds.
+const PAUSE: u64 = 4;
+
+/// The time that it waits in addition to the seconds of `--pause`.
+const ADDED_PAUSE: Duration = Duration::from_millis(100);
+
+/// Most characters of a value.
+const MAX_CHARACTERS: usize = 255;
+
+/// What is said of a file without the value that it should have.
+const READING_FAILED: &str = "Error reading from";
+
+/// The file with the largest frame.
+const MTU: &str = "properties/hpc_mtu";
+
+/// The lines of a link with their files, of Cassini 1 and of Cassini 2.
+const LINK: [(&str, &str, &str); 6] = [
+    ("Link layer retry", "port/link_layer_retry", "port/0/llr/state"),
+    ("Link loopback", "port/loopback", "port/0/link/config/loopback"),
+    ("Link media", "port/media", "port/0/media/type"),
+    ("Link MTU", MTU, MTU),
+    ("Link speed", "port/speed", "port/0/link/speed"),
+    ("Link state", "port/link", "port/0/link/state"),
+];
+
+/// What the arguments ask for.
+#[derive(Debug, Default)]
+struct CxiStatRequest {
+    device: Option<DeviceName>,
+    is_list: bool,
+    is_mac_list: bool,
+    has_aer: bool,
+    has_rates: bool,
+    pause: Option<u64>,
+}
+
+impl CxiStatRequest {
+    fn pause(&self) -> u64 {
+        self.pause.unwrap_or(PAUSE)
+    }
+}
+
+/// Returns what the program takes.
+pub fn usage() -> Usage {
+    Usage {
+        program: NAME.into(),
+        about: "Show NICs and the state of their links",
+        synopsis: vec![("cxi_stat [OPTIONS]".into(), "")],
+        options: arguments::entries(options()),
+        replaced_version: Some(VERSION),
+        remarks: vec![
+            "Exit status: 0 success, 1 a NIC does not exist or a value cannot be read,\n\
+             2 invalid arguments.",
+        ],
+        ..Usage::default()
+    }
+}
+
+fn options() -> Vec<OptionDef<CxiStatRequest>> {
+    type CxiStatOption = OptionDef<CxiStatRequest>;
+    vec![
+        CxiStatOption::value("device", "DEV", str::parse::<DeviceName>, |request| {
+            &mut request.device
+        })
+        .letter('d')
+        .completed_by(Completion::Devices)
+        .explained("Show this NIC (default: all of this machine)"),
+        CxiStatOption::switch("list", |request| request.is_list = true)
+            .letter('l')
+            .explained("Print the names of NICs only"),
+        CxiStatOption::switch("mac-list", |request| request.is_mac_list = true)
+            .letter('m')
+            .explained("Print the MAC addresses of NICs only"),
+        CxiStatOption::switch("aer", |request| request.has_aer = true)
+            .letter('a')
+            .explained("Show the PCIe errors that the kernel has counted"),
+        CxiStatOption::switch("rates", |request| request.has_rates = true)
+            .letter('r')
+            .explained("Show rates of code words and pauses, counted on all NICs at the same time"),
+        CxiStatOption::number("pause", "S", 1..=86400, |request| &mut request.pause)
+            .letter('p')
+            .explained(format!("Seconds in which rates are counted (default: {PAUSE})")),
+    ]
+}
+
+/// Runs the program with its arguments.
+///
+/// # Errors
+///
+/// Invalid arguments, a NIC that does not exist, a value that cannot be read.
+pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
+    let mut request = CxiStatRequest::default();
+    if arguments::read(&usage(), &options(), &arguments, &mut request)?.is_none() {
+        return Ok(());
+    }
+    let machine = Machine::this();
+    let devices = devices(&request, &machine)?;
+    devices.iter().try_for_each(|device| backend::check(*device))?;
+    interrupt::watch()?;
+    reading::limit_waits();
+    let output = Documents::default();
+    let (mut errors, mut has_failed) = (Vec::new(), false);
+    if request.is_list && !request.is_mac_list {
+        return output.print(|text| devices.iter().try_for_each(|name| writeln!(text, "{name}")));
+    }
+    let open = |device: &DeviceName| {
+        let files = check::files_with(*device, &machine, link_rates::is_link_counter)?;
+        files.ok_or_else(|| {
+            let others = check::others(*device, &machine);
+            Failure::environment(format!("there is no {device}: {others}"))
+        })
+    };
+    let nics: Vec<Files> = devices.iter().map(open).collect::<Result<_, _>>()?;
+    let mut rates = Vec::new();
+    let began = Clocks::now();
+    if request.has_rates && !request.is_mac_list {
+        let before: Vec<Readings> = nics.iter().map(link_rates::read).collect();
+        let window = Duration::from_secs(request.pause()) + ADDED_PAUSE;
+        interrupt::wait_for_any(&mut Vec::new(), Some(window))?;
+        for (device, before) in devices.iter().zip(&before) {
+            let files = open(device)?;
+            let is_software = backend::is_software(*device, &machine);
+            let nic = NicFacts::read(&files, device.to_string(), is_software);
+            rates.push(LinkRates::between(nic, before, &link_rates::read(&files)));
+        }
+    }
+    let step = Clocks::now().step_since(began);
+    let mut text = Vec::new();
+    let mut rates = rates.iter();
+    for (device, files) in devices.iter().zip(&nics) {
+        let mut values = Values { files, errors: &mut errors, has_failed: &mut has_failed };
+        let written = if request.is_mac_list {
+            writeln!(text, "{}", values.interface().1)
+        } else {
+            nic(&mut text, *device, &mut values, rates.next(), &request)
+        };
+        written.map_err(interrupt::output_failed)?;
+    }
+    interrupt::check()?;
+    let step = step.map(|step| format!("Warning: {}", step_text("this host", step)));
+    for line in step.iter().chain(&errors) {
+        let _ = writeln!(io::stderr(), "{}", shown(line));
+    }
+    output.print(|out| out.write_all(&text))?;
+    match errors.first() {
+        Some(error) if has_failed => Err(Failure::environment(error).printed()),
+        _ => Ok(()),
+    }
+}
+
+/// Returns the NICs to show, in the order of cxi_stat: by the letters of their names.
+///
+/// # Errors
+///
+/// A NIC that does not exist; a machine without hardware on which nobody has chosen software NICs.
+fn devices(request: &CxiStatRequest, machine: &Machine) -> Result<Vec<DeviceName>, Failure> {
+    if let Some(device) = request.device {
+        check::require(device, machine)?;
+        return Ok(vec![device]);
+    }
+    let found = crate::chosen_nics::chosen(&[], machine)?;
+    if found.is_without_hardware {
+        return Err(backend::no_hardware());
+    }
+    let mut devices = found.devices;
+    devices.sort_by_cached_key(DeviceName::to_string);
+    Ok(devices)
+}
+
+/// The values of a NIC, and what could not be read of them.
+struct Values<'a> {
+    files: &'a Files,
+    errors: &'a mut Vec<String>,
+    /// Whether an error is none of a virtual function, which lacks files (node-tools.md 2.6).
+    has_failed: &'a mut bool,
+}
+
+impl Values<'_> {
+    /// Returns the text of a file. Without it, the value is empty, and the error is noted.
+    fn text(&mut self, name: &str) -> Option<String> {
+        self.read(self.files.path(name), READING_FAILED)
+    }
+
+    fn read(&mut self, path: PathBuf, reading_failed: &str) -> Option<String> {
+        match reading::text(&path) {
+            Ok(text) if !text.is_empty() => return Some(text),
+            Err(error) if has_not_opened(&error) => self.note("Error opening", &path),
+            Ok(_) | Err(_) => self.note(reading_failed, &path),
+        }
+        None
+    }
+
+    fn note(&mut self, what: &str, path: &Path) {
+        let shown = path.strip_prefix(self.files.root()).unwrap_or(path).display();
+        self.add([format!("{what} /{shown}")]);
+    }
+
+    fn add(&mut self, errors: impl IntoIterator<Item = String>) {
+        let before = self.errors.len();
+        self.errors.extend(errors);
+        *self.has_failed |= self.errors.len() > before && !self.files.is_virtual_function();
+    }
+
+    /// Returns the first line of a file.
+    fn line(&mut self, name: &str) -> String {
+        self.text(name).map_or_else(String::new, |text| first_line(&text))
+    }
+
+    /// Returns the decimal or hexadecimal number in a file; 0 without it.
+    fn number(&mut self, name: &str) -> u64 {
+        let Some(text) = self.text(name) else { return 0 };
+        let line = first_line(&text);
+        let number = match line.strip_prefix("0x") {
+            Some(digits) => u64::from_str_radix(digits, 16),
+            None => line.parse(),
+        };
+        number.unwrap_or_else(|_| {
+            self.note(READING_FAILED, &self.files.path(name));
+            0
+        })
+    }
+
+    /// Returns the speed of the connection to the host: the extended one where it is in effect.
+    fn pcie_speed(&mut self) -> String {
+        let extended = "properties/current_esm_link_speed";
+        if self.exists(extended) {
+            let speed = self.line(extended);
+            if !matches!(speed.as_str(), "Absent" | "Disabled") {
+                return speed;
+            }
+        }
+        self.line("current_link_speed")
+    }
+
+    /// Returns the network interface and its MAC address; both are empty without one.
+    fn interface(&mut self) -> (String, String) {
+        let Some(path) = self.files.interface() else {
+            return (String::new(), String::new());
+        };
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        // Errors name the file that cxi_stat reads (node-tools.md 2.3).
+        let by_name = self.files.root().join("sys/class/net").join(&name);
+        let path = if reading::exists(&by_name) { by_name } else { path };
+        let address = self.read(path.join("address"), READING_FAILED);
+        (name, first_line(&address.unwrap_or_default()))
+    }
+
+    /// Returns the address of the NIC on the PCI bus.
+    fn slot(&mut self) -> String {
+        let Some(event) = self.text("uevent") else { return String::new() };
+        let slot = event.lines().find_map(|line| line.strip_prefix("PCI_SLOT_NAME="));
+        if slot.is_none() {
+            self.note(READING_FAILED, &self.files.path("uevent"));
+        }
+        slot.unwrap_or_default().to_owned()
+    }
+
+    fn exists(&self, name: &str) -> bool {
+        reading::exists(&self.files.path(name))
+    }
+
+    fn is_cassini_2(&self) -> bool {
+        Generation::of(self.files) == Some(Generation::Cassini2)
+    }
+
+    /// Returns what pauses the link. Only newer drivers show it on Cassini 2; what others show is
+    /// what autonegotiation offers (health.md 2.1).
+    fn pause_mode(&mut self) -> String {
+        let name = match self.is_cassini_2() {
+            false => "port/pause",
+            true if self.exists("port/0/pause") => "port/0/pause",
+            true => "port/0/link/config/pause_map",
+        };
+        self.line(name)
+    }
+
+    fn aer(&mut self, name: &str) -> Option<String> {
+        let errors = self.read(self.files.path(&format!("aer_dev_{name}")), "Error reading");
+        *self.has_failed |= errors.is_none();
+        errors
+    }
+
+    /// Returns the description of the card; an empty one is none, as in libcxi.
+    fn description(&mut self) -> String {
+        let path = self.files.path("fru/description");
+        if reading::exists(&path)
+            && reading::text(&path).map_or(true, |text| !text.trim().is_empty())
+        {
+            return self.line("fru/description");
+        }
+        NOT_AVAILABLE.to_owned()
+    }
+}
+
+/// Returns whether a file could not even be opened.
+fn has_not_opened(error: &io::Error) -> bool {
+    use ErrorKind::{NotADirectory, NotFound, PermissionDenied};
+    matches!(error.kind(), NotADirectory | NotFound | PermissionDenied)
+}
+
+/// Returns the first line of a text, as much of it as cxi_stat prints.
+fn first_line(text: &str) -> String {
+    text.split('\n').next().unwrap_or_default().chars().take(MAX_CHARACTERS).collect()
+}
+
+/// Writes what the request asks for of a NIC.
+fn nic(
+    out: &mut Vec<u8>,
+    device: DeviceName,
+    values: &mut Values,
+    rates: Option<&LinkRates>,
+    request: &CxiStatRequest,
+) -> io::Result<()> {
+    block(out, device, values)?;
+    if let Some(rates) = rates {
+        let mode = values.pause_mode();
+        let notes = cxi_stat_text::rates(out, rates, &mode, request.pause() as f64)?;
+        for warning in notes.warnings {
+            let _ = writeln!(io::stderr(), "{}", shown(&warning));
+        }
+        values.add(notes.errors);
+    }
+    if request.has_aer {
+        cxi_stat_text::aer(out, &AER.map(|name| values.aer(name)))?;
+    }
+    Ok(())
+}
+
+/// Writes the lines of a NIC.
+fn block(out: &mut Vec<u8>, device: DeviceName, values: &mut Values) -> io::Result<()> {
+    writeln!(out, "Device: {device}")?;
+    writeln!(out, "    Description: {}", values.description())?;
+    for (label, file) in [
+        ("Part Number", "fru/part_number"),
+        ("Serial Number", "fru/serial_number"),
+        ("FW Version", "uc/qspi_blob_version"),
+    ] {
+        writeln!(out, "    {label}: {}", values.line(file))?;
+    }
+    let (name, address) = values.interface();
+    writeln!(out, "    Network device: {name}\n    MAC: {address}")?;
+    let nid = values.number("properties/nid");
+    writeln!(out, "    NID: {nid} (0x{nid:05x})")?;
+    writeln!(out, "    PID granule: {}", values.number("properties/pid_granule"))?;
+    let (speed, width) = (values.pcie_speed(), values.line("current_link_width"));
+    writeln!(out, "    PCIE speed/width: {speed} x{width}")?;
+    writeln!(out, "    PCIE slot: {}", values.slot())?;
+    let is_cassini_2 = values.is_cassini_2();
+    for (label, first, second) in LINK {
+        let value = match if is_cassini_2 { second } else { first } {
+            MTU => values.number(MTU).to_string(),
+            file => values.line(file),
+        };
+        writeln!(out, "        {label}: {value}")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,159 @@
+//! The links of NICs, as JSON (docs/link.md): the health of their items as `check` evaluates it,
+//! and what the counters did. The doc comments of the types are the descriptions in their schema,
+//! docs/link.schema.json.
+
+use serde::Serialize;
+
+use check::document::Check;
+use facts::error::Failure;
+use health::link_rates::{LinkRates, PRIORITIES, code_words, pause};
+use node::nic::files::Files;
+
+/// The links of the NICs of a machine, as `cxidiag link --json` writes them: the document of
+/// `cxidiag check`, with the items of the link, and `links`. A value that is unknown is null.
+#[derive(Debug, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct LinkReport {
+    #[serde(flatten)]
+    pub(super) check: Check,
+    /// Names and rates of each NIC, in the order of `devices`.
+    pub(super) links: Vec<Link>,
+}
+
+/// Names and rates of one NIC.
+#[derive(Debug, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct Link {
+    /// Name of the device.
+    name: String,
+    /// Description of the card.
+    pub(super) description: Option<String>,
+    /// Part number of the card.
+    pub(super) part_number: Option<String>,
+    /// Name of the network interface.
+    pub(super) network_device: Option<String>,
+    /// MAC address of the network interface.
+    pub(super) mac_address: Option<String>,
+    /// Address on the fabric.
+    pub(super) nid: Option<u32>,
+    /// What the counters of the link did; null if they were read once.
+    pub(super) rates: Option<Rates>,
+}
+
+/// What the counters of a link did between two readings. A rate is null if the NIC does not have
+/// the counter, or if it was reset.
+#[derive(Debug, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub(super) struct Rates {
+    /// Time between the readings, in seconds.
+    pub(super) seconds: f64,
+    /// Code words without errors per second.
+    pub(super) good_code_words_per_s: Option<f64>,
+    /// Code words per second whose errors were corrected.
+    pub(super) corrected_code_words_per_s: Option<f64>,
+    /// Code words per second whose errors were not corrected.
+    pub(super) uncorrected_code_words_per_s: Option<f64>,
+    /// Corrected code words per bit.
+    pub(super) corrected_bit_error_ratio: Option<f64>,
+    /// Uncorrected code words per bit.
+    pub(super) uncorrected_bit_error_ratio: Option<f64>,
+    /// One code word in this time, per bit: a lower ratio cannot be seen. Null if no
+    /// errors were counted, and for a mode of the link whose bit rate is not known.
+    pub(super) smallest_bit_error_ratio: Option<f64>,
+    /// Packets that this side of the link has sent again.
+    pub(super) replays_sent: Option<u64>,
+    /// Packets that the other side has sent again.
+    pub(super) replays_received: Option<u64>,
+    /// Share of the time in which this NIC held off its sender, for each priority (PCP).
+    pub(super) rx_paused_ratio: [Option<f64>; PRIORITIES],
+    /// Share of the time in which the switch stopped this NIC, for each priority (PCP).
+    pub(super) tx_paused_ratio: [Option<f64>; PRIORITIES],
+}
+
+impl LinkReport {
+    /// Returns the health of links, with names and rates of each NIC.
+    pub fn new(check: Check, links: Vec<Link>) -> Self {
+        Self { check, links }
+    }
+
+    /// Returns whether no link is bad or untested.
+    ///
+    /// # Errors
+    ///
+    /// The summary, if a link is bad or untested. It is not printed again if the report was printed
+    /// as text (`has_text`) and the NICs are those that the user asked for.
+    pub fn result(&self, has_text: bool) -> Result<(), Failure> {
+        let is_printed = has_text && !self.check.is_without_hardware();
+        let result = self.check.result();
+        result.map_err(|failure| if is_printed { failure.printed() } else { failure })
+    }
+}
+
+impl Link {
+    /// Returns what the files of a NIC show, and what its counters did in this number of seconds.
+    pub fn new(name: String, files: Option<&Files>, rates: Option<(&LinkRates, f64)>) -> Self {
+        let text = |file| files?.text(file);
+        Self {
+            name,
+            description: text("fru/description"),
+            part_number: text("fru/part_number"),
+            network_device: files.and_then(Files::interface_name),
+            mac_address: files.and_then(|files| files.interface_text("address")),
+            nid: files.and_then(Files::nid),
+            rates: rates.map(|(rates, seconds)| Rates::new(rates, seconds)),
+        }
+    }
+}
+
+impl Rates {
+    fn new(rates: &LinkRates, seconds: f64) -> Self {
+        let [good, corrected, uncorrected] =
+            ["good", "corrected", "uncorrected"].map(|kind| rates.per_second(&code_words(kind)));
+        let bit_errors = |per_second: Option<f64>| Some(rates.bit_error_rate(per_second?));
+        let paused =
+            |direction| std::array::from_fn(|priority| rates.share(&pause(direction, priority)));
+        let replays = rates.replays();
+        let is_known = corrected.or(uncorrected).is_some() && rates.unknown_mode().is_none();
+        Self {
+            seconds,
+            good_code_words_per_s: good,
+            corrected_code_words_per_s: corrected,
+            uncorrected_code_words_per_s: uncorrected,
+            corrected_bit_error_ratio: bit_errors(corrected),
+            uncorrected_bit_error_ratio: bit_errors(uncorrected),
+            smallest_bit_error_ratio: is_known.then(|| rates.bit_error_rate(1.0 / seconds)),
+            replays_sent: replays.map(|[sent, _]| sent),
+            replays_received: replays.map(|[_, received]| received),
+            rx_paused_ratio: paused("rx"),
+            tx_paused_ratio: paused("tx"),
+        }
+    }
+}
+
+#[cfg(any(test, feature = "testing"))]
+pub mod testing {
+    //! Links with known rates.
+
+    use super::*;
+    use check::document::testing::check;
+    use health::Finding;
+
+    /// Returns the link of cxi0 with these findings, and with rates.
+    pub fn report(findings: Vec<Finding>) -> LinkReport {
+        let rates = Rates {
+            seconds: 4.0,
+            good_code_words_per_s: Some(39_062_500.0),
+            corrected_code_words_per_s: Some(2.0),
+            uncorrected_code_words_per_s: Some(0.0),
+            corrected_bit_error_ratio: Some(9.412e-12),
+            uncorrected_bit_error_ratio: Some(0.0),
+            smallest_bit_error_ratio: Some(1.176e-12),
+            replays_sent: Some(3),
+            replays_received: Some(0),
+            rx_paused_ratio: [Some(0.0); PRIORITIES],
+            tx_paused_ratio: std::array::from_fn(|priority| (priority < 2).then_some(0.125)),
+        };
+        let link = Link { rates: Some(rates), ..Link::new("cxi0".into(), None, None) };
+        LinkReport::new(check(findings, Vec::new(), None), vec![link])
+    }
+}
