@@ -4,7 +4,7 @@
 //! and the commands of the program read it with this package, so that both see one fabric. It
 //! contains no rule of a NIC.
 //!
-//! <!-- From tests/tidy/houses.rs: src/topology -->
+//! <!-- From tests/tidy/houses.rs: ffi/topology/src -->
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
