@@ -25,6 +25,7 @@ mod api;
 mod bindings;
 pub mod gpu;
 pub mod records;
+pub mod testing;
 
 pub use api::{Api, LoadError};
 pub use bindings::*;
