@@ -2,7 +2,7 @@
 //!
 //! [`api`] fills the same table that `cxi_sys::Api::load` fills from `libcxi.so.1`. With the
 //! feature `library` the crate is itself such a library, for programs made for hardware
-//! (`packaging/softnic/build-library`). The NIC follows `docs/reference/nic.md` and
+//! (`ffi/softnic/build-library`). The NIC follows `docs/reference/nic.md` and
 //! `docs/reference/libcxi.md`, which comments cite as "nic.md 2.8".
 //!
 //! A file uses only files on floors below its own, or on its own floor without a circle:
