@@ -1,5 +1,5 @@
-//! Safe wrapper around libcxi, for hardware and for a software NIC behind the same table of
-//! functions. It has no policy and prints nothing.
+#![doc = include_str!("../README.md")]
+//! # Items
 //!
 //! | item | what it is |
 //! |---|---|

@@ -1,8 +1,5 @@
-//! The shape of a fabric: switches, NICs, cables, rules and faults, as plain data.
-//!
-//! The variable `CXIDIAG_TOPOLOGY` names a file, or contains a short form of one. The software NICs
-//! and the commands of the program read it with this package, so that both see one fabric. It
-//! contains no rule of a NIC.
+#![doc = include_str!("../README.md")]
+//! # Floors
 //!
 //! <!-- From tests/tidy/houses.rs: ffi/topology/src -->
 //!
