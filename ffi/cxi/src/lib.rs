@@ -166,9 +166,7 @@ pub mod witness;
 
 pub use backing::Backing;
 pub use counter::{Counter, Counts, MAX_FAILURES, MAX_SUCCESSES};
-pub use cxi_sys as sys;
-pub use cxi_sys::LoadError;
-pub use cxi_sys::records;
+pub use cxi_sys::{self as sys, LoadError, records};
 pub use device::{Device, DeviceInfo, devices};
 pub use encode::{IDC_MAX_RESTRICTED, IDC_MAX_UNRESTRICTED};
 pub use error::{EmitError, Error, EventType, ReturnCode, error_text};

@@ -162,6 +162,5 @@ pub fn check_environment() -> Result<(), String> {
     environment::Nics::from_environment()?;
     environment::Driver::from_environment()?;
     doorbell::Trapped::from_environment()?;
-    fabric::check_environment()?;
-    Ok(())
+    fabric::check_environment()
 }
