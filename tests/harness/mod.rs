@@ -24,7 +24,7 @@ use std::time::Duration;
 
 pub use process::{Command, Pipe, Process, read_all};
 
-/// Names a `libcxi.so.1` made of the software NIC (`packaging/softnic/build-library`). With it,
+/// Names a `libcxi.so.1` made of the software NIC (`ffi/softnic/build-library`). With it,
 /// tests run the program on that library: `cxi0` for `soft0`, and so on.
 const LIBRARY: &str = "CXIDIAG_TEST_LIBCXI";
 

@@ -16,7 +16,6 @@ use serde_json::Value;
 
 /// The program that acts as libfabric's provider for Cassini.
 const LIBFABRIC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/libfabric/provider");
-const PACKAGING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/packaging/softnic");
 
 /// The facts about libcxi.
 static ABI: LazyLock<Value> = LazyLock::new(|| {
@@ -434,7 +433,7 @@ fn exports_functions_with_their_versions() {
 /// Each node has the one before it as its parent.
 #[test]
 fn version_nodes_form_a_chain() {
-    let map = std::fs::read_to_string(Path::new(PACKAGING).join("libcxi.map")).expect("a file");
+    let map = include_str!("../../ffi/softnic/libcxi.map");
     let names: Vec<&str> = map.lines().filter_map(|line| line.strip_suffix(" {")).collect();
     let facts = ABI["library"]["version_nodes"].as_array().expect("nodes");
     let wanted: Vec<&str> = facts.iter().map(|node| node["name"].as_str().expect("text")).collect();

@@ -377,7 +377,7 @@ fn n36_n37_watches_without_a_cpu_of_its_own() {
     program.fabric.assert_nothing_left();
 }
 
-/// Buffers on the GPUs of stand-ins (tests/gpu).
+/// Buffers on the GPUs of stand-ins (ffi/cxi-sys/tests/gpu).
 #[test]
 fn writes_from_gpu_to_gpu() {
     for runtime in ALL {

@@ -176,6 +176,61 @@ groups only.\n";
     }
 }
 
+/// The page of the software NIC explains the words that the READMEs of `softnic` and `topology`
+/// list, and the manual page names the words of `softnic`.
+#[test]
+fn software_nic_page_explains_the_words_of_its_variables() {
+    let page = read("docs/software-nic.md");
+    let manual = read("packaging/man/cxi-softnic.1").replace("\\-", "-");
+    let readme = read("ffi/softnic/README.md");
+    let items = block(&readme, "\nCXIDIAG_LINK\n").split_once("CXIDIAG_FAULTS");
+    let (link, faults) = items.expect("both variables");
+    let is_for_one_nic = |form: &str| form.starts_with("nic=");
+    for (variable, listed) in [("CXIDIAG_LINK", link), ("CXIDIAG_FAULTS", faults)] {
+        let rows = page.split("\n\n").filter_map(|table| {
+            let (head, rows) = table.split_once("\n|---|")?;
+            head.trim().starts_with(&format!("| `{variable}` |")).then_some(rows)
+        });
+        let explained: BTreeSet<&str> = rows
+            .flat_map(str::lines)
+            .filter_map(|row| row.strip_prefix("| ")?.split(" | ").next())
+            .flat_map(|column| column.split('`').skip(1).step_by(2))
+            .filter(|form| !is_for_one_nic(form))
+            .collect();
+        let listed = listed.split_whitespace().filter(|word| word.contains('='));
+        let listed: BTreeSet<&str> = listed.filter(|form| !is_for_one_nic(form)).collect();
+        assert_eq!(explained, listed, "{variable}");
+        for form in listed {
+            let name = form.split_inclusive('=').next().expect("a name");
+            assert!(manual.contains(name), "packaging/man/cxi-softnic.1: {name}");
+        }
+    }
+    // The first column of the tables of items and faults.
+    let tables = page.find("| `dragonfly ").zip(page.find("The addresses of the NICs"));
+    let tables = &page[tables.map(|(begin, end)| begin..end).expect("tables of items")];
+    let explained: Vec<&str> = tables
+        .lines()
+        .filter_map(|line| line.strip_prefix("| ")?.split(" | ").next())
+        .flat_map(|column| column.split(['`', ' ', ',']))
+        .collect();
+    let readme = read("ffi/topology/README.md");
+    let listed = block(&readme, "\ndragonfly ").split_whitespace();
+    let names = listed.filter_map(|word| word.split_inclusive('=').next());
+    // Words in capitals stand for values.
+    for name in names.filter(|name| name.starts_with(|c: char| c.is_ascii_lowercase())) {
+        assert!(
+            explained.iter().any(|word| word.starts_with(name)),
+            "docs/software-nic.md: {name}"
+        );
+    }
+}
+
+/// Returns the text after `start`, to the end of its block of code.
+fn block<'a>(page: &'a str, start: &str) -> &'a str {
+    let (_, rest) = page.split_once(start).expect(start);
+    rest.split("```").next().unwrap_or_default()
+}
+
 /// The manual page and the docs name every environment variable that the software NIC reads.
 #[test]
 fn variables_of_the_software_nic_are_documented() {

@@ -45,7 +45,7 @@ pub struct House {
 pub static PACKAGES: &[Package] = &[
     ffi::LIBCXI,
     ffi::WRAPPER,
-    src::TOPOLOGY,
+    ffi::TOPOLOGY,
     ffi::SOFTWARE_NIC,
     src::FACTS,
     src::NODE,

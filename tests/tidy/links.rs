@@ -132,7 +132,7 @@ fn is_shipped(name: &str) -> bool {
 }
 
 /// Returns `path` without `..`.
-fn plain(path: &Path) -> PathBuf {
+pub fn plain(path: &Path) -> PathBuf {
     let mut found = PathBuf::new();
     for part in path.components() {
         match part {

@@ -8,6 +8,7 @@ mod houses;
 mod links;
 mod names;
 mod packages;
+mod products;
 mod prose;
 mod scanner;
 mod sources;
@@ -26,6 +27,14 @@ fn read(path: &str) -> String {
 
 /// Files below `directory` with this extension, at any depth.
 fn files(directory: &str, extension: &str) -> Vec<PathBuf> {
+    let mut found = all_files(directory);
+    found.retain(|path| path.extension().is_some_and(|found| found == extension));
+    assert!(!found.is_empty(), "no {extension} files in {directory}");
+    found
+}
+
+/// Files below `directory`, at any depth.
+fn all_files(directory: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut todo = vec![root().join(directory)];
     while let Some(path) = todo.pop() {
@@ -33,11 +42,10 @@ fn files(directory: &str, extension: &str) -> Vec<PathBuf> {
             let path = entry.expect("an entry").path();
             if path.is_dir() {
                 todo.push(path);
-            } else if path.extension().is_some_and(|found| found == extension) {
+            } else {
                 found.push(path);
             }
         }
     }
-    assert!(!found.is_empty(), "no {extension} files in {directory}");
     found
 }

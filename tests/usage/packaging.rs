@@ -395,7 +395,7 @@ fn bash_parses_the_scripts() {
         "packaging/test-aarch64",
         "packaging/test-packages",
         "packaging/test-release",
-        "packaging/softnic/build-library",
+        "ffi/softnic/build-library",
         "tests/fixtures/launcher",
         "tests/harness/build-library",
     ] {

@@ -1,5 +1,5 @@
-//! Safe wrapper around libcxi, for hardware and for a software NIC behind the same table of
-//! functions. It has no policy and prints nothing.
+#![doc = include_str!("../README.md")]
+//! # Items
 //!
 //! | item | what it is |
 //! |---|---|
@@ -166,9 +166,7 @@ pub mod witness;
 
 pub use backing::Backing;
 pub use counter::{Counter, Counts, MAX_FAILURES, MAX_SUCCESSES};
-pub use cxi_sys as sys;
-pub use cxi_sys::LoadError;
-pub use cxi_sys::records;
+pub use cxi_sys::{self as sys, LoadError, records};
 pub use device::{Device, DeviceInfo, devices};
 pub use encode::{IDC_MAX_RESTRICTED, IDC_MAX_UNRESTRICTED};
 pub use error::{EmitError, Error, EventType, ReturnCode, error_text};

@@ -10,8 +10,6 @@ use cxi::gpu::{GpuType, Gpus, MapWay, PAGE};
 use cxi::sys::*;
 use cxi::{Device, Library, Lni, MemoryRegion};
 
-const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/gpu");
-
 /// The arguments of `cxil_map`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Mapped {
@@ -74,7 +72,8 @@ fn base(va: usize) -> Option<usize> {
     unsafe { buffer.as_ref() }.copied()
 }
 
-/// Builds a stand-in and loads it, so that the wrapper finds it by name.
+/// Builds a stand-in in the directory of its sources and loads it, so that the wrapper finds it by
+/// name.
 fn load(directory: &Path, name: &str, sources: &[&str], others: &[&str]) -> *mut c_void {
     let library = directory.join(name);
     let mut cc = Command::new("cc");
@@ -82,7 +81,7 @@ fn load(directory: &Path, name: &str, sources: &[&str], others: &[&str]) -> *mut
         .arg(format!("-Wl,-soname,{name}"))
         .arg("-o")
         .arg(&library)
-        .args(sources.iter().map(|file| Path::new(SOURCES).join(file)))
+        .args(sources.iter().map(|file| directory.join(file)))
         .args(others);
     assert!(cc.status().expect("cc starts").success());
     let path = CString::new(library.to_str().unwrap()).unwrap();
@@ -96,6 +95,7 @@ fn load_standin(kind: GpuType) {
     let directory = format!("gpu-{}-{kind}", std::process::id());
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(directory);
     std::fs::create_dir_all(&directory).unwrap();
+    cxi::sys::testing::write_gpu_runtimes(&directory).unwrap();
     let name = kind.libraries()[0];
     let source = match kind {
         GpuType::Amd => "hip.c",

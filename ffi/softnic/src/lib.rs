@@ -1,9 +1,5 @@
-//! A Cassini NIC in software, behind the functions of libcxi.
-//!
-//! [`api`] fills the same table that `cxi_sys::Api::load` fills from `libcxi.so.1`. With the
-//! feature `library` the crate is itself such a library, for programs made for hardware
-//! (`packaging/softnic/build-library`). The NIC follows `docs/reference/nic.md` and
-//! `docs/reference/libcxi.md`, which comments cite as "nic.md 2.8".
+#![doc = include_str!("../README.md")]
+//! # Floors
 //!
 //! A file uses only files on floors below its own, or on its own floor without a circle:
 //!
@@ -166,6 +162,5 @@ pub fn check_environment() -> Result<(), String> {
     environment::Nics::from_environment()?;
     environment::Driver::from_environment()?;
     doorbell::Trapped::from_environment()?;
-    fabric::check_environment()?;
-    Ok(())
+    fabric::check_environment()
 }

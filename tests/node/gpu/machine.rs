@@ -1,5 +1,4 @@
-//! Machines on which GPU runtimes are installed: stand-ins, compiled from the C files beside this
-//! one.
+//! Machines on which GPU runtimes are installed: stand-ins, compiled from the C files of cxi-sys.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::harness::{Command, Fabric, Server, finish};
 
-const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/gpu");
+const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/ffi/cxi-sys/tests/gpu");
 
 /// A runtime, by the type of its GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,5 @@
-//! Buffers on GPUs, on stand-ins for the three runtimes (`tests/gpu/*.c`) and the software NIC.
+//! Buffers on GPUs, on stand-ins for the three runtimes (`ffi/cxi-sys/tests/gpu/*.c`) and the
+//! software NIC.
 //!
 //! The memory of the stand-ins kills a process that accesses it without their functions. In debug
 //! builds, which tests run, a receiver fails unless every byte is the one that belongs there.

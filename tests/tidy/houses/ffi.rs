@@ -97,6 +97,38 @@ pub const WRAPPER: Package = Package {
     repeated_types: &["Device", "Memory", "Runtime"],
 };
 
+pub const TOPOLOGY: Package = Package {
+    name: "topology",
+    directory: "ffi/topology",
+    uses: &[],
+    holds: "the shape of a fabric as plain data, its reader for `CXIDIAG_TOPOLOGY`, its text",
+    must_not: "contain rules of a NIC",
+    house: House {
+        directory: "ffi/topology/src",
+        module: "",
+        shown_in: &["ffi/topology/src/lib.rs"],
+        floors: &[
+            &[
+                ("description", "switches, NICs, cables, rules and faults"),
+                ("grammar", "words `name=value`, of other variables of the software NIC, too"),
+            ],
+            &[
+                ("link", "directed links, with what faults leave of them"),
+                ("values", "the values of words"),
+            ],
+            &[("items", "items of a file, and the fabric that they describe so far")],
+            &[
+                ("dragonfly", "the item for a whole dragonfly"),
+                ("faults", "the items for what is wrong"),
+            ],
+            &[("parser", "files and the short form"), ("tree", "a fabric as text")],
+            &[("lib", "the list of modules")],
+        ],
+    },
+    parts: &[],
+    repeated_types: &[],
+};
+
 pub const SOFTWARE_NIC: Package = Package {
     name: "softnic",
     directory: "ffi/softnic",

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use serde_json::Value;
 
 static ABI: LazyLock<Value> =
-    LazyLock::new(|| serde_json::from_str(include_str!("abi.json")).expect("abi.json is JSON"));
+    LazyLock::new(|| serde_json::from_str(cxi_sys::testing::ABI).expect("abi.json is JSON"));
 
 /// A member of a record, with its absolute place.
 #[derive(Debug, Clone)]

@@ -12,8 +12,6 @@ use cxi_sys::gpu::cuda::Cuda;
 use cxi_sys::gpu::hip::Hip;
 use cxi_sys::gpu::level_zero::*;
 
-const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/gpu");
-
 const DEVICE: u32 = RW | CXI_MAP_DEVICE;
 
 /// Bytes of an allocation.
@@ -25,20 +23,23 @@ const PEER_PAGE: usize = 1 << 16;
 /// Builds a stand-in and loads it, so that it is found under its name.
 fn load(name: &str, source: &str) -> *mut c_void {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let library = directory.join(format!("{}-{name}", std::process::id()));
+    let directory = directory.join(format!("{}-{name}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    cxi_sys::testing::write_gpu_runtimes(&directory).unwrap();
+    let library = directory.join(name);
     let status = Command::new("cc")
         .args(["-std=gnu11", "-O1", "-shared", "-fPIC", "-pthread"])
         .arg(format!("-Wl,-soname,{name}"))
         .arg("-o")
         .arg(&library)
-        .args([source, "device.c"].map(|file| Path::new(SOURCES).join(file)))
+        .args([source, "device.c"].map(|file| directory.join(file)))
         .status();
     assert!(status.expect("cc starts").success());
     let path = CString::new(library.to_str().unwrap()).unwrap();
     // SAFETY: the library has no constructors.
     let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
     assert!(!handle.is_null());
-    std::fs::remove_file(library).unwrap();
+    std::fs::remove_dir_all(directory).unwrap();
     handle
 }
 

@@ -8,14 +8,12 @@ use cxi_sys::{cxil_dev, timespec};
 use super::call;
 
 static NUMBERS: LazyLock<BTreeMap<String, u32>> = LazyLock::new(|| {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../cxi-sys/tests/layout/abi.json");
-    let abi = std::fs::read_to_string(path).unwrap();
     let number = |line: &str| {
         let (name, number) = line.trim().trim_end_matches(',').split_once("\": ")?;
         let name = name.strip_prefix("\"C_CNTR_").or(name.strip_prefix("\"C1_CNTR_"))?;
         Some((name.to_lowercase(), number.parse().ok()?))
     };
-    abi.lines().filter_map(number).collect()
+    cxi_sys::testing::ABI.lines().filter_map(number).collect()
 });
 
 /// The number of a counter in `c_cntr_type`.

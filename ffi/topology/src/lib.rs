@@ -1,10 +1,7 @@
-//! The shape of a fabric: switches, NICs, cables, rules and faults, as plain data.
+#![doc = include_str!("../README.md")]
+//! # Floors
 //!
-//! The variable `CXIDIAG_TOPOLOGY` names a file, or contains a short form of one. The software NICs
-//! and the commands of the program read it with this package, so that both see one fabric. It
-//! contains no rule of a NIC.
-//!
-//! <!-- From tests/tidy/houses.rs: src/topology -->
+//! <!-- From tests/tidy/houses.rs: ffi/topology/src -->
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+

@@ -2,9 +2,7 @@
 
 use std::fmt;
 
-use crate::description::{
-    Cable, Congestion, Direction, Fault, Outage, Routing, Switch, SwitchName, Topology,
-};
+use crate::description::{Cable, Congestion, Fault, Outage, Routing, Switch, SwitchName, Topology};
 
 impl fmt::Display for Topology {
     /// Writes a line for each part, without a newline at the end.
@@ -49,7 +47,7 @@ impl Topology {
             let rate = rate(nic.transmit.rate);
             write!(f, "\n    {name:<6}  {address:#07x}  {rate}, {latency}")?;
             for (what, direction) in [("sends", nic.transmit), ("receives", nic.receive)] {
-                if let Some(fault) = direction_text(&direction) {
+                if let Some(fault) = fault_text(&direction.fault, Some(direction.rate)) {
                     write!(f, "; {what}: {fault}")?;
                 }
             }
@@ -78,7 +76,8 @@ impl Topology {
     fn cable_from(&self, cable: &Cable, place: usize) -> (SwitchName, String) {
         let from = usize::from(cable.ends[1] == place);
         let direction = &cable.directions[from];
-        let fault = direction_text(direction).map_or(String::new(), |fault| format!("; {fault}"));
+        let fault = fault_text(&direction.fault, Some(direction.rate));
+        let fault = fault.map_or(String::new(), |fault| format!("; {fault}"));
         let what = format!("{}, {}{fault}", rate(direction.rate), time(cable.latency));
         (self.switches[cable.ends[1 - from]].name, what)
     }
@@ -91,10 +90,6 @@ fn switch_text(switch: &Switch) -> String {
     };
     let fault = fault_text(&switch.fault, None);
     latency + &fault.map_or(String::new(), |fault| format!("; {fault}"))
-}
-
-fn direction_text(direction: &Direction) -> Option<String> {
-    fault_text(&direction.fault, Some(direction.rate))
 }
 
 /// Returns what a fault does; `None` if it does nothing.
