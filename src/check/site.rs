@@ -32,7 +32,7 @@ pub fn read(machine: &Machine) -> Result<CheckRequest, Failure> {
 ///
 /// # Errors
 ///
-/// As [`read`].
+/// A file that cannot be read, and settings that nobody knows.
 pub fn link_speed(machine: &Machine) -> Result<Option<f64>, Failure> {
     Ok(read(machine)?.link_gigabits)
 }

@@ -1,9 +1,6 @@
-//! Commands, the subcommands that measure no transaction: one `mod` line and one entry for each.
-//! `joining`, `output` and `probe` are what they share.
+//! Commands, the subcommands that measure no transaction: one entry for each. Each is a package.
 
 pub mod completion;
-mod survey;
-mod why;
 
 use std::ffi::OsString;
 
@@ -50,7 +47,7 @@ pub static COMMANDS: &[Command] = &[
     Command { name: "check", usage: check::usage, run: check::run },
     Command { name: "selftest", usage: selftest::usage, run: selftest::run },
     Command { name: "survey", usage: survey::usage, run: survey::run },
-    Command { name: "why", usage: why::usage, run: why::run },
+    Command { name: "why", usage: survey::why_command::usage, run: survey::why_command::run },
     Command { name: STAT, usage: stat::usage, run: stat::run },
     Command { name: "compare", usage: compare::command::usage, run: compare::command::run },
     Command { name: "report", usage: compare::report::usage, run: compare::report::run },

@@ -33,7 +33,7 @@ use page::page::{Page, style_of_stdout};
 use page::table::TextStyle;
 use plan::tools::TOOLS;
 use report::columns::{COLUMNS, Column};
-use report::survey::Survey;
+use survey::result::Survey;
 
 /// Name of the command, for warnings.
 const NAME: &str = "cxidiag compare";

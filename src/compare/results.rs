@@ -6,20 +6,19 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use super::comparison::{self, Comparison};
 use super::printed;
 use super::runs::{self, ReadRun, Source, refused};
+use campaign::quiet::findings::{Cause, Matrix, Unit};
+use campaign::quiet::ids::{NicId, NodeId, TestId};
 use check::document::Check;
-use cluster::survey::findings::{Cause, Matrix, Unit};
-use cluster::survey::ids::{NicId, NodeId, TestId};
-use cluster::why::explanation::Explanation;
 use facts::error::Failure;
 use facts::text;
 use page::json;
 use page::json::LARGEST;
 use report::outcome;
 use report::outcome::Outcome;
-use report::survey;
-use report::survey::Survey;
 use stat::document as stat_document;
 use stat::document::StatDocument;
+use survey::result::Survey;
+use why::explanation::Explanation;
 
 /// A document, and the file that it was read from.
 #[derive(Debug)]
@@ -213,7 +212,7 @@ fn content(document: &[u8], shown: &str) -> Result<Option<Content>, Failure> {
             refused(shown, "the lines of --jsonl have no verdict of the survey").with_hint(hint)
         );
     } else if marks.roster.is_some() {
-        let survey: Box<Survey> = typed(document, shown, version, survey::SCHEMA_VERSION)?;
+        let survey: Box<Survey> = typed(document, shown, version, survey::result::SCHEMA_VERSION)?;
         if let Some(what) = unknown_index(&survey) {
             return Err(not_a_result(shown, &format!("the survey has no {what}")));
         }

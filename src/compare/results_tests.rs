@@ -2,15 +2,15 @@
 
 use std::time::{Duration, SystemTime};
 
-use cluster::load::findings::LoadFindings;
-use cluster::load::testing::{conductor, fabric, results as results_of, setup};
-use cluster::survey::answer::{Answer, Figures};
-use cluster::survey::findings::{Direction, Findings};
-use cluster::survey::roster::Roster;
-use cluster::survey::testing::{Cluster, Fault, settings, survey_with};
-use cluster::timetable::TaskAnswer;
-use cluster::timetable::histogram::Histogram;
+use campaign::quiet::answer::{Answer, Figures};
+use campaign::quiet::findings::{Direction, Findings};
+use campaign::quiet::roster::Roster;
+use campaign::quiet::testing::{Cluster, Fault, settings, survey_with};
+use campaign::timetable::TaskAnswer;
+use campaign::timetable::histogram::Histogram;
 use facts::figures::{LARGEST_RATE, LONGEST_NS};
+use load::findings::LoadFindings;
+use load::testing::{conductor, fabric, results as results_of, setup};
 use proptest::prelude::*;
 
 use super::*;
@@ -22,13 +22,13 @@ use check::stress_document;
 use facts::severity::Severity;
 use page::table::TextStyle;
 use report::outcome::Side;
-use report::survey::Setup;
-use report::survey::testing;
 use serde::Serialize;
 use serde_json::{Value, json};
 use stat;
 use stat::job::JobStat;
 use stat::record::NodeRecord;
+use survey::result::Setup;
+use survey::result::testing;
 
 /// Returns a survey of 8 NICs on 4 nodes as JSON.
 fn survey() -> Value {

@@ -6,14 +6,11 @@
 //!    +-------------------------------------------------------------------------------------------+
 //!  8 | lib                  the list of modules                                                  |
 //!    +-------------------------------------------------------------------------------------------+
-//!  7 | why                  the diagnosis of one NIC, as data and as JSON                        |
-//!    | reporter             receives the results of a run and passes them on                     |
-//!    | why_text             the diagnosis of one NIC as text                                     |
+//!  7 | reporter             receives the results of a run and passes them on                     |
 //!    +-------------------------------------------------------------------------------------------+
 //!  6 | live_output          what is shown while a size is measured                               |
 //!    +-------------------------------------------------------------------------------------------+
 //!  5 | run_facts            what is known of a run before it measures                            |
-//!    | survey               a survey, as text and as documents                                   |
 //!    +-------------------------------------------------------------------------------------------+
 //!  4 | nic_table            NICs measured one after the other: table and documents               |
 //!    | current_size         what was set about the size that is measured                         |
@@ -72,10 +69,7 @@ mod run_facts;
 mod sampler;
 mod samples;
 pub mod summary;
-pub mod survey;
 pub mod text;
-pub mod why;
-pub mod why_text;
 
 pub use counters::{PeerCounters, RunCounters};
 pub use measured_bandwidth::MeasuredBandwidth;

@@ -23,7 +23,6 @@ use diag::run::served::line_to_server;
 use diag::session::control_line::{ControlLine, ProbeNews, Used};
 use diag::session::probe_feed::{self, SIGN_OF_LIFE};
 use diag::session::probe_state::NicState;
-use diag::targets::{NicPlan, TestPlan};
 use facts::child::PROGRAM;
 use facts::device::DeviceName;
 use facts::error::{Context, Failure, Kind};
@@ -38,6 +37,7 @@ use plan::command_line;
 use plan::command_line::Request;
 use plan::tools::{TOOLS, WRITE_BW, WRITE_LAT};
 use plan::typed::Typed;
+use survey::targets::{NicPlan, TestPlan};
 
 /// Longest wait of the main thread: a pause file is noticed within it.
 const TICK: Duration = Duration::from_secs(1);

@@ -14,11 +14,6 @@ use diag::bench::write_lat::WriteLatency;
 use diag::endpoint::Endpoint;
 use diag::run::size_loop::{Record, Schedule, repeat_with};
 use diag::run::verify::Unwatched;
-use diag::targets::by_tool::{lists, portal};
-use diag::targets::instruments::rates;
-use diag::targets::nic::{NicPlan, TargetNic};
-use diag::targets::test::TestPlan;
-use diag::targets::window::{Attempt, Window};
 use facts::device::{DeviceName, FabricAddress};
 use facts::error::{Failure, Kind};
 use facts::figures::Figures;
@@ -30,6 +25,11 @@ use node::backend;
 use node::local_address::LocalAddress;
 use node::machine::Machine;
 use plan::run_options::{RunOptions, Side};
+use survey::targets::by_tool::{lists, portal};
+use survey::targets::instruments::rates;
+use survey::targets::nic::{NicPlan, TargetNic};
+use survey::targets::test::TestPlan;
+use survey::targets::window::{Attempt, Window};
 
 /// Time limit of a probe: a lost packet is sent again after 1.07 s (libcxi.md 12.3).
 const LIMIT: Duration = Duration::from_secs(3);

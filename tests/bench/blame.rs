@@ -2,7 +2,7 @@
 //! surveys are. The program needs nothing else to run, so it can be copied to a larger machine:
 //!
 //! ```text
-//! cargo build --release -p cluster --features testing --example blame \
+//! cargo build --release -p load --features testing --example blame \
 //!     --config profile.release.package.cluster.opt-level=3
 //! target/release/examples/blame --seeds=2000 --threads=16
 //! ```
@@ -23,8 +23,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
-use cluster::load;
-use cluster::survey::trials::{self, Outcome, Trial, Verdict};
+use campaign::quiet::trials;
+use campaign::quiet::trials::{Outcome, Trial, Verdict};
 
 /// Clusters that a thread surveys before it asks for further ones.
 const CHUNK: u64 = 50;

@@ -35,7 +35,7 @@ const LISTS: &str = " -- --list-size=8";
 
 /// What is slow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Part {
+enum SlotTask {
     Nic(u32),
     Switch(u32, u32),
     Group(u32),
@@ -48,7 +48,7 @@ enum Part {
 
 /// A fault, with its place.
 struct Planted {
-    part: Part,
+    part: SlotTask,
     /// The items of the topology.
     items: String,
     /// Its direction in the document; `None` for any.
@@ -71,7 +71,7 @@ const PLANTS: [Plant; 12] = [
         tool: "write-bw",
         shapes: SWITCHES,
         route: "minimal",
-        plant: |_, _| Planted { part: Part::Nothing, items: String::new(), direction: None },
+        plant: |_, _| Planted { part: SlotTask::Nothing, items: String::new(), direction: None },
     },
     Plant {
         name: "nic-late",
@@ -160,13 +160,17 @@ fn nic(
     direction: Option<&'static str>,
 ) -> Planted {
     let nic = random.u32(0..topology.nics.len() as u32);
-    Planted { part: Part::Nic(nic), items: format!(";fault nic {nic} {side} {what}"), direction }
+    Planted {
+        part: SlotTask::Nic(nic),
+        items: format!(";fault nic {nic} {side} {what}"),
+        direction,
+    }
 }
 
 fn switch(topology: &Topology, random: &mut Rng, what: &str) -> Planted {
     let name = random.choice(&topology.switches).expect("a switch").name;
     Planted {
-        part: Part::Switch(name.group.into(), name.switch.into()),
+        part: SlotTask::Switch(name.group.into(), name.switch.into()),
         items: format!(";fault switch {name} {what}"),
         direction: None,
     }
@@ -185,7 +189,7 @@ fn group(topology: &Topology, random: &mut Rng, what: &str) -> Planted {
     let cables = global(topology);
     let own = cables.iter().filter(|ends| ends.iter().any(|end| end.group == group));
     let items = own.map(|[one, other]| format!(";fault link {one}-{other} {what}"));
-    Planted { part: Part::Group(group.into()), items: items.collect(), direction: None }
+    Planted { part: SlotTask::Group(group.into()), items: items.collect(), direction: None }
 }
 
 /// The cables between two groups: in both directions, or in one of them.
@@ -203,7 +207,7 @@ fn link(
     }
     let groups = [one.group, other.group].map(u32::from);
     Planted {
-        part: Part::Links(groups[0].min(groups[1]), groups[0].max(groups[1])),
+        part: SlotTask::Links(groups[0].min(groups[1]), groups[0].max(groups[1])),
         items: format!(";fault link {one}{between}{other} rate=25%"),
         direction: directions.map(|directions| directions[usize::from(groups[0] > groups[1])]),
     }
@@ -273,7 +277,7 @@ impl Plant {
         let document: Value = serde_json::from_str(&stdout(&output)).expect("a document");
         let culprits = document["verdict"]["culprits"].as_array().expect("a list");
         let lasting = culprits.iter().filter(|culprit| culprit["word"] != "transient");
-        let named: Vec<(Part, &str)> = lasting
+        let named: Vec<(SlotTask, &str)> = lasting
             .map(|culprit| {
                 let direction = culprit["direction"].as_str().expect("a direction");
                 (part(&culprit["unit"]), direction)
@@ -296,30 +300,30 @@ impl Plant {
 }
 
 /// Returns the part in a document.
-fn part(unit: &Value) -> Part {
+fn part(unit: &Value) -> SlotTask {
     let number = |value: &Value| value.as_u64().expect("a number") as u32;
     let (kind, value) = unit.as_object().and_then(|unit| unit.iter().next()).expect("a unit");
     match kind.as_str() {
         // Each node has one NIC.
-        "nic" | "node" => Part::Nic(number(value)),
-        "switch" => Part::Switch(number(&value["group"]), number(&value["switch"])),
-        "group" => Part::Group(number(value)),
-        "group_pair" => Part::Links(number(&value[0]), number(&value[1])),
-        _ => Part::Path(number(&value["initiator"]), number(&value["target"])),
+        "nic" | "node" => SlotTask::Nic(number(value)),
+        "switch" => SlotTask::Switch(number(&value["group"]), number(&value["switch"])),
+        "group" => SlotTask::Group(number(value)),
+        "group_pair" => SlotTask::Links(number(&value[0]), number(&value[1])),
+        _ => SlotTask::Path(number(&value["initiator"]), number(&value["target"])),
     }
 }
 
-fn judge(topology: &Topology, planted: &Planted, named: &[(Part, &str)]) -> Judgement {
-    let is_right = |(part, direction): &(Part, &str)| {
+fn judge(topology: &Topology, planted: &Planted, named: &[(SlotTask, &str)]) -> Judgement {
+    let is_right = |(part, direction): &(SlotTask, &str)| {
         *part == planted.part && planted.direction.is_none_or(|own| own == *direction)
     };
     match named {
-        [] if planted.part == Part::Nothing => Judgement::Right,
+        [] if planted.part == SlotTask::Nothing => Judgement::Right,
         [] => Judgement::Nobody,
         [one] if is_right(one) => Judgement::Right,
         _ => {
             let slow = nics(topology, planted.part);
-            let is_near = |(part, _): &(Part, &str)| {
+            let is_near = |(part, _): &(SlotTask, &str)| {
                 let own = nics(topology, *part);
                 own.iter().any(|nic| slow.contains(nic))
             };
@@ -329,18 +333,18 @@ fn judge(topology: &Topology, planted: &Planted, named: &[(Part, &str)]) -> Judg
 }
 
 /// Returns the NICs of a part, or at its ends.
-fn nics(topology: &Topology, part: Part) -> Vec<u32> {
+fn nics(topology: &Topology, part: SlotTask) -> Vec<u32> {
     let all = 0..topology.nics.len() as u32;
     let is_in = |nic: &u32| {
         let name = topology.switches[topology.nics[*nic as usize].switch].name;
         let (group, switch) = (u32::from(name.group), u32::from(name.switch));
         match part {
-            Part::Nic(own) => own == *nic,
-            Part::Switch(number, own) => (group, switch) == (number, own),
-            Part::Group(own) => group == own,
-            Part::Links(one, other) => group == one || group == other,
-            Part::Path(one, other) => *nic == one || *nic == other,
-            Part::Nothing => false,
+            SlotTask::Nic(own) => own == *nic,
+            SlotTask::Switch(number, own) => (group, switch) == (number, own),
+            SlotTask::Group(own) => group == own,
+            SlotTask::Links(one, other) => group == one || group == other,
+            SlotTask::Path(one, other) => *nic == one || *nic == other,
+            SlotTask::Nothing => false,
         }
     };
     all.filter(is_in).collect()

@@ -10,19 +10,19 @@ mod status;
 use std::env;
 use std::time::{Duration, Instant};
 
-use cluster::load::conductor::{Cap, LoadConductor, LoadSetup};
-use cluster::load::scene::Scene;
-use cluster::load::slots::slot;
-use cluster::load::testing::{fabric, setup};
-use cluster::survey::roster::Roster;
-use cluster::timetable::blocks::{BlockTimes, blocks, by_slot};
-use cluster::timetable::histogram::Histogram;
-use cluster::timetable::{
-    Block, PARTS, Part, Report, Slot, SurveyWork, Task, TaskAnswer, TaskResult, Times, Watched,
+use campaign::quiet::roster::Roster;
+use campaign::timetable::blocks::{BlockTimes, blocks, by_slot};
+use campaign::timetable::histogram::Histogram;
+use campaign::timetable::{
+    Block, PARTS, Report, Slot, SlotTask, SurveyWork, Task, TaskAnswer, TaskResult, Times, Watched,
 };
 use crew::star::{Expected, Work};
 use facts::device::FabricAddress;
 use fastrand::Rng;
+use load::conductor::{Cap, LoadConductor, LoadSetup};
+use load::slot::LoadSlot;
+use load::slots::slot;
+use load::testing::{fabric, setup};
 use postcard::{from_bytes, to_stdvec};
 
 use status::status_kib;
@@ -119,7 +119,7 @@ fn main() {
 fn run(
     roster: &Roster,
     conductor: &mut LoadConductor,
-    mut scenes: Vec<Scene>,
+    mut scenes: Vec<LoadSlot>,
     latencies: &[Histogram],
     costs: &mut Costs,
 ) {
@@ -166,14 +166,14 @@ fn run(
 fn report(rank: u32, block: &Block, latencies: &[Histogram], rng: &mut Rng) -> Report {
     let part_s = Times::from_slot(block.slot_ns).counted() as f64 / 1e9 / PARTS as f64;
     let mut answer = |task: &Task| match task.part {
-        Part::Send { .. } => TaskAnswer::Sent {
+        SlotTask::Send { .. } => TaskAnswer::Sent {
             bytes: [(); PARTS].map(|()| (RATE * part_s * (0.99 + 0.02 * rng.f64())) as u64),
             unreached: Vec::new(),
         },
-        Part::Measure { .. } => {
+        SlotTask::Measure { .. } => {
             TaskAnswer::Latencies(latencies[rng.usize(..latencies.len())].clone())
         }
-        Part::Answer { .. } | Part::Watch => TaskAnswer::Present,
+        SlotTask::Answer { .. } | SlotTask::Watch => TaskAnswer::Present,
     };
     let result = |task: &Task| TaskResult {
         watched: vec![

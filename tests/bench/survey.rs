@@ -6,12 +6,12 @@ mod status;
 
 use std::time::{Duration, Instant};
 
-use cluster::survey::conductor::{Conductor, Settings};
-use cluster::survey::findings::{Certainty, Direction, Unit};
-use cluster::survey::ids::{NicId, NodeId};
-use cluster::survey::pairs::parse;
-use cluster::survey::rounds::NicOrder;
-use cluster::survey::testing::{Cluster, Effect, Fault};
+use campaign::quiet::conductor::{Conductor, Settings};
+use campaign::quiet::findings::{Certainty, Direction, Unit};
+use campaign::quiet::ids::{NicId, NodeId};
+use campaign::quiet::pairs::parse;
+use campaign::quiet::rounds::NicOrder;
+use campaign::quiet::testing::{Cluster, Effect, Fault};
 
 use status::status_kib;
 

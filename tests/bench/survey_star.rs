@@ -13,10 +13,12 @@ use std::fs;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-use cluster::survey::answer::Figures;
-use cluster::survey::findings::Test;
-use cluster::survey::ids::{NicId, TestId};
-use cluster::timetable::{Block, Course, Part, Report, SurveyWork, Task, TaskAnswer, TaskResult};
+use campaign::quiet::answer::Figures;
+use campaign::quiet::findings::Test;
+use campaign::quiet::ids::{NicId, TestId};
+use campaign::timetable::{
+    Block, Report, SlotTask, SurveyWork, Task, TaskAnswer, TaskResult, TestSetup,
+};
 use crew::introduction::{Introduction, NicFacts};
 use crew::star::{Event, Order, Reply, Root, allow_connections, many_members, now_ns};
 use facts::device::FabricAddress;
@@ -62,7 +64,7 @@ fn simulate(size: u32, port: u16) {
         introductions,
         joined,
         |rank, order| match order {
-            Order::Course(_) => Some(Reply::Begun),
+            Order::TestSetup(_) => Some(Reply::Begun),
             Order::Block(block) if block.slots == 0 => None,
             Order::Block(block) => Some(Reply::Report(report(rank, &block))),
             Order::End => Some(Reply::Ended),
@@ -97,9 +99,9 @@ fn address(rank: u32) -> FabricAddress {
     FabricAddress { nic: rank, pid: 7 }
 }
 
-fn course(rank: u32) -> Course {
+fn course(rank: u32) -> TestSetup {
     let test = |size_bytes| Test { tool: "write-lat".into(), size_bytes, of_bandwidth: false };
-    Course {
+    TestSetup {
         tests: vec![test(8)],
         arguments: vec![vec!["-s".into(), "8".into()]],
         pair_ns: 50_000_000,
@@ -110,7 +112,8 @@ fn course(rank: u32) -> Course {
 fn block(rank: u32, size: u32, number: u32, slots: u32) -> Block {
     let peer = |slot| NicId((rank + number * SLOTS + slot + 1) % size);
     let task = |slot| {
-        let part = Part::Measure { test: TestId(0), target: peer(slot), reads_all_counters: false };
+        let part =
+            SlotTask::Measure { test: TestId(0), target: peer(slot), reads_all_counters: false };
         Task { slot, nic: NicId(rank), part }
     };
     Block {

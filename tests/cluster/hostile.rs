@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use crate::cpus::{Work, cpus};
 use crate::harness::{Command, Fabric, schema, stderr, stdout};
-use cluster::survey::answer::Figures;
-use cluster::survey::busy::HostLoad;
-use cluster::survey::ids::NicId;
-use cluster::survey::untested::Untested;
-use cluster::timetable::{Block, Part, Report, SurveyWork, Task, TaskAnswer, TaskResult};
+use campaign::quiet::answer::Figures;
+use campaign::quiet::busy::HostLoad;
+use campaign::quiet::ids::NicId;
+use campaign::quiet::untested::Untested;
+use campaign::timetable::{Block, Report, SlotTask, SurveyWork, Task, TaskAnswer, TaskResult};
 use crew::host_list::expand;
 use crew::introduction::{Introduction, NicFacts};
 use crew::launcher::LauncherTask;
@@ -69,7 +69,7 @@ fn change(report: &mut Report, edit: impl FnOnce(&mut TaskResult)) {
 
 /// Returns the report of a member that was late for all of its slots.
 fn report(rank: u32, address: FabricAddress, block: &Block) -> Report {
-    let measures = |task: &&Task| matches!(task.part, Part::Measure { .. });
+    let measures = |task: &&Task| matches!(task.part, SlotTask::Measure { .. });
     let initiator_tasks = block.tasks.iter().filter(measures);
     let answer = TaskAnswer::Untested(Untested::Late);
     let late = |task: &Task| TaskResult::new(task.slot, task.nic, answer.clone());

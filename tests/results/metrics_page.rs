@@ -8,20 +8,20 @@ use std::fs;
 use std::time::{Duration, SystemTime};
 
 use super::schema::assert_documented;
+use campaign::quiet::findings::{Certainty, Unit};
 use check::document::testing::check;
 use check::fleet_document::{FleetCheck, testing as fleet_testing};
 use check::stress_document::testing as stress_testing;
 use check::stress_metrics;
-use cluster::survey::findings::{Certainty, Unit};
 use facts::severity::Severity;
 use health::{Finding, ITEMS};
 use page::openmetrics::{Family, Kind, Sample};
-use report::survey::load_testing::mixed_load;
-use report::survey::metrics as survey_metrics;
-use report::survey::testing::{cause, explanation, loaded, mixed, survey};
 use serve::probe_metrics;
 use stat::job::JobStat;
 use stat::{metrics as stat_metrics, testing as stat_testing};
+use survey::result::load_testing::mixed_load;
+use survey::result::metrics as survey_metrics;
+use survey::result::testing::{cause, explanation, loaded, mixed, survey};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/metrics.md");
 

@@ -22,12 +22,14 @@ use link::document::LinkReport;
 use ping::document::Ping;
 use plan::tools::TOOLS;
 use report::outcome::{Outcome, SCHEMA_VERSION};
-use report::survey::{self, Survey};
-use report::why::{self, NicDiagnosis};
 use selftest::document::SelfTest;
 use stat::document as stat_document;
 use stat::document::StatDocument;
 use stat::job_findings;
+use survey::nic_diagnosis;
+use survey::nic_diagnosis::NicDiagnosis;
+use survey::result;
+use survey::result::Survey;
 
 /// Returns the schema of what `T` writes. `rules` adds to the type, each as a pointer to an object,
 /// a key and a value.
@@ -168,7 +170,7 @@ fn ping_schema() -> Value {
 
 fn why_schema() -> Value {
     let rules = [
-        ("/properties/schema_version", "const", json!(why::SCHEMA_VERSION)),
+        ("/properties/schema_version", "const", json!(nic_diagnosis::SCHEMA_VERSION)),
         ("/properties/command", "const", json!("why")),
         ("/properties/exit_status", "enum", json!([0, 3, 4])),
     ];
@@ -255,7 +257,7 @@ fn fleet_schema() -> Value {
 
 fn survey_schema() -> Value {
     let rules = [
-        ("/properties/schema_version", "const", json!(survey::SCHEMA_VERSION)),
+        ("/properties/schema_version", "const", json!(result::SCHEMA_VERSION)),
         ("/properties/command", "const", json!("survey")),
         ("/properties/exit_status", "enum", json!([0, 1, 3, 4, 130])),
         ("/$defs/Problem/properties/kind", "enum", kinds()),

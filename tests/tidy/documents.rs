@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use diagnosis::cause::Sign;
-use diagnosis::causes::CAUSES;
-use diagnosis::procedure::TESTS;
 use facts::advice::{EXPLANATIONS, What};
 use plan::tools::TOOLS;
+use why::causes::cause::Sign;
+use why::causes::procedure::TESTS;
+use why::causes::table::CAUSES;
 
 use super::houses::{PACKAGES, Package};
 use super::{files, read, root};

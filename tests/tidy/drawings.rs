@@ -78,16 +78,12 @@ fn drawn(text: &str, drawings: &Drawings) -> Result<String, String> {
 
 /// Returns the table of packages, each above the packages that it uses.
 fn packages(packages: &[Package]) -> String {
-    let mut table = "\n| package | directory | uses | what it holds | what it must not do |\n\
-                     |---|---|---|---|---|\n"
-        .to_owned();
+    let mut table =
+        "\n| package | what it holds | what it must not do |\n|---|---|---|\n".to_owned();
     for package in packages.iter().rev() {
-        let uses = package.uses.iter().rev().map(|name| format!("`{name}`"));
         table += &format!(
-            "| `{}` | `{}/` | {} | {} | {} |\n",
-            package.name,
+            "| `{}/` | {} | {} |\n",
             package.house.directory.trim_end_matches("/src"),
-            uses.collect::<Vec<_>>().join(", "),
             package.holds,
             package.must_not
         );

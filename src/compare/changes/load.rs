@@ -1,9 +1,9 @@
 //! Surveys under load compared: the mean bandwidth of each pattern, and impact factors.
 
 use super::change::{Change, ChangeVerdict, percent};
-use cluster::load::findings::{BandwidthFigures, ImpactFigures, LoadFindings, LoadSettings};
 use crew::location::Class;
-use report::survey::{Survey, load_words, words};
+use load::findings::{BandwidthFigures, ImpactFigures, LoadFindings, LoadSettings};
+use survey::result::{Survey, load_words, words};
 
 /// Returns the changes from one survey to another under load, and remarks. Figures of different
 /// loads have no verdict.
@@ -120,8 +120,8 @@ mod tests {
     use super::*;
     use crate::changes::Changes;
     use ChangeVerdict::{Better, Ok as Same, Worse};
-    use report::survey::load_testing::{compared, good_load};
-    use report::survey::testing::{good, loaded, survey};
+    use survey::result::load_testing::{compared, good_load};
+    use survey::result::testing::{good, loaded, survey};
 
     /// Returns a survey whose load has this mean bandwidth and this impact factor.
     fn with(mean: f64, impact: f64) -> Survey {

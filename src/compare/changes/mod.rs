@@ -17,7 +17,7 @@ use serde::Serialize;
 use self::change::{Change, ChangeVerdict};
 use check::document::Check;
 use facts::error::Failure;
-use report::survey::Survey;
+use survey::result::Survey;
 
 /// Version of the document. It changes when a field is removed or changes its meaning.
 pub const SCHEMA_VERSION: u32 = 1;

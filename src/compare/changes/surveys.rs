@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::change::{Change, ChangeVerdict, percent};
-use cluster::survey::findings::{Matrix, Population, Test};
-use cluster::survey::states::State;
+use campaign::quiet::findings::{Matrix, Population, Test};
+use campaign::quiet::states::State;
 use facts::host::HostIndex;
 use facts::robust::{spread, upper_median};
-use report::survey::nics::all_states;
-use report::survey::{Survey, words};
+use survey::result::nics::all_states;
+use survey::result::{Survey, words};
 
 /// Least pairs of a NIC in both surveys, and least NICs with so many pairs, for its median.
 const LEAST_PAIRS: usize = 3;
@@ -249,8 +249,8 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
 mod tests {
     use super::*;
     use ChangeVerdict::{Better, Changed, Ok as Same, Unclear, Worse};
-    use cluster::survey::ids::{NicId, TestId};
-    use report::survey::testing;
+    use campaign::quiet::ids::{NicId, TestId};
+    use survey::result::testing;
 
     /// Returns a survey without causes. All pairs of the first test take 2 us, pairs of NIC 2
     /// `slow` times as much.

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 
 use super::parts::{more, time};
-use cluster::survey::states::State;
+use campaign::quiet::states::State;
 use facts::host::HostIndex;
-use report::survey::Survey;
-use report::survey::nics::all_states;
+use survey::result::Survey;
+use survey::result::nics::all_states;
 
 /// Most NICs of the history.
 const MOST_NICS: usize = 200;
@@ -112,7 +112,7 @@ fn short_time(unix_ms: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use report::survey::testing;
+    use survey::result::testing;
 
     #[test]
     fn shows_each_nic_that_ever_was_suspect_or_bad() {

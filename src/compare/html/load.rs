@@ -8,16 +8,16 @@ use super::parts::{
 };
 use super::quantity::Quantity;
 use super::{load_latency, load_matrix};
-use cluster::load::findings::{
-    self, BandwidthFigures, ImpactFigures, LeftOut, LoadFindings, LoadJudgement, SetFigures,
-    StarFigures,
-};
-use cluster::load::limits::{FAIRNESS, INCAST_SUM, SMALLEST_SHARE};
-use cluster::survey::findings::Certainty;
+use campaign::quiet::findings::Certainty;
 use crew::location::Class;
 use facts::severity::Severity;
-use report::survey::load_verdict::{certainty, units};
-use report::survey::{Survey, load_tables, load_text, load_words, words};
+use load::findings;
+use load::findings::{
+    BandwidthFigures, ImpactFigures, LeftOut, LoadFindings, LoadJudgement, SetFigures, StarFigures,
+};
+use load::limits::{FAIRNESS, INCAST_SUM, SMALLEST_SHARE};
+use survey::result::load_verdict::{certainty, units};
+use survey::result::{Survey, load_tables, load_text, load_words, words};
 
 /// Rows of a table of judgements or of impact factors.
 const MOST_ROWS: usize = 200;

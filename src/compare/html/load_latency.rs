@@ -5,9 +5,9 @@ use maud::Markup;
 use super::chart::{self, Axis, Curve, Mark};
 use super::parts::figure;
 use super::quantity::Quantity;
-use cluster::load::findings::{ImpactFigures, LoadFindings};
 use crew::location::Class;
-use report::survey::{load_words, words};
+use load::findings::{ImpactFigures, LoadFindings};
+use survey::result::{load_words, words};
 
 /// Most pictures of a survey.
 const MOST_PICTURES: usize = 24;
@@ -15,8 +15,8 @@ const MOST_PICTURES: usize = 24;
 /// Most bins with samples of a picture.
 const MOST_BINS: usize = 60;
 
-/// The bins of `cluster::timetable::histogram`: the lower edge of bin 0, and the ratio of the edges
-/// of a bin.
+/// The bins of `campaign::timetable::histogram`: the lower edge of bin 0, and the ratio of the
+/// edges of a bin.
 const FIRST_EDGE: f64 = 100.0;
 const RATIO: f64 = 1.01;
 
@@ -150,9 +150,9 @@ fn number(edge: f64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cluster::load::findings::Spread;
-    use cluster::timetable::histogram::Histogram;
-    use report::survey::load_testing::{good_load, impact};
+    use campaign::timetable::histogram::Histogram;
+    use load::findings::Spread;
+    use survey::result::load_testing::{good_load, impact};
 
     /// Returns the bins of a histogram with as many samples of each latency as the latency has us.
     fn bins(latencies: impl Iterator<Item = u64>) -> Vec<(f64, u64)> {

@@ -4,9 +4,9 @@ use maud::{Markup, html};
 
 use super::chart::short;
 use super::parts::figure;
-use cluster::load::findings::{BandwidthFigures, LoadUnit, SetFigures};
-use cluster::load::limits::SET;
-use report::survey::{load_words, words};
+use load::findings::{BandwidthFigures, LoadUnit, SetFigures};
+use load::limits::SET;
+use survey::result::{load_words, words};
 
 /// Most groups of a matrix: a page with more is too large.
 const MOST_GROUPS: usize = 200;
@@ -194,7 +194,7 @@ fn legend() -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use report::survey::load_testing::{bandwidth, links};
+    use survey::result::load_testing::{bandwidth, links};
 
     /// Returns the page of a matrix of this many groups, of which the first has slow links to the
     /// second.

@@ -1,10 +1,10 @@
 //! Tests of the part of the page about load.
 
 use super::*;
-use cluster::load::findings::{LoadFigure, LoadUnit};
-use cluster::survey::ids::NicId;
-use report::survey::load_testing::{good_load, judgement, mixed_load, star};
-use report::survey::testing::{good, loaded, survey};
+use campaign::quiet::ids::NicId;
+use load::findings::{LoadFigure, LoadUnit};
+use survey::result::load_testing::{good_load, judgement, mixed_load, star};
+use survey::result::testing::{good, loaded, survey};
 
 fn page(load: LoadFindings) -> String {
     let survey = loaded(load);

@@ -6,10 +6,10 @@ use maud::{Markup, PreEscaped, html};
 use super::matrix;
 use super::parts::{cell, columns, first_rows, table};
 use super::quantity::Quantity;
-use cluster::survey::findings::{Matrix, Statistic};
-use cluster::survey::ids::NicId;
+use campaign::quiet::findings::{Matrix, Statistic};
+use campaign::quiet::ids::NicId;
 use facts::robust::upper_median;
-use report::survey::{Survey, words};
+use survey::result::{Survey, words};
 
 /// Rows of the table of NICs.
 const MOST_ROWS: usize = 50;
@@ -170,8 +170,8 @@ fn nic_table(survey: &Survey, title: &str, facts: &[NicFacts]) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cluster::survey::ids::TestId;
-    use report::survey::testing;
+    use campaign::quiet::ids::TestId;
+    use survey::result::testing;
 
     /// Returns the page of a map in which NIC 5 takes 6 us, others 1.9 us, and a pair of NIC 7
     /// failed if `has_failed`.

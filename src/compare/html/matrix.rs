@@ -6,11 +6,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 
-use cluster::survey::answer::Pair;
-use cluster::survey::findings::{Matrix, Population};
-use cluster::survey::ids::NicId;
+use campaign::quiet::answer::Pair;
+use campaign::quiet::findings::{Matrix, Population};
+use campaign::quiet::ids::NicId;
 use crew::location::Class;
-use report::survey::{Survey, words};
+use survey::result::{Survey, words};
 
 /// Most NICs of a map: more make a page that browsers open too slowly.
 pub const MOST_NICS: usize = 4096;
@@ -240,8 +240,8 @@ pub fn title(survey: &Survey, matrix: &Matrix) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cluster::survey::ids::TestId;
-    use report::survey::testing;
+    use campaign::quiet::ids::TestId;
+    use survey::result::testing;
 
     /// The slow NIC, and the one without pairs.
     const SLOW: u32 = 5;

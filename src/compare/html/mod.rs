@@ -35,10 +35,10 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use self::parts::{Badge, PageColumn, badge, cell, stacked_table, time};
 use super::results::{Content, ReadResult};
+use ::survey::result::Survey;
 use facts::severity::Severity;
 use facts::time_of_day::unix_ms;
 use report::outcome::Outcome;
-use report::survey::Survey;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPTS: [&str; 2] = [include_str!("axes.js"), include_str!("map.js")];

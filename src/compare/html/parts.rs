@@ -4,7 +4,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use facts::severity::Severity;
 use maud::{Markup, html};
-use report::survey::words::grouped;
+use survey::result::words::grouped;
 
 /// A verdict: how good it is, and its words.
 pub type Badge = (Severity, &'static str);

@@ -1,6 +1,6 @@
 //! Values with units, and the places of ticks on an axis.
 
-use report::survey::words::grouped;
+use survey::result::words::grouped;
 
 /// What an axis or a cell shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

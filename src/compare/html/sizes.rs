@@ -12,7 +12,7 @@ use plan::depths::Row;
 use report::bins::{bins, joined};
 use report::intervals::Interval;
 use report::outcome::{Extent, LatencyResult, PercentileValue, SizeResult};
-use report::survey::words::grouped;
+use survey::result::words::grouped;
 
 /// Bins of a histogram on the page that have samples, at most.
 const MOST_BARS: usize = 80;

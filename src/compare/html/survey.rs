@@ -10,14 +10,14 @@ use super::parts::{
     time,
 };
 use super::quantity::Quantity;
-use cluster::survey::findings::{Aggregate, Cause, Certainty, Direction, Population, Unit};
-use cluster::survey::ids::TestId;
-use cluster::why::explanation::Explanation;
-use diagnosis::why::Why;
+use campaign::quiet::findings::{Aggregate, Cause, Certainty, Direction, Population, Unit};
+use campaign::quiet::ids::TestId;
 use facts::severity::Severity;
-use report::survey::next::advice;
-use report::survey::text::{UntestedGroup, untested_groups};
-use report::survey::{Conclusion, Survey, evidence, why_text, words};
+use survey::result::next::advice;
+use survey::result::text::{UntestedGroup, untested_groups};
+use survey::result::{Conclusion, Survey, evidence, why_text, words};
+use why::causes::why::Why;
+use why::explanation::Explanation;
 
 /// Rows of a table of causes, of parts that were not measured, of sums.
 const MOST_ROWS: usize = 500;

@@ -29,7 +29,7 @@ pub struct StarFuzzer<W: Work> {
     member: Connection<W>,
     set: PollSet,
     token: Token,
-    course: W::Course,
+    course: W::TestSetup,
     blocks: [W::Block; 2],
     accepted: u64,
 }
@@ -46,7 +46,7 @@ fn token() -> Token {
 
 impl<W: Work> StarFuzzer<W> {
     /// Creates a coordinator, which has sent these orders among others, and a member.
-    pub fn new(course: W::Course, blocks: [W::Block; 2]) -> Self {
+    pub fn new(course: W::TestSetup, blocks: [W::Block; 2]) -> Self {
         let listener = Listener::bind(None, 0, Reach::ThisMachine).expect("a port");
         let meeting =
             Meeting { addresses: vec![SocketAddr::from(([127, 0, 0, 1], 1))], token: token() };

@@ -101,7 +101,7 @@ fn mutated_messages_disturb_no_other_member() {
     const COPIES: u32 = 6;
     let more = [
         Target::reply::<TestWork>("report", 2, Reply::Report(report(0, 0))),
-        Target::order::<TestWork>("order of course", Order::Course("a course".into())),
+        Target::order::<TestWork>("order of course", Order::TestSetup("a course".into())),
         Target::order::<TestWork>("order of block", Order::Block(block(0))),
     ];
     let seeds: Vec<Vec<u8>> = targets::<TestWork>(block(0))

@@ -22,7 +22,7 @@ pub const JOIN_LIMIT: Duration = Duration::from_secs(60);
 pub struct Member<W: Work> {
     connection: Connection<W>,
     /// What each block is about.
-    course: Option<W::Course>,
+    course: Option<W::TestSetup>,
     /// The last order was a course, and the coordinator does not know yet that the process is
     /// prepared.
     prepares: bool,
@@ -62,7 +62,7 @@ impl<W: Work> Member<W> {
         if !order.is_valid(self.connection.nics(), self.course.as_ref()) {
             return Err(Failure::peer("the coordinator sent an order that is not valid"));
         }
-        if let Order::Course(course) = &order {
+        if let Order::TestSetup(course) = &order {
             self.course = Some(course.clone());
             self.prepares = true;
         }

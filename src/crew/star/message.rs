@@ -132,7 +132,7 @@ pub enum Reply<W: Work> {
 #[serde(bound = "")]
 pub enum Order<W: Work> {
     /// To prepare for this.
-    Course(W::Course),
+    TestSetup(W::TestSetup),
     /// To do this, and to report.
     Block(W::Block),
     End,
@@ -145,9 +145,9 @@ pub enum Order<W: Work> {
 
 impl<W: Work> Order<W> {
     /// Returns whether a member with this many `nics`, prepared for `course`, can carry it out.
-    pub fn is_valid(&self, nics: usize, course: Option<&W::Course>) -> bool {
+    pub fn is_valid(&self, nics: usize, course: Option<&W::TestSetup>) -> bool {
         match self {
-            Self::Course(course) => W::is_valid_course(course),
+            Self::TestSetup(course) => W::is_valid_course(course),
             Self::Block(block) => W::is_valid_block(block, nics, course),
             Self::Check | Self::CopyMemory | Self::End => true,
         }

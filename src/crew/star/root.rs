@@ -124,7 +124,7 @@ pub struct Root<W: Work> {
     events: Vec<Event<W>>,
     traffic: Traffic,
     /// The last course.
-    course: Option<W::Course>,
+    course: Option<W::TestSetup>,
     /// When the last block ends, on the clock of this process, in nanoseconds.
     quiet_until_ns: u64,
     is_ending: bool,

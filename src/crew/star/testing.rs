@@ -43,7 +43,7 @@ pub struct Report {
 }
 
 impl Work for TestWork {
-    type Course = String;
+    type TestSetup = String;
     type Block = Block;
     type Report = Report;
 
@@ -137,7 +137,7 @@ pub fn obedient(meeting: &Meeting, rank: u32, size: u32) -> JoinHandle<usize> {
         loop {
             orders += 1;
             match member.next_order().unwrap() {
-                Order::Course(_) => {}
+                Order::TestSetup(_) => {}
                 Order::Block(block) => member.report(report(rank, block.number)),
                 Order::Check => member.send_check(vec![rank as u8]),
                 Order::CopyMemory => {

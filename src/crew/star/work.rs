@@ -13,18 +13,18 @@ impl<T: Clone + Debug + PartialEq + Serialize + DeserializeOwned> Payload for T 
 /// A kind of work. Orders and reports are checked here before anything else reads them.
 pub trait Work: Copy + Debug + Default + PartialEq {
     /// What a member prepares for.
-    type Course: Payload;
+    type TestSetup: Payload;
     /// What it does, and when.
     type Block: Payload;
     /// What it has done in a block.
     type Report: Payload;
 
     /// Returns whether a member can prepare for this order of its coordinator.
-    fn is_valid_course(course: &Self::Course) -> bool;
+    fn is_valid_course(course: &Self::TestSetup) -> bool;
 
     /// Returns whether a member with this many `nics`, prepared for `course`, can carry out this
     /// order of its coordinator.
-    fn is_valid_block(block: &Self::Block, nics: usize, course: Option<&Self::Course>) -> bool;
+    fn is_valid_block(block: &Self::Block, nics: usize, course: Option<&Self::TestSetup>) -> bool;
 
     /// Returns when a block ends, on the clock of the coordinator, in nanoseconds.
     fn end_ns(block: &Self::Block) -> u64;
@@ -45,7 +45,7 @@ pub struct Expected<'a, W: Work> {
     /// Number of its NICs.
     pub nics: usize,
     /// The last course of the coordinator.
-    pub course: Option<&'a W::Course>,
+    pub course: Option<&'a W::TestSetup>,
     /// The block that it answers.
     pub block: &'a W::Block,
 }
@@ -59,7 +59,7 @@ pub struct NoWork;
 pub enum Never {}
 
 impl Work for NoWork {
-    type Course = Never;
+    type TestSetup = Never;
     type Block = Never;
     type Report = Never;
 

@@ -11,8 +11,8 @@ pub(crate) mod read_lat;
 pub(crate) mod send_bw;
 pub(crate) mod send_lat;
 pub(crate) mod stress_write;
-#[cfg(test)]
-pub(crate) mod testing;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub(crate) mod trig_lat;
 pub mod write_bw;
 pub mod write_lat;

@@ -17,7 +17,6 @@
 //! * `size_loop`: warm-up, pause, iterations or duration, and the time limits of the peer.
 //! * `serve`: the clients of a server: one, or one after another.
 //! * `served`: the process that serves one client of `cxidiag serve`.
-//! * [`survey`]: the pairs that a process of a survey measures by a timetable.
 //! * `port_file`: the number of a server's port, in a file.
 //! * `verify`: the check of the data after each size.
 //! * `watchdog`: watches the control connection while this side waits for the NIC.
@@ -30,19 +29,19 @@
 #[cfg(test)]
 mod allocation_test;
 mod alone;
-pub(crate) mod bandwidth;
-pub(crate) mod barriers;
-pub(crate) mod context;
+pub mod bandwidth;
+pub mod barriers;
+pub mod context;
 mod driver;
 mod every_nic;
 mod legacy_sync;
 mod loopback;
 mod nic_counters;
-pub(crate) mod one_sided;
+pub mod one_sided;
 mod pairs;
 mod port_file;
-pub(crate) mod results;
-pub(crate) mod round_trip;
+pub mod results;
+pub mod round_trip;
 mod route;
 #[cfg(test)]
 mod scripted;
@@ -52,10 +51,9 @@ pub mod served;
 pub mod size_loop;
 mod sizes;
 pub mod stress;
-pub mod survey;
 mod threads;
 pub mod verify;
-pub(crate) mod watchdog;
+pub mod watchdog;
 
 pub use every_nic::measure as measure_every_nic;
 use facts::error::Failure;

@@ -1,7 +1,7 @@
 //! The clients of a server of all tools (`cxidiag serve`): what each sends in its handshake, or
 //! asks for, and the answers to all but the last message. The process that measures with a client
-//! ([`super::Caller`]) gives the last answer. It is started when the whole handshake has arrived,
-//! so that an unfinished one costs no process.
+//! ([`super::AcceptedClient`]) gives the last answer. It is started when the whole handshake has
+//! arrived, so that an unfinished one costs no process.
 
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};

@@ -15,8 +15,8 @@
 //! * `first_client`: how a server of one tool finds its client.
 //! * `server`: a server's socket, from client to client.
 //! * `busy`: how a server answers clients while it measures with another one.
-//! * `arrivals`, `caller`: how a server of all tools receives its clients, and how another process
-//!   takes a client over.
+//! * `arrivals`, `accepted_client`: how a server of all tools receives its clients, and how another
+//!   process takes a client over.
 //! * `tick`: what shows a side that the process of its peer is not stopped.
 //! * `wait`: the time limits of a wait, and what the user is told of a long one.
 //! * `turn`: the wait of a client for its turn.

@@ -5,7 +5,7 @@
 
 use std::cell::RefCell;
 
-use cluster::fuzzing::{Fuzzer, RECEIVERS};
+use load::fuzzing::{Fuzzer, RECEIVERS};
 
 thread_local! {
     static FUZZER: RefCell<Fuzzer> = RefCell::default();

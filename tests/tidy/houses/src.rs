@@ -7,7 +7,7 @@ pub const FACTS: Package = Package {
     directory: "src/facts",
     uses: &[],
     holds: "what everything else is built from: errors, numbers, names, units",
-    must_not: "open a device or a connection",
+    must_not: "open a device",
     house: House {
         directory: "src/facts",
         module: "",
@@ -247,6 +247,138 @@ pub const CLI: Package = Package {
     repeated_types: &[],
 };
 
+pub const CAMPAIGN: Package = Package {
+    name: "campaign",
+    directory: "src/survey/campaign",
+    uses: &["crew", "facts", "health"],
+    holds: "what the members of a survey do together, which pairs they measure, and what results say",
+    must_not: "open a device or a connection",
+    house: House {
+        directory: "src/survey/campaign",
+        module: "",
+        shown_in: &["src/survey/campaign/lib.rs"],
+        floors: &[
+            &[("blame", "what all searches for a cause have in common")],
+            &[("quiet", "which pairs are measured when without load, and what results say")],
+            &[("timetable", "who does what when, and what processes send each other about it")],
+            &[("slots", "what the members do together in slots, and in which order")],
+            &[("coordinator", "the crew of campaigns: orders, reports and lost members")],
+            &[("lib", "the list of modules")],
+        ],
+    },
+    parts: &[],
+    repeated_types: &[],
+};
+
+pub const LOAD: Package = Package {
+    name: "load",
+    directory: "src/survey/load",
+    uses: &["campaign", "crew", "facts"],
+    holds: "the fabric under load: which NICs send what to whom in which slot, and what that says",
+    must_not: "open a device or a connection",
+    house: House {
+        directory: "src/survey/load",
+        module: "",
+        shown_in: &["src/survey/load/lib.rs"],
+        floors: &[
+            &[
+                ("findings", "what the fabric does under load, as data"),
+                ("foreign", "whether others use the fabric before the load begins"),
+                ("located", "the NICs that take part, ordered by where they are"),
+                ("pattern", "the patterns of load"),
+                ("seeded_rng", "random numbers that follow from the seed"),
+            ],
+            &[
+                ("limits", "the limits of figures under load"),
+                ("roles", "who makes load and who is judged"),
+                ("slot", "all flows of one slot, and what its results are counted for"),
+                ("spec", "which load the user wants, as typed"),
+                ("tails", "high percentiles, quiet and under load"),
+                ("theory", "what the shape of a fabric allows"),
+            ],
+            &[
+                ("incasts", "many sources for each target"),
+                ("names", "the names of patterns in texts and documents"),
+                ("quiet", "bandwidths without load"),
+                ("rates", "what NICs sent under load, slot by slot"),
+                ("safety", "how much load is allowed, and when it ends early"),
+                ("slots", "the flows of a slot -> what the NICs do in it"),
+                ("timing", "how long slots are"),
+                ("victims", "the latencies of victims"),
+            ],
+            &[
+                ("counters", "what counters of NICs say about load"),
+                ("culprit", "a part of the fabric that explains slow flows"),
+                ("flows", "the flows of each pattern among NICs"),
+                ("impacts", "what load does to the latencies of victims"),
+                ("sets", "bandwidths of parts in which equal parts have equal flows"),
+                ("stars", "targets to which many NICs send"),
+            ],
+            &[
+                ("bandwidths", "bandwidths under a pattern"),
+                ("bundles", "slow links among parts that are linked each with each"),
+                ("isolation", "how far another traffic class keeps load away"),
+                ("possible", "why a pattern is left out"),
+                ("slow_nics", "NICs and switches that are slow by themselves"),
+                ("steps", "the slots of a step"),
+            ],
+            &[
+                ("blame", "which part of the fabric slow flows have in common"),
+                ("confirm", "what is measured again, and what retests say"),
+                ("course", "the steps of a survey under load"),
+                ("verdicts", "judgements on figures"),
+            ],
+            &[("crossed", "what flows carried over links")],
+            &[("results", "all results under load so far, and what they say")],
+            &[("round", "the slots of all steps, once")],
+            &[
+                ("preview", "what a survey will send, for `--load=plan`"),
+                ("ramp", "the first slots: a part of the load"),
+                ("setup", "the settings of the load"),
+            ],
+            &[("conductor", "a fabric under load in progress: which slots come next")],
+            &[("load_campaign", "the campaign that loads the fabric")],
+            &[("lib", "the list of modules")],
+        ],
+    },
+    parts: &[],
+    repeated_types: &[],
+};
+
+pub const WHY: Package = Package {
+    name: "why",
+    directory: "src/survey/why",
+    uses: &["campaign", "crew", "facts", "health"],
+    holds: "why NICs are slow: what is measured and read for it, and the causes",
+    must_not: "read files or print",
+    house: House {
+        directory: "src/survey/why",
+        module: "",
+        shown_in: &["src/survey/why/lib.rs"],
+        floors: &[
+            &[("causes", "what figures and files prove: causes, and how they fit")],
+            &[
+                ("course", "the tests, as members measure them"),
+                ("explanation", "what is known about the cause of a culprit"),
+            ],
+            &[("culprits", "the culprits of a verdict")],
+            &[("slots", "what is measured for a culprit, and what has come of it")],
+            &[("links", "the pairs that show why links between groups are slow")],
+            &[("investigation", "the members read files and measure")],
+            &[
+                ("fabric_parts", "why switches and groups are slow"),
+                ("group_links", "why links between two groups are slow"),
+                ("untested", "NICs that the verdict calls neither good nor bad"),
+            ],
+            &[("verdict", "the campaign after a survey")],
+            &[("suspect", "the campaign about one NIC")],
+            &[("lib", "the list of modules")],
+        ],
+    },
+    parts: &[],
+    repeated_types: &[],
+};
+
 pub const PLAN: Package = Package {
     name: "plan",
     directory: "src/plan",
@@ -278,50 +410,12 @@ pub const PLAN: Package = Package {
     repeated_types: &[],
 };
 
-pub const DIAGNOSIS: Package = Package {
-    name: "diagnosis",
-    directory: "src/diagnosis",
-    uses: &["facts", "health"],
-    holds: "from a culprit to its cause: tests, causes, and what figures and files prove",
-    must_not: "measure, read files or print",
-    house: House {
-        directory: "src/diagnosis",
-        module: "",
-        shown_in: &["src/diagnosis/lib.rs"],
-        floors: &[
-            &[("procedure", "the tests, as data")],
-            &[
-                ("columns", "what the matrix of causes and tests compares"),
-                ("counters", "what grows on the culprit and not on good NICs"),
-                ("flows", "heaps of ordered flows between two groups"),
-                ("healthy", "the figures of healthy NICs of a generation"),
-            ],
-            &[
-                ("cause", "what a cause consists of: signs, columns, advice"),
-                ("causes", "the causes, as data"),
-                ("comparison", "the figures of a culprit beside good NICs"),
-                ("shared", "what several culprits have and good NICs do not"),
-            ],
-            &[("why", "a cause in documents")],
-            &[
-                ("assessment", "how each cause fits"),
-                ("ceilings", "what PCIe links carry, as a hint"),
-                ("seen", "what the tests show together"),
-            ],
-            &[("evaluation", "readings and figures -> causes")],
-            &[("lib", "the list of modules")],
-        ],
-    },
-    parts: &[],
-    repeated_types: &[],
-};
-
 pub const CREW: Package = Package {
     name: "crew",
     directory: "src/crew",
     uses: &["facts"],
     holds: "processes on many hosts: host lists, launchers, the meeting point, the star, locations",
-    must_not: "know what the processes do",
+    must_not: "know what is measured",
     house: House {
         directory: "src/crew",
         module: "",
@@ -339,31 +433,6 @@ pub const CREW: Package = Package {
             &[("star", "how the processes of a crew talk")],
             &[("meeting_point", "where processes find their coordinator")],
             &[("joining", "how a process joins its coordinator")],
-            &[("lib", "the list of modules")],
-        ],
-    },
-    parts: &[],
-    repeated_types: &[],
-};
-
-pub const CLUSTER: Package = Package {
-    name: "cluster",
-    directory: "src/cluster",
-    uses: &["crew", "diagnosis", "facts", "health"],
-    holds: "surveys without a NIC: which pairs and loads are measured, and what that says",
-    must_not: "open a device or a connection",
-    house: House {
-        directory: "src/cluster",
-        module: "",
-        shown_in: &["src/cluster/lib.rs"],
-        floors: &[
-            &[("blame", "what all searches for a cause have in common")],
-            &[("survey", "which pairs are measured when, and what results say")],
-            &[("timetable", "who does what when, and what processes send each other about it")],
-            &[("load", "the fabric under load: who sends what to whom, and what that says")],
-            &[("campaign", "what the members of a survey do together, and in which order")],
-            &[("why", "why NICs are slow: what is measured and read for it")],
-            &[("coordinator", "the crew of campaigns: orders, reports and lost members")],
             &[("lib", "the list of modules")],
         ],
     },
@@ -438,18 +507,7 @@ pub const STAT: Package = Package {
 pub const REPORT: Package = Package {
     name: "report",
     directory: "src/report",
-    uses: &[
-        "cluster",
-        "crew",
-        "cxi",
-        "diagnosis",
-        "facts",
-        "health",
-        "measure",
-        "node",
-        "page",
-        "plan",
-    ],
+    uses: &["cxi", "facts", "health", "measure", "node", "page", "plan"],
     holds: "results -> text and documents, and documents read back",
     must_not: "measure",
     house: House {
@@ -489,16 +547,9 @@ pub const REPORT: Package = Package {
                 ("sampler", "the thread that prints intervals"),
                 ("summary", "the summary block before the results"),
             ],
-            &[
-                ("run_facts", "what is known of a run before it measures"),
-                ("survey", "a survey, as text and as documents"),
-            ],
+            &[("run_facts", "what is known of a run before it measures")],
             &[("live_output", "what is shown while a size is measured")],
-            &[
-                ("why", "the diagnosis of one NIC, as data and as JSON"),
-                ("reporter", "receives the results of a run and passes them on"),
-                ("why_text", "the diagnosis of one NIC as text"),
-            ],
+            &[("reporter", "receives the results of a run and passes them on")],
             &[("lib", "the list of modules")],
         ],
     },
@@ -509,9 +560,7 @@ pub const REPORT: Package = Package {
 pub const DIAG: Package = Package {
     name: "diag",
     directory: "src/diag",
-    uses: &[
-        "cluster", "crew", "cxi", "facts", "health", "measure", "node", "page", "plan", "report",
-    ],
+    uses: &["crew", "cxi", "facts", "health", "measure", "node", "page", "plan", "report"],
     holds: "one measurement: benchmarks, control connection, measuring loops",
     must_not: "",
     house: House {
@@ -528,8 +577,6 @@ pub const DIAG: Package = Package {
             &[("bench/common", "what benchmarks share")],
             &[("bench", "the benchmarks, one transaction type each")],
             &[("run", "one run: roles, driver, size loop, measuring loops")],
-            &[("targets", "targets that stay open, and measurements against them")],
-            &[("run/survey", "the pairs that a process of a survey measures")],
             &[("lib", "the list of modules")],
         ],
     },
@@ -579,7 +626,7 @@ pub const DEVICES: Package = Package {
     directory: "src/devices",
     uses: &["cli", "cxi", "facts", "health", "node", "page", "topology"],
     holds: "the NICs of a machine: `devices`",
-    must_not: "open a device",
+    must_not: "measure",
     house: House {
         directory: "src/devices",
         module: "",
@@ -701,10 +748,69 @@ pub const LINK: Package = Package {
     repeated_types: &[],
 };
 
+pub const SURVEY: Package = Package {
+    name: "survey",
+    directory: "src/survey",
+    uses: &[
+        "campaign", "check", "cli", "crew", "cxi", "diag", "facts", "health", "load", "measure",
+        "node", "page", "plan", "topology", "why",
+    ],
+    holds: "`survey` and `why`: many NICs measured with each other, and what is slow",
+    must_not: "judge a measurement",
+    house: House {
+        directory: "src/survey",
+        module: "",
+        shown_in: &["src/survey/lib.rs"],
+        floors: &[
+            &[
+                ("load_watch", "what used the CPUs of a host"),
+                ("locations", "where NICs are, from files or the launcher"),
+                ("processes", "members that the coordinator starts on its own machine"),
+                ("result", "a survey, as data, text and documents"),
+                ("targets", "targets that stay open, and measurements against them"),
+                ("tool_options", "what the options of tools do in a survey"),
+            ],
+            &[
+                ("member_nics", "the pairs that the NICs of a process measure"),
+                ("nic_diagnosis", "the diagnosis of one NIC, as data and as JSON"),
+                ("outputs", "documents, notes, progress, and the text at the end"),
+            ],
+            &[
+                ("membership", "which members have joined, and why others have not"),
+                ("nic_diagnosis_text", "the diagnosis of one NIC as text"),
+                ("request", "what the arguments ask for"),
+            ],
+            &[
+                ("diagnosis_course", "the tests of a diagnosis"),
+                ("files", "what a survey reads and writes"),
+                ("load_options", "the load that the arguments ask for"),
+                ("member", "a process that measures as the coordinator orders"),
+            ],
+            &[
+                ("launch", "how the members start"),
+                ("options", "what `survey` takes"),
+                ("program", "what the program does for the coordinator"),
+                ("served", "a member on a host without a launcher"),
+            ],
+            &[("load_setup", "the load, from what is wanted to what is measured")],
+            &[("coordinator", "leads the campaigns one after the other")],
+            &[("suspect", "the diagnosis of one NIC without a survey")],
+            &[("why_options", "what `why` takes")],
+            &[("why_command", "`why`: its course")],
+            &[("lib", "`survey`: arguments -> coordinator or member")],
+        ],
+    },
+    parts: &[],
+    repeated_types: &[],
+};
+
 pub const SERVE: Package = Package {
     name: "serve",
     directory: "src/serve",
-    uses: &["cli", "crew", "cxi", "diag", "facts", "health", "measure", "node", "page", "plan"],
+    uses: &[
+        "cli", "crew", "cxi", "diag", "facts", "health", "measure", "node", "page", "plan",
+        "survey",
+    ],
     holds: "the server of all tools and NICs of a machine, and its probes: `serve`",
     must_not: "keep a client waiting without a word",
     house: House {
@@ -743,18 +849,8 @@ pub const COMPARE: Package = Package {
     name: "compare",
     directory: "src/compare",
     uses: &[
-        "check",
-        "cli",
-        "cluster",
-        "crew",
-        "diagnosis",
-        "facts",
-        "measure",
-        "node",
-        "page",
-        "plan",
-        "report",
-        "stat",
+        "campaign", "check", "cli", "crew", "facts", "load", "measure", "node", "page", "plan",
+        "report", "stat", "survey", "why",
     ],
     holds: "results read back: `compare`, and `report` with its page",
     must_not: "measure",
@@ -793,28 +889,8 @@ pub const PROGRAM: Package = Package {
     name: "cxidiag",
     directory: "",
     uses: &[
-        "check",
-        "cli",
-        "cluster",
-        "compare",
-        "crew",
-        "cxi",
-        "devices",
-        "diag",
-        "diagnosis",
-        "facts",
-        "health",
-        "link",
-        "measure",
-        "node",
-        "page",
-        "ping",
-        "plan",
-        "report",
-        "selftest",
-        "serve",
-        "stat",
-        "topology",
+        "check", "cli", "compare", "cxi", "devices", "diag", "facts", "link", "node", "page",
+        "ping", "plan", "report", "selftest", "serve", "stat", "survey",
     ],
     holds: "the program: tools and commands by name",
     must_not: "",
@@ -832,5 +908,5 @@ pub const PROGRAM: Package = Package {
         ],
     },
     parts: &[],
-    repeated_types: &["Def"],
+    repeated_types: &[],
 };

@@ -12,7 +12,7 @@ impl<W: Work> Root<W> {
     pub(in crate::star) fn restart(
         &mut self,
         members: &[Introduction],
-        course: &W::Course,
+        course: &W::TestSetup,
         blocks: &[W::Block; 2],
     ) {
         self.events.clear();

@@ -68,7 +68,7 @@ impl<W: Work> Root<W> {
         let member = &mut self.members[rank as usize];
         let order = member.order(serial).ok_or("it sent a reply to no order")?;
         let event = match (order, reply) {
-            (Order::Course(_), Reply::Begun) => Event::Begun { rank },
+            (Order::TestSetup(_), Reply::Begun) => Event::Begun { rank },
             (Order::Block(block), Reply::Report(mut report)) => {
                 let expected = Expected { rank, nics: member.nics(), course, block: &block };
                 W::accept(&mut report, expected)?;

@@ -6,12 +6,12 @@ use crate::star::work::Work;
 
 impl<W: Work> Root<W> {
     /// Sends each of these processes its course.
-    pub fn send_courses(&mut self, courses: Vec<(u32, W::Course)>) {
+    pub fn send_courses(&mut self, courses: Vec<(u32, W::TestSetup)>) {
         if let Some((_, last)) = courses.last() {
             self.course = Some(last.clone());
         }
         for (rank, course) in courses {
-            self.order(rank, Order::Course(course));
+            self.order(rank, Order::TestSetup(course));
         }
     }
 

@@ -1,0 +1,196 @@
+//! What a survey measures after the sweep: first retests of suspect pairs, then their NICs with
+//! other partners.
+
+use fastrand::Rng;
+
+use super::answer::{Pair, Stage, TestPair};
+use super::comparison::{GoodPairs, pairs_of_unclear_classes};
+use super::explanation::{Explained, FEW_SUSPECTS, explain};
+use super::ids::NicId;
+use super::limits::Limits;
+use super::outside::MOST_RETESTS;
+use super::parked::ExcludedNics;
+use super::result_store::ResultStore;
+use super::retest::{Queue, suspects, swaps};
+use super::roster::Roster;
+use super::rounds::Round;
+use super::settings::Phase;
+use super::slow_parts::Judgement;
+use super::unmeasured::why_unusable;
+
+/// How often the survey chooses suspects.
+const MOST_WAVES: u8 = 8;
+
+/// How often the pairs of a class that differ too much are measured again.
+const MOST_AGAIN: u8 = 3;
+
+/// How often NICs get other partners.
+const MOST_SWAPS: u8 = 3;
+
+/// The results of the sweep, which decide about retests.
+#[derive(Clone, Copy, Debug)]
+pub struct SweepResults<'a> {
+    /// The nodes and NICs.
+    pub roster: &'a Roster,
+    /// The results so far.
+    pub results: &'a ResultStore,
+    pub limits: &'a Limits,
+    /// NICs that the sweep left out.
+    pub parked: &'a ExcludedNics,
+}
+
+/// The retests and swaps of a survey.
+#[derive(Debug)]
+pub struct RetestPlan {
+    rng: Rng,
+    most_active: usize,
+    /// Suspect pairs that are retested.
+    wave: Vec<TestPair>,
+    /// Number of the retest of the wave, from 1.
+    retest: u8,
+    /// Largest number of pairs in a round of the first retest of the wave.
+    widest: usize,
+    /// How often the survey has measured pairs again that differ too much.
+    again: u8,
+    waves: u8,
+    swaps: u8,
+}
+
+impl RetestPlan {
+    /// Creates the plan of a survey that measures at most `most_active` pairs at the same time.
+    pub fn new(seed: u64, most_active: usize) -> Self {
+        Self {
+            rng: Rng::with_seed(seed),
+            most_active,
+            wave: Vec::new(),
+            retest: 0,
+            widest: 0,
+            again: 0,
+            waves: 0,
+            swaps: 0,
+        }
+    }
+
+    /// Notes how many pairs a round has.
+    pub fn note(&mut self, round: &Round) {
+        if round.stage == Stage::Retest(1) {
+            self.widest = self.widest.max(round.pairs.len());
+        }
+    }
+
+    /// Returns pairs that a phase measures, at most `most` at the same time.
+    pub fn queue(&self, pairs: Vec<TestPair>, stage: Stage, most: usize) -> Queue {
+        Queue::new(pairs, stage, most.min(self.most_active))
+    }
+
+    /// Returns the next phase and its pairs; `None` if nothing is left to measure.
+    pub fn next(&mut self, sweep: SweepResults<'_>) -> Option<(Phase, Queue)> {
+        loop {
+            let explained = explain(sweep.results, sweep.limits, sweep.roster);
+            if let Some(queue) = self.next_again(&explained, sweep) {
+                return Some((Phase::Again, queue));
+            }
+            if let Some(queue) = self.next_retest(&explained, sweep) {
+                return Some((Phase::Retest, queue));
+            }
+            let wave = self.next_wave(&explained, sweep);
+            if wave.is_empty() {
+                return self.next_swap(&explained, sweep);
+            }
+            (self.waves, self.retest, self.widest) = (self.waves + 1, 0, 0);
+            self.wave = wave;
+        }
+    }
+
+    /// Returns pairs that differ too much to find suspects among them.
+    fn next_again(&mut self, explained: &Explained, sweep: SweepResults<'_>) -> Option<Queue> {
+        if self.waves > 0 || self.again >= MOST_AGAIN {
+            return None;
+        }
+        self.again += 1;
+        let pairs = pairs_of_unclear_classes(sweep.results, &explained.judgement, sweep.roster);
+        if pairs.is_empty() {
+            return None;
+        }
+        Some(self.queue(pairs, Stage::Again, self.most_active))
+    }
+
+    /// Returns the next retest of the wave. Later retests have fewer pairs at the same time.
+    fn next_retest(&mut self, explained: &Explained, sweep: SweepResults<'_>) -> Option<Queue> {
+        if self.retest >= MOST_RETESTS {
+            return None;
+        }
+        let wave = self.wave.iter().copied();
+        let is_undecided = |key: &TestPair| {
+            let results = sweep.results;
+            results.needs_retest(*key, &explained.judgement, sweep.roster)
+        };
+        let undecided: Vec<TestPair> = wave.filter(is_undecided).collect();
+        if undecided.is_empty() {
+            return None;
+        }
+        self.retest += 1;
+        let most =
+            if self.retest == 1 { self.most_active } else { self.widest >> (self.retest - 1) };
+        let mut good = good_pairs(&undecided, explained, sweep);
+        let queue = self.queue(undecided, Stage::Retest(self.retest), most);
+        Some(queue.compare(&mut good))
+    }
+
+    /// Returns the suspects that are retested next.
+    fn next_wave(&self, explained: &Explained, sweep: SweepResults<'_>) -> Vec<TestPair> {
+        let SweepResults { roster, results, parked, .. } = sweep;
+        let judgement = &explained.judgement;
+        if self.waves >= MOST_WAVES {
+            return Vec::new();
+        }
+        let mut wave = if self.waves == 0 { few_suspects(sweep) } else { Vec::new() };
+        if wave.is_empty() {
+            wave = suspects(&explained.explanations, results, judgement, roster);
+        }
+        wave.retain(|(_, pair)| why_unusable(roster, *pair).is_none());
+        // Pairs of NICs that failed are last: they may take long, and disturb others.
+        wave.sort_by_key(|(test, pair)| (parked.find(*pair).is_some(), *test));
+        wave
+    }
+
+    /// Returns pairs of suspect NICs with other partners.
+    fn next_swap(
+        &mut self,
+        explained: &Explained,
+        sweep: SweepResults<'_>,
+    ) -> Option<(Phase, Queue)> {
+        if self.swaps >= MOST_SWAPS {
+            return None;
+        }
+        let SweepResults { roster, results, .. } = sweep;
+        let is_usable = |nic: NicId| why_unusable(roster, Pair::loopback(nic)).is_none();
+        let pairs = swaps(&explained.explanations, results, roster, is_usable, &mut self.rng);
+        if pairs.is_empty() {
+            return None;
+        }
+        self.swaps += 1;
+        let mut good = good_pairs(&pairs, explained, sweep);
+        let queue = self.queue(pairs, Stage::Swap, self.most_active);
+        Some((Phase::Swap, queue.compare(&mut good)))
+    }
+}
+
+/// Returns the good pairs that may be measured beside these.
+fn good_pairs(pairs: &[TestPair], explained: &Explained, sweep: SweepResults<'_>) -> GoodPairs {
+    GoodPairs::beside(pairs, sweep.results, &explained.judgement, sweep.roster)
+}
+
+/// Returns all pairs outside the limits, and those whose figures say nothing, if there are few.
+/// Their retests find the noise among them before the survey looks for causes.
+fn few_suspects(sweep: SweepResults<'_>) -> Vec<TestPair> {
+    let SweepResults { roster, results, limits, .. } = sweep;
+    // A class may be mixed only because of the noise.
+    let judgement = Judgement::of(results, limits.clone(), roster);
+    let outside = results.outside(&judgement, roster);
+    let keys = outside.iter().map(|one| (one.test, one.pair));
+    let keys = keys.chain(judgement.silent_pairs(results));
+    let open = keys.filter(|key| results.needs_retest(*key, &judgement, roster));
+    let open: Vec<TestPair> = open.collect();
+    if open.len() <= FEW_SUSPECTS { open } else { Vec::new() }
+}

@@ -1,0 +1,101 @@
+//! The next round of a survey: of the sweep, or of the pairs that a later phase measures.
+
+use super::answer::Stage;
+use super::coverage::Coverage;
+use super::findings::Unit;
+use super::parked::ExcludedNics;
+use super::retest::Queue;
+use super::roster::Roster;
+use super::rounds::{NicOrder, Round, Sweep};
+use super::settings::Phase;
+use super::unmeasured::why_unusable;
+use crate::blame::limits::LEAST_PARTNERS;
+
+/// The rounds that come next.
+#[derive(Debug)]
+pub struct RoundPlan {
+    phase: Phase,
+    sweep: Sweep,
+    /// The pairs of the phases after the sweep.
+    queue: Queue,
+    order: NicOrder,
+}
+
+impl RoundPlan {
+    /// Creates the plan of a survey that begins with `sweep`.
+    pub fn new(sweep: Sweep, order: NicOrder) -> Self {
+        Self { phase: Phase::Sweep, sweep, queue: Queue::default(), order }
+    }
+
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// Returns the rounds of the sweep that are left.
+    pub fn sweep(&self) -> &Sweep {
+        &self.sweep
+    }
+
+    /// Returns the rounds of the sweep, to end it.
+    pub fn sweep_mut(&mut self) -> &mut Sweep {
+        &mut self.sweep
+    }
+
+    /// Returns the pairs of the phase after the sweep.
+    pub fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
+    /// Begins a phase that measures the pairs of a queue.
+    pub fn begin(&mut self, phase: Phase, queue: Queue) {
+        (self.phase, self.queue) = (phase, queue);
+    }
+
+    /// Ends the survey.
+    pub fn finish(&mut self) {
+        self.phase = Phase::Over;
+    }
+
+    /// Returns the next round of the phase. Notes pairs that cannot be measured in `coverage`.
+    pub fn next(
+        &mut self,
+        roster: &Roster,
+        parked: &ExcludedNics,
+        coverage: &mut Coverage,
+    ) -> Option<Round> {
+        if self.phase == Phase::Sweep {
+            return self.next_of_sweep(roster, parked, coverage);
+        }
+        let refused = self.queue.refuse(|pair| why_unusable(roster, pair).is_none());
+        if self.phase == Phase::Repeat {
+            for key in refused {
+                coverage.miss(key, Stage::Sweep, "", roster);
+            }
+        }
+        self.queue.next(roster, self.order)
+    }
+
+    fn next_of_sweep(
+        &mut self,
+        roster: &Roster,
+        parked: &ExcludedNics,
+        coverage: &mut Coverage,
+    ) -> Option<Round> {
+        self.sweep.next(|test, pair| {
+            if coverage.take_earlier(test, pair) {
+                return false;
+            }
+            if let Some((part, reason)) = why_unusable(roster, pair) {
+                coverage.leave_out(part, reason);
+                return false;
+            }
+            if let Some(nic) = parked.find(pair) {
+                let reason =
+                    format!("left out after operations with {LEAST_PARTNERS} partners had failed");
+                coverage.leave_out(Unit::Nic(nic), reason);
+                return false;
+            }
+            true
+        })
+    }
+}

@@ -1,0 +1,259 @@
+//! The length of slots, and the rounds of a block. The time that processes needed in earlier blocks
+//! determines the slots. Pairs that were late or failed before have longer ones.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::lengths::{SHORTEST_SLOT, longest, most_beyond, sufficient};
+use super::pairs::MeasuredRounds;
+use crate::quiet::answer::{Answer, PairResult};
+use crate::quiet::busy::is_busy;
+use crate::quiet::ids::TestId;
+use crate::quiet::rounds::Round;
+use crate::quiet::untested::Untested;
+
+/// Most slots of a block, and its longest time. A survey that ends within a block loses the block.
+const MOST_SLOTS: usize = 100;
+const LONGEST_BLOCK: Duration = Duration::from_secs(2);
+
+/// If more than one of this many pairs of a block has a late process, slots get the longest time.
+const LATE_PART: usize = 10;
+
+/// The same for processes that waited for their CPUs: in longer slots they measure more often, and
+/// sometimes without a wait.
+const BUSY_PART: usize = 3;
+
+/// Number of slots of the first block of a test, which shows how much time the processes need.
+const FIRST_SLOTS: usize = 2;
+
+/// A survey that takes longer than this says so early.
+const LONG: Duration = Duration::from_secs(60);
+
+/// Fewest pairs that tell how long the others take.
+const ENOUGH_PAIRS: u64 = 4;
+
+/// Returns how long the pairs that are left of a sweep take, as `answered` of `planned` took the
+/// time `elapsed`. `None` if it is too early to say, or if it is not long.
+pub fn estimate(answered: u64, planned: u64, elapsed: Duration) -> Option<String> {
+    let left = planned.saturating_sub(answered);
+    let needed = elapsed.mul_f64(left as f64 / answered.max(1) as f64);
+    if answered < ENOUGH_PAIRS || needed < LONG {
+        return None;
+    }
+    let a_minute = 60.0 * answered as f64 / elapsed.as_secs_f64();
+    let minutes = (needed.as_secs_f64() / 60.0).ceil();
+    Some(format!(
+        "about {a_minute:.0} pairs a minute: the other {left} pairs take about {minutes} minutes \
+         (a shorter --pair-time, fewer --pairs or --time-limit end earlier)"
+    ))
+}
+
+/// The lengths of slots.
+#[derive(Debug)]
+pub struct Pace {
+    /// Time for measuring one pair.
+    pair: Duration,
+    /// Time that the processes need for a pair, without the measurement.
+    beyond: BTreeMap<TestId, Duration>,
+    /// The shortest slot of each slow test.
+    shortest: BTreeMap<TestId, Duration>,
+    /// The test that was measured last.
+    last: Option<TestId>,
+}
+
+impl Pace {
+    /// Creates the pace of a survey that measures each pair for the time `pair`.
+    pub fn new(pair: Duration) -> Self {
+        Self { pair, beyond: BTreeMap::new(), shortest: BTreeMap::new(), last: None }
+    }
+
+    /// Adapts the slots of a test to the results of a block. The results of earlier blocks lose
+    /// weight slowly, because not every block has all NICs.
+    pub fn add(&mut self, block: &MeasuredRounds, is_bandwidth: bool) {
+        let count =
+            |is: &dyn Fn(&PairResult) -> bool| block.pairs.iter().filter(|pair| is(pair)).count();
+        let late = count(&|pair| pair.answer == Answer::Untested(Untested::Late));
+        let busy = count(&|pair| is_busy(pair, is_bandwidth));
+        let pairs = block.pairs.len();
+        if let Some(beyond) = block.beyond {
+            self.note(block.test, beyond, late * LATE_PART > pairs || busy * BUSY_PART > pairs);
+        }
+    }
+
+    /// Sets the shortest slot of a slow test.
+    pub fn set_shortest(&mut self, test: TestId, slot: Option<Duration>) {
+        self.shortest.extend(slot.map(|slot| (test, slot)));
+    }
+
+    /// Notes that the processes needed the time `beyond` for a pair, without the time in which it
+    /// is measured, and whether they need the longest slots.
+    fn note(&mut self, test: TestId, beyond: Duration, needs_longest: bool) {
+        let most = most_beyond(self.pair);
+        let needed = if needs_longest { most } else { beyond.min(most) };
+        let known = self.beyond.entry(test).or_default();
+        *known = needed.max(*known / 2);
+    }
+
+    /// Returns the number of slots of a block of the test that was measured last, if `left` is left
+    /// of the time.
+    pub fn most(&self, left: Option<Duration>) -> usize {
+        self.last.map_or(FIRST_SLOTS, |test| self.most_of(test, self.slot(test, true), left))
+    }
+
+    /// Returns the length of a slot: short, or for pairs that were late or failed before.
+    fn slot(&self, test: TestId, is_short: bool) -> Duration {
+        let known = self.beyond.get(&test).filter(|_| is_short);
+        let slot =
+            known.map_or_else(|| longest(self.pair), |beyond| sufficient(self.pair, *beyond));
+        slot.max(*self.shortest.get(&test).unwrap_or(&SHORTEST_SLOT))
+    }
+
+    /// Returns the largest number of slots of this length.
+    fn most_of(&self, test: TestId, slot: Duration, left: Option<Duration>) -> usize {
+        let most = if self.beyond.contains_key(&test) { MOST_SLOTS } else { FIRST_SLOTS };
+        slots(slot, left).min(most)
+    }
+
+    /// Returns the number of the first of `rounds` that are a block, and the length of their slots.
+    /// `is_short` says whether none of their pairs was late or failed before.
+    pub fn block(
+        &mut self,
+        rounds: &[Round],
+        is_short: bool,
+        left: Option<Duration>,
+    ) -> (usize, Duration) {
+        let test = rounds[0].test;
+        let same = rounds.iter().take_while(|round| round.test == test).count();
+        let slot = self.slot(test, is_short);
+        self.last = Some(test);
+        (same.min(self.most_of(test, slot, left)), slot)
+    }
+}
+
+/// Returns how many slots of this length are a block, if `left` is left of the time: at least one.
+fn slots(slot: Duration, left: Option<Duration>) -> usize {
+    let longest = left.map_or(LONGEST_BLOCK, |left| left.min(LONGEST_BLOCK));
+    let fitting = (longest.as_nanos() / slot.as_nanos()) as usize;
+    fitting.clamp(1, MOST_SLOTS)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::super::LostMembers;
+    use super::*;
+    use crate::quiet::answer::{Figures, Pair, Stage};
+    use crate::quiet::ids::NicId;
+
+    const TEST: TestId = TestId(0);
+
+    fn rounds(tests: &[u16]) -> Vec<Round> {
+        let round =
+            |test: &u16| Round { test: TestId(*test), stage: Stage::Sweep, pairs: Vec::new() };
+        tests.iter().map(round).collect()
+    }
+
+    fn pair(is_late: bool, waited_percent: u8) -> PairResult {
+        let figures = Figures::Bandwidth { bytes_per_second: 1e9, operations_per_second: 1e6 };
+        PairResult {
+            test: TEST,
+            pair: Pair { initiator: NicId(0), target: NicId(1) },
+            stage: Stage::Sweep,
+            round: 0,
+            active: 1,
+            answer: if is_late {
+                Answer::Untested(Untested::Late)
+            } else {
+                Answer::Measured(figures)
+            },
+            waited_percent,
+            counters: Vec::new(),
+        }
+    }
+
+    fn milliseconds(time: u64) -> Duration {
+        Duration::from_millis(time)
+    }
+
+    #[test]
+    fn slots_get_shorter_after_first_block_of_test() {
+        let mut pace = Pace::new(milliseconds(60));
+        assert_eq!(pace.most(None), 2);
+        let one_rounds = rounds(&[0; 20]);
+        assert_eq!(pace.block(&one_rounds, true, None), (2, milliseconds(400)));
+        pace.note(TEST, milliseconds(15), false);
+        assert_eq!(pace.block(&one_rounds, true, None), (16, milliseconds(120)));
+        assert_eq!(pace.most(None), 16);
+        pace.note(TEST, milliseconds(60), false);
+        assert_eq!(pace.block(&one_rounds, true, None), (8, milliseconds(240)));
+        // The rounds that are taken from the sweep are one block.
+        assert_eq!(pace.most(None), 8);
+        // Another test needs another time.
+        assert_eq!(pace.block(&rounds(&[0, 0, 1]), true, None).0, 2);
+        assert_eq!(pace.block(&rounds(&[1, 1, 1]), true, None), (2, milliseconds(400)));
+    }
+
+    #[test]
+    fn long_sweep_says_how_long_it_takes() {
+        assert_eq!(estimate(3, 1000, Duration::from_secs(10)), None);
+        assert_eq!(estimate(20, 40, Duration::from_secs(59)), None);
+        let text = estimate(10, 130, Duration::from_secs(30)).unwrap();
+        let expected = "about 20 pairs a minute: the other 120 pairs take about 6 minutes ";
+        assert!(text.starts_with(expected), "{text}");
+    }
+
+    #[test]
+    fn slots_get_longer_at_once_and_shorter_slowly() {
+        let mut pace = Pace::new(milliseconds(60));
+        let mut block = |late: usize, busy: usize, is_bandwidth| {
+            let pairs = (0..20).map(|number| {
+                let is_late = number < late;
+                let waited_percent = if number < late + busy { 10 } else { 0 };
+                pair(is_late, waited_percent)
+            });
+            let block = MeasuredRounds {
+                test: TEST,
+                pairs: pairs.collect(),
+                unanswered: BTreeSet::new(),
+                beyond: Some(Duration::ZERO),
+                clock_uncertainty_ns: None,
+                work: Vec::new(),
+                lost: LostMembers::new(),
+                failed: Vec::new(),
+            };
+            pace.add(&block, is_bandwidth);
+            pace.slot(TEST, true)
+        };
+        let [short, longest] = [120, 400].map(milliseconds);
+        assert_eq!(block(2, 0, false), short);
+        assert_eq!(block(3, 0, false), longest);
+        assert_eq!(block(0, 0, false), milliseconds(240));
+        for _ in 0..10 {
+            block(0, 0, false);
+        }
+        // A tenth of the time without a CPU makes a bandwidth a bound, and not a latency.
+        assert_eq!(block(0, 20, false), short);
+        assert_eq!(block(0, 6, true), short);
+        assert_eq!(block(0, 7, true), longest);
+    }
+
+    #[test]
+    fn pairs_that_were_late_or_failed_have_longest_slots() {
+        let mut pace = Pace::new(milliseconds(60));
+        pace.note(TEST, Duration::ZERO, false);
+        assert_eq!(pace.block(&rounds(&[0; 20]), false, None), (5, milliseconds(400)));
+    }
+
+    #[test]
+    fn ends_block_with_the_time_limit() {
+        let mut pace = Pace::new(milliseconds(1));
+        pace.note(TEST, Duration::ZERO, false);
+        let many = rounds(&[0; 200]);
+        for (left, slots) in [(None, 40), (Some(500), 10), (Some(10), 1)] {
+            let left = left.map(milliseconds);
+            assert_eq!(pace.block(&many, true, left), (slots, SHORTEST_SLOT));
+            assert_eq!(pace.most(left), slots);
+        }
+    }
+}

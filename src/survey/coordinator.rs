@@ -1,0 +1,343 @@
+//! Runs surveys: starts the members, leads the campaigns one after the other, and writes what comes
+//! of them. The coordinator measures nothing itself.
+
+use std::mem;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use super::diagnosis_course::diagnosis_course;
+use super::files::Files;
+use super::launch::Launch;
+use super::load_setup::{load_conductor, load_course, load_limit, plan_load};
+use super::locations::Locations;
+use super::program::SurveyProgram;
+use super::request::{LoadRequest, SurveyRequest};
+use crate::membership::JoinedMembers;
+use crate::outputs::{Notes, SurveyRecorder};
+use crate::result::{Conclusion, Setup, Survey, SurveyJob};
+use campaign::coordinator::{SurveyCoordinator, by_size};
+use campaign::quiet::conductor::Settings;
+use campaign::quiet::findings::Findings;
+use campaign::quiet::ids::NicId;
+use campaign::quiet::pairs::Selection;
+use campaign::quiet::rounds::NicOrder;
+use campaign::slots::Crew;
+use campaign::slots::members::Members;
+use campaign::slots::quiet::{QuietPlan, QuietSurvey, Recorder};
+use campaign::timetable::TestSetup;
+use cli::output::or_early_failure;
+use facts::error::Failure;
+use facts::interrupt;
+use facts::job::Job;
+use facts::limit;
+use load::findings::LoadFindings;
+use load::load_campaign;
+use why::suspect;
+use why::suspect::SuspectFindings;
+use why::verdict::{Diagnoses, LONGEST_PAIR, explain};
+
+/// How long the coordinator waits for all members to join (jobs.md 3.6), and longer for each
+/// thousand.
+const ASSEMBLY_LIMIT: Duration = Duration::from_secs(30);
+const ASSEMBLY_LIMIT_PER_THOUSAND: Duration = Duration::from_secs(1);
+
+/// How long before the end of the job the survey ends.
+const BEFORE_END_OF_JOB: Duration = Duration::from_secs(60);
+
+/// How long the members may take to end.
+const END_LIMIT: Duration = Duration::from_secs(10);
+
+/// The same after a signal.
+const AFTER_SIGNAL: Duration = Duration::from_millis(500);
+
+/// Runs a survey from the start of its processes to its last output.
+///
+/// # Errors
+///
+/// Files that cannot be read or written, processes that cannot be started, and a verdict other than
+/// good.
+pub fn run(request: &SurveyRequest, launch: Launch, began: Instant) -> Result<(), Failure> {
+    let ends = ends(request, &launch, began);
+    match Files::open(request) {
+        Ok(files) => survey(request, &launch, files, ends),
+        Err(failure) => {
+            let failed = or_early_failure(request.places.json.as_ref(), Err(failure));
+            let limit = join_limit(request, &launch, ends);
+            failed.map_err(|failure| launch.fail(request, failure, limit))
+        }
+    }
+}
+
+/// Runs a survey with these open files.
+fn survey(
+    request: &SurveyRequest,
+    launch: &Launch,
+    files: Files,
+    ends: Option<Instant>,
+) -> Result<(), Failure> {
+    let (started, clock) = (SystemTime::now(), Instant::now());
+    let Files { selections, locations, earlier, mut outputs } = files;
+    let mut notes = Notes::new("survey", request.is_quiet);
+    if let Some(note) = &request.without_effect {
+        notes.add(note);
+    }
+    let setup = setup(request, launch);
+    let gathered = gather(request, launch, notes, locations, ends);
+    let Gathered { mut crew, joining, joined } = outputs.or_failure(gathered)?;
+    if let Some(note) = crew.program.locations.note(&crew.members().roster) {
+        crew.note(&note);
+    }
+    let plan = QuietPlan {
+        waits_for_others: crew.joined().len() < launch.size as usize,
+        ..quiet_plan(request, launch, selections, ends)
+    };
+    let mut quiet = outputs.or_failure(QuietSurvey::new(crew.members(), plan))?;
+    if let (Some(load), Ok(())) = (&request.load, &joined) {
+        let planned = plan_load(&mut crew, request, load);
+        if load.wanted.is_plan || planned.is_err() {
+            end(crew, joining);
+            return outputs.or_failure(planned);
+        }
+    }
+    let mut recorder = SurveyRecorder { outputs: &mut outputs, started, setup: &setup };
+    let mut ended = joined.and_then(|()| {
+        recorder.begin(quiet.roster())?;
+        if let Some(earlier) = earlier {
+            let mut results = Vec::new();
+            let taken =
+                earlier.results(quiet.roster(), &setup.tests, |result| results.push(result))?;
+            quiet.add_earlier(&results);
+            crew.note(&taken.to_string());
+        }
+        quiet.run(&mut crew, &mut recorder)
+    });
+    let verdict = quiet.findings();
+    let elapsed = clock.elapsed();
+    let mut explained = Diagnoses::default();
+    if request.explains && ended.is_ok() {
+        let tests = diagnosis_course(request, request.pair_time.min(LONGEST_PAIR));
+        let surveyed = (quiet.roster(), &verdict);
+        // The verdict stands, however the diagnosis ends.
+        if let Err(failure) = explain(&mut crew, &tests, surveyed, ends, &mut explained) {
+            crew.note(&format!("diagnosis: {failure}"));
+        }
+    }
+    let mut load = None;
+    if let (Some(wanted), Ok(())) = (&request.load, &ended) {
+        match run_load(&mut crew, request, wanted, &verdict, ends) {
+            Ok((found, interrupted)) => (load, ended) = (Some(found), interrupted),
+            Err(failure) => ended = Err(failure),
+        }
+    }
+    let mut document = Survey::new(
+        setup,
+        started,
+        elapsed,
+        quiet.roster().clone(),
+        verdict,
+        load,
+        ended.as_ref().copied(),
+    )
+    .beside(quiet.busy_nodes());
+    document.clock_uncertainty_ns = quiet.clock_uncertainty_ns();
+    (document.why, document.why_shared) = (explained.explanations, explained.shared);
+    crew.program.notes.progress.hide();
+    // The results come first: a member that hangs must not delay them.
+    let found = outputs.end(&document);
+    end(crew, joining);
+    match ended {
+        // Standard error has it with its hint, whatever has standard output.
+        Err(failure) if document.conclusion == Conclusion::Failed => {
+            Err(failure.with_status(document.exit_status))
+        }
+        _ => found,
+    }
+}
+
+/// Returns what the quiet part measures, with all nodes present.
+fn quiet_plan(
+    request: &SurveyRequest,
+    launch: &Launch,
+    selections: Vec<Selection>,
+    ends: Option<Instant>,
+) -> QuietPlan {
+    QuietPlan {
+        course: course(request),
+        settings: Settings {
+            selections,
+            nics: if request.at_once { NicOrder::AtOnce } else { NicOrder::InTurn },
+            most_active: launch.most_active(request),
+            seed: request.seed,
+            expectations: request.tests.iter().map(|test| test.expectations.clone()).collect(),
+            sensitivity: request.sensitivity,
+            keep_figures: request.keeps_matrix.then_some(true),
+        },
+        pairs: request.pairs.clone(),
+        ends,
+        waits_for_others: false,
+    }
+}
+
+/// Returns the course of a survey without load.
+fn course(request: &SurveyRequest) -> TestSetup {
+    let tests = request.tests.iter();
+    TestSetup {
+        tests: tests.clone().map(|test| test.test.clone()).collect(),
+        arguments: tests.map(|test| test.arguments.clone()).collect(),
+        pair_ns: request.pair_time.as_nanos() as u64,
+        first_nic: NicId(0),
+    }
+}
+
+/// Loads the fabric with what the quiet part has not found bad. Returns what it does, and whether
+/// the load was interrupted.
+///
+/// # Errors
+///
+/// A load that is not possible with these NICs, and an interruption before it.
+fn run_load(
+    crew: &mut SurveyCoordinator<SurveyProgram>,
+    request: &SurveyRequest,
+    wanted: &LoadRequest,
+    verdict: &Findings,
+    ends: Option<Instant>,
+) -> Result<(LoadFindings, Result<(), Failure>), Failure> {
+    let mut conductor = load_conductor(crew, request, wanted, verdict)?;
+    load_campaign::begin(crew, &mut conductor, &load_course(wanted))?;
+    let (until, why) = load_limit(request.time_limit, ends);
+    let ended = load_campaign::run(crew, &mut conductor, wanted.is_two_sided(), (until, &why));
+    Ok((conductor.findings(), ended))
+}
+
+/// Finds out why the NIC of the process with this `rank` is slow, and gives what was found to
+/// `report` before the members end. The NICs of the other processes are good.
+///
+/// # Errors
+///
+/// Processes that cannot be started, other processes of which none can measure beside the NIC, an
+/// interruption, and the errors of `report`.
+pub fn diagnose(
+    request: &SurveyRequest,
+    launch: &Launch,
+    rank: u32,
+    report: impl FnOnce(SuspectFindings) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let notes = Notes::new("why", request.is_quiet);
+    let gathered = gather(request, launch, notes, Locations::default(), None)?;
+    let Gathered { mut crew, joining, joined } = gathered;
+    let tests = diagnosis_course(request, request.pair_time);
+    let introduced = crew.joined().clone();
+    let found = joined.and_then(|()| suspect::diagnose(&mut crew, &introduced, &tests, rank));
+    crew.program.notes.progress.hide();
+    let reported = found.and_then(report);
+    end(crew, joining);
+    reported
+}
+
+/// The members that have joined, or why none has.
+struct Gathered {
+    crew: SurveyCoordinator<SurveyProgram>,
+    joining: JoinedMembers,
+    joined: Result<(), Failure>,
+}
+
+/// Starts the members, and waits for them. The survey ends at `ends` at the latest.
+fn gather(
+    request: &SurveyRequest,
+    launch: &Launch,
+    mut notes: Notes,
+    locations: Locations,
+    ends: Option<Instant>,
+) -> Result<Gathered, Failure> {
+    let limit = join_limit(request, launch, ends);
+    let (mut root, mut joining) = launch.start(request, limit)?;
+    let joined = joining.join(&mut root, launch.size, limit, &mut notes);
+    let introduced = mem::take(&mut joining.joined);
+    let hosts = launch.host_names(&introduced);
+    let members = Members::new(hosts, &introduced, |rank| joining.absent(rank));
+    let program = SurveyProgram::new(notes, locations, &request.tests);
+    let knows_hosts = !launch.has_launcher();
+    let mut crew = SurveyCoordinator::new(root, members, introduced, knows_hosts, program);
+    crew.ends = ends;
+    Ok(Gathered { crew, joining, joined })
+}
+
+/// Ends the members. After a signal, members on this machine get SIGTERM. Members on other nodes
+/// are not waited for: they end when they find no coordinator.
+fn end(crew: SurveyCoordinator<SurveyProgram>, mut joining: JoinedMembers) {
+    if interrupt::check().is_err() {
+        drop(joining);
+        crew.end(AFTER_SIGNAL);
+        return;
+    }
+    let (mut program, late) = crew.end(END_LIMIT);
+    late.iter().for_each(|sentence| program.notes.warn(sentence));
+    joining.finish();
+}
+
+/// Returns the facts about the survey that are known before it measures.
+fn setup(request: &SurveyRequest, launch: &Launch) -> Setup {
+    let expectations = request.tests.iter().flat_map(|test| &test.expectations);
+    let mut expectations: Vec<String> =
+        expectations.map(|expectation| expectation.text.clone()).collect();
+    expectations.dedup();
+    Setup {
+        arguments: launch.typed(),
+        command_line: launch.command_line(),
+        tests: request.tests.iter().map(|test| test.test.clone()).collect(),
+        pairs: request.pairs.clone(),
+        seed: request.seed,
+        nics_at_once: request.at_once,
+        max_active: launch.most_active(request),
+        pair_s: request.pair_time.as_secs_f64(),
+        time_limit_s: request.time_limit.map(|limit| limit.as_secs_f64()),
+        expectations,
+        launcher: launch.launcher.clone(),
+        job: Job::from_environment().map(|job| SurveyJob {
+            manager: job.manager.into(),
+            id: job.id,
+            step: launch.step(),
+        }),
+        processes: launch.size,
+    }
+}
+
+/// Returns when the survey that `began` then ends at the latest, if ever.
+fn ends(request: &SurveyRequest, launch: &Launch, began: Instant) -> Option<Instant> {
+    let job_time = launch.end_of_job().and_then(|end| {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+        let left = Duration::from_secs(end).saturating_sub(since_epoch);
+        Some(left.saturating_sub(BEFORE_END_OF_JOB))
+    });
+    let own = request.time_limit.map(|limit| began + limit);
+    own.into_iter().chain(job_time.map(|left| Instant::now() + left)).min()
+}
+
+/// Returns how long the coordinator waits for processes that are missing: for half of the time that
+/// is left at most.
+fn join_limit(request: &SurveyRequest, launch: &Launch, ends: Option<Instant>) -> Duration {
+    let usual =
+        || limit::in_effect(by_size(ASSEMBLY_LIMIT, ASSEMBLY_LIMIT_PER_THOUSAND, launch.size));
+    let limit = request.join_limit.unwrap_or_else(usual);
+    let left = ends.map(|end| end.saturating_duration_since(Instant::now()) / 2);
+    // Messages name it.
+    let left = left.map(|left| Duration::from_millis(left.as_millis() as u64 / 100 * 100));
+    left.map_or(limit, |left| limit.min(left))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_processes_get_half_of_the_time_at_most() {
+        let (request, launch) = (SurveyRequest::default(), Launch::loopback(2, &[]));
+        assert_eq!(join_limit(&request, &launch, None), limit::in_effect(ASSEMBLY_LIMIT));
+        let began = Instant::now();
+        let limited = SurveyRequest { time_limit: Some(Duration::from_secs(8)), ..request };
+        let ends = ends(&limited, &launch, began);
+        assert_eq!(ends, Some(began + Duration::from_secs(8)));
+        assert!(join_limit(&limited, &launch, ends) <= Duration::from_secs(4));
+        // The time of the checks before has passed.
+        assert_eq!(join_limit(&limited, &launch, Some(began)), Duration::ZERO);
+    }
+}

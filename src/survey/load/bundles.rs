@@ -1,0 +1,298 @@
+//! Slow links among parts that are linked each with each: the switches of a group, or the groups.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::culprit::{Culprit, direction};
+use super::findings::LoadUnit;
+use super::limits::{EQUAL_FLOWS, EqualParts, LEAST_EQUAL, SET};
+use super::pattern::{Pattern, Set};
+use super::rates::SlotRates;
+use campaign::blame::count::{Share, Shares};
+use campaign::blame::limits::{FALSE_ALARM, LEAST_PARTNERS};
+use campaign::quiet::ids::{NicId, Role};
+use campaign::quiet::roster::Roster;
+use facts::robust::{median, quantile, sorted};
+
+/// Fewest slots of a bundle that can be slow: in a single one, its flows may be slow for a reason
+/// outside of it.
+const LEAST_SLOTS: usize = 3;
+
+/// Ratios up to this many times a ratio are about as low.
+const ABOUT: f64 = 1.2;
+
+/// Kinds of parts that a search under load tells apart: NICs, switches, groups, links between
+/// switches, links between groups. Each has an equal part of [`FALSE_ALARM`].
+const KINDS: f64 = 5.0;
+
+/// Part of the bundles of a part from which on its slow bundles may have one cause that hides in
+/// the others: then no link is named.
+const HIDING_SHARE: f64 = 0.5;
+
+/// The links from one part to another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Bundle {
+    /// The group of both parts, two switches; `None` if the parts are groups.
+    pub group: Option<u16>,
+    /// The switch or the group at which the links begin.
+    pub from: u16,
+    /// The switch or the group at which they end.
+    pub to: u16,
+}
+
+impl Bundle {
+    /// Returns the links between two switches of a group that a flow crosses, if it does.
+    pub fn switch_links(roster: &Roster, source: NicId, target: NicId) -> Option<Self> {
+        let (from, to) = roster.location(source).zip(roster.location(target))?;
+        let is_local = from.group == to.group && from.switch != to.switch;
+        is_local.then_some(Self { group: Some(from.group), from: from.switch, to: to.switch })
+    }
+
+    /// Returns the links between two groups that a flow crosses, if it does.
+    pub fn group_links(roster: &Roster, source: NicId, target: NicId) -> Option<Self> {
+        let (from, to) = roster.location(source).zip(roster.location(target))?;
+        let is_global = from.group != to.group;
+        is_global.then_some(Self { group: None, from: from.group, to: to.group })
+    }
+
+    /// Returns the other direction.
+    pub fn reversed(self) -> Self {
+        Self { from: self.to, to: self.from, ..self }
+    }
+
+    /// Returns the parts at both ends, in both roles and in their role.
+    fn parts(self) -> [(u16, Option<Role>); 4] {
+        let (initiator, target) = (Some(Role::Initiator), Some(Role::Target));
+        [(self.from, None), (self.from, initiator), (self.to, None), (self.to, target)]
+    }
+
+    fn touches(self, part: u16) -> bool {
+        self.from == part || self.to == part
+    }
+}
+
+/// The rates of the bundles in the slots of a pattern: number of flows, rate of the fastest flow,
+/// and bundle; sorted by the number of flows.
+type Observed = Vec<(u32, f64, Bundle)>;
+
+/// Returns the bundles with the ratios of their flows to flows of equal bundles.
+///
+/// The fastest flow of all slots counts: slow links slow all of their flows, other causes only some
+/// of them. A bundle without a fast flow may have met other causes in all of its slots. It is left
+/// out if a good bundle that is about as slow in as many slots exists with a probability of more
+/// than 1 %, by the slots of good bundles.
+///
+/// `bundle_of` returns the bundle of a flow. Flows of NICs in `left_out` do not count, but use the
+/// links. `most_slow` is the part of all bundles that one slow part may slow.
+pub fn ratios(
+    patterns: &[&[SlotRates]],
+    bundle_of: impl Fn(NicId, NicId) -> Option<Bundle>,
+    left_out: &BTreeSet<NicId>,
+    most_slow: f64,
+) -> BTreeMap<Bundle, f64> {
+    // Half of the bundles that are good if this part is slow.
+    let usual = (1.0 + most_slow) / 2.0;
+    let mut ratios_of: BTreeMap<Bundle, Vec<f64>> = BTreeMap::new();
+    for slots in patterns {
+        let observed = observe(slots, &bundle_of, left_out);
+        let numbers: BTreeSet<u32> = observed.iter().map(|(flows, ..)| *flows).collect();
+        let fast_of: BTreeMap<u32, f64> = numbers
+            .into_iter()
+            .filter_map(|flows| Some((flows, fast_rate(&observed, flows, usual)?)))
+            .collect();
+        for (flows, rate, bundle) in observed {
+            if let Some(fast) = fast_of.get(&flows) {
+                ratios_of.entry(bundle).or_default().push(rate / fast);
+            }
+        }
+    }
+    let best = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
+    let good = ratios_of.values().filter(|ratios| best(ratios) >= SET.good);
+    let good_values: Vec<f64> = sorted(&good.flatten().copied().collect::<Vec<_>>());
+    // Probability that all ratios of a good bundle are about as low as these.
+    let by_chance = |values: &[f64]| {
+        let limit = (ABOUT * best(values)).min(SET.good);
+        let as_low = good_values.partition_point(|ratio| *ratio < limit);
+        let chance = (as_low as f64 + 0.5) / (good_values.len() as f64 + 1.0);
+        chance.powi(values.len() as i32)
+    };
+    let count = ratios_of.len() as f64;
+    let is_known = |values: &[f64]| {
+        best(values) >= SET.good
+            || values.len() >= LEAST_SLOTS && count * by_chance(values) < FALSE_ALARM / KINDS
+    };
+    let known = ratios_of.into_iter().filter(|(_, ratios)| is_known(ratios));
+    known.map(|(bundle, values)| (bundle, best(&values))).collect()
+}
+
+/// Returns what each bundle carried in each slot.
+fn observe(
+    slots: &[SlotRates],
+    bundle_of: impl Fn(NicId, NicId) -> Option<Bundle>,
+    left_out: &BTreeSet<NicId>,
+) -> Observed {
+    let mut observed = Observed::new();
+    for slot in slots {
+        let mut in_slot: BTreeMap<Bundle, (u32, Option<f64>)> = BTreeMap::new();
+        for (source, target) in slot.unknown_flows() {
+            if let Some(bundle) = bundle_of(source, target) {
+                in_slot.entry(bundle).or_default().0 += 1;
+            }
+        }
+        for (source, target, rate) in slot.flows() {
+            let Some(bundle) = bundle_of(source, target) else {
+                continue;
+            };
+            let (flows, best) = in_slot.entry(bundle).or_default();
+            *flows += 1;
+            if !left_out.contains(&source) && !left_out.contains(&target) {
+                *best = Some(best.unwrap_or(0.0).max(rate));
+            }
+        }
+        let known = in_slot.into_iter();
+        observed.extend(known.filter_map(|(bundle, (flows, best))| Some((flows, best?, bundle))));
+    }
+    observed.sort_by_key(|(flows, ..)| *flows);
+    observed
+}
+
+/// Returns this quantile of the fastest flows of the bundles, in the slots in which they had about
+/// this number of flows; `None` for fewer than three bundles.
+fn fast_rate(observed: &Observed, flows: u32, usual: f64) -> Option<f64> {
+    let flows = f64::from(flows);
+    let first = observed.partition_point(|entry| f64::from(entry.0) < (1.0 - EQUAL_FLOWS) * flows);
+    let end = observed.partition_point(|entry| f64::from(entry.0) <= (1.0 + EQUAL_FLOWS) * flows);
+    let mut fastest: BTreeMap<Bundle, f64> = BTreeMap::new();
+    for (_, rate, bundle) in &observed[first..end] {
+        let best = fastest.entry(*bundle).or_default();
+        *best = best.max(*rate);
+    }
+    let rates: Vec<f64> = fastest.into_values().collect();
+    let fast = quantile(&sorted(&rates), usual);
+    (rates.len() >= LEAST_EQUAL && fast > 0.0).then_some(fast)
+}
+
+/// Returns what explains the slow ones of these bundles. Names no part if an innocent one could be
+/// named.
+pub fn explain(bundles: &BTreeMap<Bundle, f64>) -> Vec<Culprit> {
+    let is_good = |ratio: f64| ratio >= SET.good;
+    let good: Vec<f64> = bundles.values().copied().filter(|ratio| is_good(*ratio)).collect();
+    let usual = EqualParts::new(&good);
+    let slow: BTreeSet<Bundle> = bundles
+        .iter()
+        .filter(|(_, ratio)| !is_good(**ratio) && usual.is_far_below(**ratio))
+        .map(|(bundle, _)| *bundle)
+        .collect();
+    let groups: BTreeSet<Option<u16>> = bundles.keys().map(|bundle| bundle.group).collect();
+    let mut culprits = Vec::new();
+    let mut remaining: BTreeSet<Bundle> = BTreeSet::new();
+    for group in groups {
+        let group_bundles = bundles.iter().filter(|(bundle, _)| bundle.group == group);
+        let mut open: BTreeMap<Bundle, f64> =
+            group_bundles.map(|(bundle, ratio)| (*bundle, *ratio)).collect();
+        while let Some((part, role)) = slow_part(&open, &slow) {
+            let ratio = median_of(&open, |bundle| {
+                bundle.parts().contains(&(part, role)) && slow.contains(&bundle)
+            });
+            let unit = match group {
+                Some(group) => LoadUnit::Switch { group, switch: part },
+                None => LoadUnit::Group(part),
+            };
+            culprits.push(culprit(group, unit, ratio, vec![direction(role)]));
+            open.retain(|bundle, _| !bundle.touches(part));
+        }
+        let is_slow = |bundle: &Bundle| slow.contains(bundle);
+        let slow_here = open.keys().filter(|bundle| is_slow(bundle)).count();
+        let parts: BTreeSet<u16> = open.keys().map(|bundle| bundle.from).collect();
+        if parts.len() >= LEAST_EQUAL && slow_here as f64 >= 0.9 * open.len() as f64 {
+            // If all links between groups are slow, there are no others to compare them with.
+            culprits.extend(group.map(|number| {
+                let ratio = median_of(&open, |bundle| slow.contains(&bundle));
+                let evidence = vec!["The links between its switches are slow.".into()];
+                culprit(group, LoadUnit::Group(number), ratio, evidence)
+            }));
+            continue;
+        }
+        let shares = shares(&open, &slow);
+        let named = open.keys().filter(|bundle| is_slow(bundle) && !hides_cause(&shares, **bundle));
+        remaining.extend(named);
+    }
+    // Where a third of all bundles is slow, the pattern is uneven, not the links.
+    if 3 * remaining.len() > bundles.len() {
+        return culprits;
+    }
+    for bundle in &remaining {
+        let other = bundle.reversed();
+        let both = remaining.contains(&other);
+        if both && bundle.from > bundle.to {
+            continue;
+        }
+        let ratio = if both { bundles[bundle].min(bundles[&other]) } else { bundles[bundle] };
+        let Bundle { group, from, to } = *bundle;
+        let unit = match group {
+            Some(group) => LoadUnit::SwitchLinks { group, from, to, both },
+            None => LoadUnit::GroupLinks { from, to, both },
+        };
+        culprits.push(culprit(group, unit, ratio, Vec::new()));
+    }
+    culprits
+}
+
+/// Returns a culprit among the links of a group, or among the links between groups.
+fn culprit(group: Option<u16>, unit: LoadUnit, ratio: f64, evidence: Vec<String>) -> Culprit {
+    let set = if group.is_some() { Set::Group } else { Set::System };
+    let pattern = Pattern::Bisect { of: set, both_ways: false };
+    Culprit { unit, pattern, ratio, limits: SET, evidence }
+}
+
+fn median_of(bundles: &BTreeMap<Bundle, f64>, is_counted: impl Fn(Bundle) -> bool) -> f64 {
+    let counted = bundles.iter().filter(|(bundle, _)| is_counted(**bundle));
+    let ratios: Vec<f64> = counted.map(|(_, ratio)| *ratio).collect();
+    median(&ratios).unwrap_or(f64::NAN)
+}
+
+/// Counts the slow bundles of each part in each role.
+fn shares(bundles: &BTreeMap<Bundle, f64>, slow: &BTreeSet<Bundle>) -> Shares<(u16, Option<Role>)> {
+    Shares::new(bundles.keys().map(|bundle| (bundle.parts(), slow.contains(bundle))))
+}
+
+/// Returns the part that explains most slow bundles: at least two thirds of its own, with at least
+/// two others, while the bundles without it are good.
+fn slow_part(
+    bundles: &BTreeMap<Bundle, f64>,
+    slow: &BTreeSet<Bundle>,
+) -> Option<(u16, Option<Role>)> {
+    let shares = shares(bundles, slow);
+    let rows: Vec<&Bundle> = bundles.keys().collect();
+    let all_slow = rows.iter().filter(|bundle| slow.contains(bundle)).count();
+    let best = shares.best(|(part, role), share| {
+        let partners: BTreeSet<u16> = share
+            .outside
+            .iter()
+            .map(|row| if rows[*row].from == part { rows[*row].to } else { rows[*row].from })
+            .collect();
+        let are_others_good = shares.get((part, None)).is_some_and(|touched| {
+            3 * (all_slow - touched.outside.len()) < rows.len() - touched.rows.len()
+        });
+        // Both roles only if each of them is slow.
+        let is_whole = role.is_some()
+            || Role::BOTH
+                .into_iter()
+                .all(|role| shares.get((part, Some(role))).is_none_or(Share::explains_larger_part));
+        share.explains_larger_part()
+            && partners.len() >= LEAST_PARTNERS
+            && are_others_good
+            && is_whole
+    });
+    best.map(|(part, _)| part)
+}
+
+/// Returns whether the slow bundles of an end of this one may have one cause that hides in others:
+/// a link of it would be an innocent part.
+fn hides_cause(shares: &Shares<(u16, Option<Role>)>, bundle: Bundle) -> bool {
+    bundle.parts().into_iter().filter(|(_, role)| role.is_some()).any(|end| {
+        let share = shares.get(end);
+        share.is_some_and(|share| {
+            share.outside.len() >= LEAST_PARTNERS && share.is_at_least(HIDING_SHARE)
+        })
+    })
+}

@@ -1,0 +1,336 @@
+//! A fabric under load in progress: which scenes come next, and what the results so far say. The
+//! coordinator of a survey drives it, and so does a model of a fabric.
+
+use std::collections::BTreeSet;
+
+use super::confirm::{RETESTS, Retest, certainty, remove_verdicts, steps_again};
+use super::course::{CourseFacts, course};
+use super::findings::{Grade, LeftOut, LoadFindings, LoadJudgement, LoadSettings};
+pub use super::preview::LoadPreview;
+use super::preview::preview;
+use super::ramp::ramp;
+use super::roles::RoleRules;
+pub use super::safety::Cap;
+use super::safety::{Alarm, LEAST_LOST_NODES, alarms};
+use super::sets;
+pub use super::setup::LoadSetup;
+use super::steps::CourseStep;
+pub use super::timing::LoadSizes;
+use super::verdicts::grade_patterns;
+use crate::located::{part, placed, reordered};
+use crate::results::LoadResults;
+use crate::round::{LoadRound, PassFacts, PassNics};
+use crate::seeded_rng::seeded_rng;
+use crate::slot::{LoadMeasurement, LoadSlot};
+use campaign::quiet::findings::Certainty;
+use campaign::quiet::ids::{NicId, NodeId};
+use campaign::quiet::roster::Roster;
+use campaign::timetable::TaskResult;
+
+/// A fabric under load in progress.
+#[derive(Debug)]
+pub struct LoadConductor {
+    roster: Roster,
+    setup: LoadSetup,
+    rules: RoleRules,
+    is_partial: bool,
+    /// Number of NICs that could be used at the beginning.
+    usable: u32,
+    /// The first measurement, and retests.
+    passes: Vec<LoadRound>,
+    /// Scenes with a part of the load, the next one last.
+    ramp: Vec<LoadSlot>,
+    lost: BTreeSet<NicId>,
+    /// NICs all of whose operations failed in their last scene.
+    failed: BTreeSet<NicId>,
+    lost_nodes: BTreeSet<NodeId>,
+    left_out: Vec<LeftOut>,
+    most_aggressors: u32,
+    window_bytes: u64,
+    slot_ns: u64,
+    done: u32,
+    planned: u32,
+    busy: Option<String>,
+    aborted: Option<String>,
+}
+
+impl LoadConductor {
+    /// Creates the load of a fabric among these NICs of a roster.
+    ///
+    /// # Errors
+    ///
+    /// None of the wanted patterns is possible among the NICs: the reason of each.
+    pub fn new(roster: &Roster, usable: Vec<NicId>, setup: LoadSetup) -> Result<Self, String> {
+        let all = placed(roster, &usable);
+        let most = setup.cap.most(all.len(), setup.is_hardware);
+        let rules = RoleRules { victims_percent: setup.victims_percent, most_aggressors: most };
+        let is_partial = most < all.len();
+        // With a cap, victims come in addition.
+        let aggressors_percent = 100_usize.saturating_sub(setup.victims_percent.into()).max(1);
+        let nics = PassNics {
+            nics: part(&all, most, &mut seeded_rng(setup.seed, 0)),
+            victim_nics: part(
+                &all,
+                most * 100 / aggressors_percent,
+                &mut seeded_rng(setup.seed, 0),
+            ),
+        };
+        let course = course(
+            &setup.wanted,
+            CourseFacts {
+                nics: &nics.nics,
+                nics_of_victims: &nics.victim_nics,
+                rules,
+                seed: setup.seed,
+                has_other_class: setup.other_class.is_some(),
+            },
+        );
+        // The quiet bandwidth alone is no load.
+        if course.steps.len() < 2 {
+            return Err(why_impossible(&course.left_out, is_partial.then_some(most)));
+        }
+        let facts = setup.tally_facts(is_partial, setup.seed);
+        let pass = LoadRound::new(course.steps, nics, LoadResults::new(roster, facts), setup.seed);
+        let mut conductor = Self {
+            roster: roster.clone(),
+            rules,
+            is_partial,
+            usable: all.len() as u32,
+            ramp: Vec::new(),
+            lost: BTreeSet::new(),
+            failed: BTreeSet::new(),
+            lost_nodes: BTreeSet::new(),
+            left_out: course.left_out,
+            most_aggressors: 0,
+            window_bytes: setup.sizes.window_bytes,
+            slot_ns: 0,
+            done: 0,
+            planned: pass.planned(),
+            busy: None,
+            aborted: None,
+            passes: vec![pass],
+            setup,
+        };
+        conductor.ramp = ramp(&conductor.passes[0], conductor.facts(), conductor.setup.seed);
+        conductor.planned += conductor.ramp.len() as u32;
+        Ok(conductor)
+    }
+
+    /// Returns what will be sent. Bytes and rates are upper bounds.
+    pub fn preview(&self) -> LoadPreview {
+        let ramp = self.ramp.len() as u32;
+        LoadPreview {
+            nics: self.usable,
+            is_partial: self.is_partial,
+            left_out: self.left_out.clone(),
+            ..preview(&self.passes[0], self.facts(), ramp)
+        }
+    }
+
+    /// Returns the scenes of the next block, which have the same length and the same window: at
+    /// most two seconds of them, at least one. It is empty when the load is over. The results of
+    /// the block before must have been added.
+    pub fn next_scenes(&mut self) -> Vec<LoadSlot> {
+        let scenes = self.next_block();
+        for scene in &scenes {
+            self.most_aggressors = self.most_aggressors.max(scene.flows.len() as u32);
+            self.window_bytes = self.window_bytes.min(scene.window_bytes);
+            self.slot_ns = self.slot_ns.max(scene.slot_ns);
+        }
+        scenes
+    }
+
+    fn next_block(&mut self) -> Vec<LoadSlot> {
+        while self.aborted.is_none() {
+            if let Some(scene) = self.ramp.pop() {
+                return vec![scene];
+            }
+            let rate = self.rate();
+            let facts = self.setup.pass_facts(&self.roster, self.rules, rate);
+            let scenes = self.passes.last_mut().map(|pass| pass.next_block(facts));
+            let scenes = scenes.unwrap_or_default();
+            if !scenes.is_empty() || !self.begin_retest() {
+                return scenes;
+            }
+        }
+        Vec::new()
+    }
+
+    /// Returns the bandwidth of a NIC, as soon as it is known.
+    fn rate(&self) -> Option<f64> {
+        let measured = self.passes[0].tally.quiet_bandwidth();
+        measured.or(self.setup.nic_rate)
+    }
+
+    fn facts(&self) -> PassFacts<'_> {
+        self.setup.pass_facts(&self.roster, self.rules, self.rate())
+    }
+
+    /// Begins the next retest. Returns false if there is none.
+    fn begin_retest(&mut self) -> bool {
+        if self.busy.is_some() || self.passes.len() > RETESTS {
+            return false;
+        }
+        let steps: Vec<CourseStep> = match self.passes.get(1) {
+            Some(retest) => retest.steps.clone(),
+            None => {
+                let findings = self.passes[0].tally.findings();
+                steps_again(&self.passes[0].steps, &findings.judgements)
+            }
+        };
+        if steps.is_empty() {
+            return false;
+        }
+        let number = self.passes.len() as u32;
+        let mut rng = seeded_rng(self.setup.seed, number);
+        let seed = rng.u64(..);
+        let first = &self.passes[0].nics;
+        let nics = PassNics {
+            nics: reordered(&first.nics, &mut rng),
+            victim_nics: reordered(&first.victim_nics, &mut rng),
+        };
+        let facts = self.setup.tally_facts(self.is_partial, seed);
+        let pass = LoadRound::new(steps, nics, LoadResults::new(&self.roster, facts), seed);
+        self.planned += pass.planned();
+        self.passes.push(pass);
+        true
+    }
+
+    /// Adds the results of a scene of the last block. The load ends, or spares NICs, if they demand
+    /// it.
+    pub fn add(&mut self, scene: &LoadSlot, results: &[TaskResult]) {
+        self.done += 1;
+        for alarm in alarms(scene, results, &self.lost, &mut self.failed, &self.roster) {
+            match alarm {
+                Alarm::Stop(reason) => self.stop(&reason),
+                Alarm::Spare(nic, reason) => self.remove(nic, &reason),
+            }
+        }
+        if scene.purpose == LoadMeasurement::Ramp {
+            return;
+        }
+        let Some(pass) = self.passes.last_mut() else {
+            return;
+        };
+        if results.iter().any(|result| !result.is_untested()) {
+            let step = CourseStep { purpose: scene.purpose, repetitions: 0 };
+            pass.measured.insert(step.name());
+        }
+        pass.tally.add(scene, results);
+    }
+
+    /// Leaves a NIC whose process is gone out of all further scenes. It is to be called before the
+    /// results of the block in which the process ended are added. The loss of one node does not end
+    /// the load, the loss of a second one does.
+    pub fn lose(&mut self, nic: NicId, reason: &str) {
+        if !self.lost.insert(nic) {
+            return;
+        }
+        self.remove(nic, reason);
+        self.lost_nodes.insert(self.roster.nic(nic).node);
+        let has_begun = self.most_aggressors > 0;
+        if has_begun && self.lost_nodes.len() >= LEAST_LOST_NODES {
+            let count = self.lost_nodes.len();
+            self.stop(&format!("{count} nodes were lost under load"));
+        }
+    }
+
+    fn remove(&mut self, nic: NicId, reason: &str) {
+        let what = self.roster.name(nic);
+        if self.left_out.iter().any(|left_out| left_out.what == what) {
+            return;
+        }
+        self.left_out.push(LeftOut { what, reason: reason.to_owned() });
+        self.passes.iter_mut().for_each(|pass| pass.remove(nic));
+        for scene in &mut self.ramp {
+            scene.flows.retain(|flow| flow.source != nic && !flow.peers.contains(&nic));
+        }
+        self.ramp.retain(|scene| !scene.flows.is_empty());
+    }
+
+    /// Notes that others use the fabric: figures have no verdict, and nothing is measured again.
+    pub fn set_busy(&mut self, why: String) {
+        self.busy = Some(why);
+    }
+
+    /// Ends the load: there are no further scenes. The first reason counts.
+    pub fn stop(&mut self, reason: &str) {
+        self.aborted.get_or_insert_with(|| reason.to_owned());
+    }
+
+    /// Returns the number of scenes with results, the number of planned scenes with retests so far,
+    /// and the name of the current pattern.
+    pub fn progress(&self) -> (u32, u32, String) {
+        let title = if self.ramp.is_empty() {
+            self.passes.last().map(LoadRound::title).unwrap_or_default()
+        } else {
+            "ramp".into()
+        };
+        (self.done, self.planned, title)
+    }
+
+    /// Returns what the results so far say.
+    pub fn findings(&self) -> LoadFindings {
+        let retests: Vec<Retest> = self.passes[1..].iter().map(retest).collect();
+        let is_cleared = |judgement: &LoadJudgement| {
+            judgement.grade == Grade::Bad && certainty(judgement, &retests) == Certainty::Transient
+        };
+        let mut findings = self.passes[0].tally.findings_after(is_cleared);
+        for judgement in &mut findings.judgements {
+            if judgement.grade == Grade::Bad {
+                judgement.certainty = Some(certainty(judgement, &retests));
+            }
+        }
+        grade_patterns(&mut findings);
+        for bandwidth in &mut findings.bandwidths {
+            sets::shorten(&mut bandwidth.sets);
+        }
+        if self.busy.is_some() {
+            remove_verdicts(&mut findings);
+        }
+        findings.settings = LoadSettings {
+            patterns: self.setup.wanted.to_string(),
+            nics: self.usable,
+            most_aggressors: self.most_aggressors,
+            is_partial: self.is_partial,
+            size_bytes: self.setup.sizes.size_bytes,
+            window_bytes: self.window_bytes,
+            slot_s: self.slot_ns as f64 / 1e9,
+            slots: self.done,
+            seed: self.setup.seed,
+        };
+        findings.left_out.extend(self.left_out.iter().cloned());
+        let skipped: BTreeSet<&String> =
+            self.passes.iter().flat_map(|pass| &pass.skipped).collect();
+        findings.left_out.extend(
+            skipped.into_iter().map(|title| LeftOut {
+                what: title.clone(),
+                reason: "too few NICs were left".into(),
+            }),
+        );
+        // A fault may hide in what a lost NIC did not measure.
+        let lost = self.lost.iter().map(|nic| self.roster.name(*nic));
+        findings.unmeasured.extend(lost);
+        findings.unjudged = self.busy.clone();
+        findings.aborted = self.aborted.clone();
+        findings
+    }
+}
+
+/// Returns what a retest has found.
+fn retest(pass: &LoadRound) -> Retest<'_> {
+    let has_ended = pass.has_ended();
+    Retest {
+        findings: pass.tally.findings(),
+        measured: pass.measured.iter().filter(|_| has_ended).collect(),
+    }
+}
+
+/// Returns why there is no load.
+fn why_impossible(left_out: &[LeftOut], cap: Option<usize>) -> String {
+    let reasons = left_out.iter().map(|left_out| format!("{}: {}", left_out.what, left_out.reason));
+    let reasons: Vec<String> = reasons.collect();
+    let cap = cap
+        .map_or(String::new(), |most| format!(" (at most {most} NICs may send: see --load-cap)"));
+    format!("no load is possible{cap}: {}", reasons.join("; "))
+}

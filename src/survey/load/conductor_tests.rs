@@ -1,0 +1,509 @@
+//! The load from the first scene to the findings, with made-up results.
+
+use std::collections::BTreeSet;
+
+use super::conductor::{Cap, LoadConductor, LoadSetup};
+use super::findings::{Grade, LoadFigure, LoadFindings, LoadUnit};
+use super::pattern::{Pattern, Set};
+use super::testing::{all, conductor, d4, fabric, results, setup};
+use crate::slot::{LoadMeasurement, LoadSlot};
+use campaign::quiet::findings::Certainty;
+use campaign::quiet::ids::{NicId, NodeId};
+use campaign::quiet::untested::Untested;
+use campaign::timetable::histogram::Histogram;
+use campaign::timetable::{PARTS, TaskAnswer, TaskResult, Watched};
+
+/// Runs the load to its end. `report` makes the results of a scene, with the number of the pass.
+fn run(
+    load: &mut LoadConductor,
+    report: impl Fn(u32, &LoadSlot) -> Vec<TaskResult>,
+) -> Vec<LoadSlot> {
+    let mut given = Vec::new();
+    let mut pass = 0;
+    loop {
+        let block = load.next_scenes();
+        if block.is_empty() {
+            return given;
+        }
+        let first = &block[0];
+        let is_quiet = first.purpose == LoadMeasurement::Bandwidth(Pattern::Quiet);
+        if is_quiet && first.repetition == 0 {
+            pass += 1;
+        }
+        let ns: u64 = block.iter().map(|scene| scene.slot_ns).sum();
+        assert!(block.len() == 1 || ns <= 2_000_000_000);
+        for scene in block.clone() {
+            let timing = (scene.slot_ns, scene.window_bytes);
+            assert_eq!(timing, (first.slot_ns, first.window_bytes));
+            load.add(&scene, &report(pass, &scene));
+            given.push(scene);
+        }
+    }
+}
+
+fn good(_: u32, scene: &LoadSlot) -> Vec<TaskResult> {
+    results(scene, 0, |_| 1e9)
+}
+
+fn purposes(scenes: &[LoadSlot]) -> Vec<LoadMeasurement> {
+    let mut purposes: Vec<LoadMeasurement> = scenes.iter().map(|scene| scene.purpose).collect();
+    purposes.dedup();
+    purposes
+}
+
+fn nics(scene: &LoadSlot) -> BTreeSet<NicId> {
+    let load = scene.flows.iter().flat_map(|flow| flow.peers.iter().copied().chain([flow.source]));
+    let victims = scene.victims.iter().flat_map(|pair| pair.nics());
+    load.chain(victims).collect()
+}
+
+const SYSTEM: Pattern = Pattern::Bisect { of: Set::System, both_ways: false };
+
+const SYSTEM_BOTH_WAYS: Pattern = Pattern::Bisect { of: Set::System, both_ways: true };
+
+#[test]
+fn measures_steps_in_order_after_a_ramp() {
+    let mut load = conductor(&d4(), setup("bisect:system,all2all"));
+    let preview = load.preview();
+    let scenes = run(&mut load, good);
+    let bandwidth = [Pattern::Quiet, SYSTEM, SYSTEM_BOTH_WAYS, Pattern::AllToAll];
+    let expected: Vec<LoadMeasurement> = [LoadMeasurement::Ramp]
+        .into_iter()
+        .chain(bandwidth.map(LoadMeasurement::Bandwidth))
+        .collect();
+    assert_eq!(purposes(&scenes), expected);
+    let ramp: Vec<usize> = scenes[..3].iter().map(|scene| scene.flows.len()).collect();
+    assert_eq!(ramp, [2, 4, 8]);
+    assert_eq!(preview.slots as usize, scenes.len());
+    assert_eq!(preview.most_aggressors, 16);
+    assert_eq!(preview.peak, Some(16e9));
+    assert!(preview.total_bytes.is_some_and(|bytes| bytes > 1e9));
+    let (done, planned, _) = load.progress();
+    assert_eq!((done as usize, planned as usize), (scenes.len(), scenes.len()));
+    let findings = load.findings();
+    assert_eq!(findings.settings.slots as usize, scenes.len());
+    assert_eq!(findings.settings.patterns, "bisect:system,all2all");
+    assert_eq!(findings.settings.most_aggressors, 16);
+    assert_eq!(findings.bandwidths.len(), 4);
+    assert_eq!((findings.aborted, findings.unjudged), (None, None));
+}
+
+#[test]
+fn vector_28_loads_64_of_10_000_hardware_nics() {
+    let roster = fabric([20, 32, 16, 1]);
+    let hardware = LoadSetup { is_hardware: true, ..setup("standard") };
+    let usable: Vec<NicId> = all(&roster).into_iter().take(10_000).collect();
+    let mut load = LoadConductor::new(&roster, usable, hardware.clone()).unwrap();
+    let preview = load.preview();
+    assert_eq!((preview.nics, preview.most_aggressors), (10_000, 64));
+    assert!(preview.is_partial);
+    assert_eq!(preview.left_out, []);
+    assert_eq!(load.progress().0, 0);
+    let scenes = run(&mut load, good);
+    assert!(scenes.iter().all(|scene| scene.flows.len() <= 64));
+    let findings = load.findings();
+    assert!(findings.settings.is_partial);
+    assert_eq!(findings.settings.most_aggressors, 64);
+
+    let cap_result = |cap| {
+        let setup = LoadSetup { cap, ..hardware.clone() };
+        let preview = conductor(&d4(), setup).preview();
+        (preview.most_aggressors, preview.is_partial)
+    };
+    assert_eq!(cap_result(Cap::Default), (4, true));
+    assert_eq!(cap_result(Cap::Most(8)), (8, true));
+    assert_eq!(cap_result(Cap::All), (16, false));
+}
+
+#[test]
+fn refuses_load_that_is_not_possible() {
+    let roster = fabric([0, 0, 8, 1]);
+    let refused = LoadConductor::new(&roster, all(&roster), setup("incast:8,bisect:system"));
+    let reason = refused.unwrap_err();
+    assert!(reason.contains("incast:8: it needs 9 NICs, there are 8"), "{reason}");
+    assert!(reason.contains("bisect:system: the locations"), "{reason}");
+    let hardware = LoadSetup { is_hardware: true, ..setup("bisect") };
+    let reason = LoadConductor::new(&roster, all(&roster)[..4].into(), hardware).unwrap_err();
+    assert!(reason.contains("at most 1 NICs may send: see --load-cap"), "{reason}");
+}
+
+#[test]
+fn ramp_ends_the_load_that_does_harm() {
+    let mut load = conductor(&d4(), setup("all2all"));
+    let timeouts = |_: u32, scene: &LoadSlot| {
+        let mut results = results(scene, 0, |_| 1e9);
+        for result in results.iter_mut().filter(|_| scene.flows.len() >= 4) {
+            result.watched.push((Watched::Timeouts, 1));
+        }
+        results
+    };
+    let scenes = run(&mut load, timeouts);
+    assert_eq!(scenes.len(), 2);
+    let findings = load.findings();
+    assert!(findings.aborted.unwrap().contains("were not answered in time"));
+    assert!(load.next_scenes().is_empty());
+}
+
+#[test]
+fn target_that_pauses_its_switch_gets_no_more_load() {
+    let mut load = conductor(&d4(), setup("all2all"));
+    let pausing = NicId(6);
+    let paused = |_: u32, scene: &LoadSlot| {
+        let mut results = results(scene, 0, |_| 1e9);
+        let pausing_results = results.iter_mut().filter(|result| result.nic == pausing);
+        pausing_results.for_each(|result| result.watched.push((Watched::RxPaused, scene.slot_ns)));
+        results
+    };
+    let scenes = run(&mut load, paused);
+    let first = scenes.iter().position(|scene| nics(scene).contains(&pausing)).unwrap();
+    // The rest of its block was given out already.
+    let later = scenes[first..].iter().filter(|scene| nics(scene).contains(&pausing));
+    assert!(later.count() <= 8);
+    assert!(!nics(scenes.last().unwrap()).contains(&pausing));
+    assert_eq!(nics(scenes.last().unwrap()).len(), 15);
+    let left_out = load.findings().left_out;
+    assert_eq!(left_out.len(), 1);
+    assert!(left_out[0].reason.contains("paused its switch"), "{left_out:?}");
+}
+
+#[test]
+fn load_goes_on_without_one_lost_node_and_ends_with_the_second() {
+    let mut load = conductor(&d4(), setup("bisect:system,victims"));
+    let lost = [NicId(3), NicId(9)];
+    let mut scenes = Vec::new();
+    while scenes.len() < 20 {
+        scenes.extend(load.next_scenes());
+    }
+    load.lose(lost[0], "n3: the process ended");
+    let failed = |scene: &LoadSlot| {
+        let mut results = results(scene, 0, |_| 1e9);
+        results.retain(|result| result.nic != lost[0]);
+        for flow in scene.flows.iter().filter(|flow| flow.peers.contains(&lost[0])) {
+            let source_results = results.iter_mut().filter(|result| result.nic == flow.source);
+            source_results
+                .for_each(|result| result.answer = TaskAnswer::Failed("RC_TIMEOUT".into()));
+        }
+        results
+    };
+    scenes.iter().for_each(|scene| load.add(scene, &failed(scene)));
+    let later = load.next_scenes();
+    assert!(!later.is_empty());
+    let lost_name = d4().name(lost[0]);
+    assert!(load.findings().unmeasured.contains(&lost_name));
+    assert!(later.iter().all(|scene| !nics(scene).contains(&lost[0])));
+    load.lose(lost[0], "again");
+    assert!(!load.next_scenes().is_empty());
+    load.lose(lost[1], "n9: the process ended");
+    assert!(load.next_scenes().is_empty());
+    let findings = load.findings();
+    assert!(findings.aborted.unwrap().contains("2 nodes were lost"));
+    let reasons: Vec<&str> =
+        findings.left_out.iter().map(|left_out| left_out.reason.as_str()).collect();
+    assert!(reasons.contains(&"n3: the process ended"), "{reasons:?}");
+}
+
+#[test]
+fn steps_without_enough_nics_are_skipped_and_named() {
+    let roster = fabric([1, 1, 10, 1]);
+    let mut load = conductor(&roster, setup("bisect,incast:8"));
+    load.lose(NicId(1), "gone");
+    load.lose(NicId(2), "gone");
+    let scenes = run(&mut load, good);
+    assert!(!purposes(&scenes).contains(&LoadMeasurement::Bandwidth(Pattern::Incast(8))));
+    let findings = load.findings();
+    assert_eq!(findings.aborted, None, "nothing was sent before the losses");
+    assert!(findings.left_out.iter().any(|left_out| left_out.what == "incast:8"));
+}
+
+/// Returns results in which flows from group 0 to group 2 are slow in the passes of `slow_in`.
+fn slow_links(slow_in: &[u32]) -> impl Fn(u32, &LoadSlot) -> Vec<TaskResult> {
+    move |pass, scene| {
+        let is_slow = |source: NicId| {
+            let flow = scene.flows.iter().find(|flow| flow.source == source);
+            source.0 < 4 && flow.is_some_and(|flow| flow.peers.iter().all(|to| to.0 / 4 == 2))
+        };
+        let rate = |source| {
+            if slow_in.contains(&pass) && is_slow(source) { 0.25e9 } else { 1e9 }
+        };
+        results(scene, 0, rate)
+    }
+}
+
+fn link_certainty(findings: &LoadFindings) -> Option<Certainty> {
+    let links = |unit| matches!(unit, LoadUnit::GroupLinks { from: 0, to: 2, .. });
+    let mut judgements = findings.judgements.iter();
+    let found = judgements
+        .find(|judgement| links(judgement.unit) && judgement.figure == LoadFigure::Bandwidth);
+    let found = found.unwrap_or_else(|| panic!("no links: {:?}", findings.judgements));
+    assert_eq!(found.grade, Grade::Bad);
+    found.certainty
+}
+
+#[test]
+fn retests_decide_how_sure_a_bad_part_is() {
+    for (slow_in, expected) in [
+        (&[1, 2, 3][..], Certainty::Bad),
+        (&[1], Certainty::Transient),
+        (&[1, 3], Certainty::Transient),
+    ] {
+        let mut load = conductor(&d4(), setup("bisect:switch,bisect:system,all2all"));
+        let scenes = run(&mut load, slow_links(slow_in));
+        assert_eq!(link_certainty(&load.findings()), Some(expected), "{slow_in:?}");
+        let findings = load.findings();
+        let named = &findings.judgements[0].pattern;
+        let mut patterns = findings.bandwidths.iter();
+        let grade = patterns.find(|bandwidth| bandwidth.pattern == *named).unwrap().grade;
+        // A part that a retest has cleared does not make its pattern bad.
+        let is_bad = expected == Certainty::Bad;
+        assert_eq!(grade == Grade::Bad, is_bad, "{slow_in:?}");
+        let passes = scenes.iter().filter(|scene| {
+            scene.purpose == LoadMeasurement::Bandwidth(Pattern::Quiet) && scene.repetition == 0
+        });
+        assert_eq!(passes.count(), 3);
+        let count = |scenes: &[LoadSlot], pattern| {
+            let is_of_pattern =
+                |scene: &&LoadSlot| scene.purpose == LoadMeasurement::Bandwidth(pattern);
+            scenes.iter().filter(is_of_pattern).count()
+        };
+        let switch_pattern = Pattern::Bisect { of: Set::Switch, both_ways: true };
+        assert_eq!(count(&scenes, switch_pattern), 3 * 8, "blame compares bisections");
+        assert_eq!(count(&scenes, Pattern::AllToAll), 16, "others have no retest");
+        let system_scenes: Vec<&LoadSlot> = scenes
+            .iter()
+            .filter(|scene| {
+                scene.purpose == LoadMeasurement::Bandwidth(SYSTEM) && scene.repetition == 0
+            })
+            .collect();
+        assert_eq!(system_scenes.len(), 3);
+        assert_ne!(system_scenes[0].flows, system_scenes[1].flows);
+        assert_ne!(system_scenes[1].flows, system_scenes[2].flows);
+    }
+}
+
+/// One NIC is slow in the first measurement only, and a source of each incast always gets less.
+#[test]
+fn part_that_retests_clear_does_not_explain_unequal_shares() {
+    let mut load = conductor(&d4(), setup("bisect:switch,bisect:group,incast:4"));
+    run(&mut load, |pass, scene| {
+        let is_incast = scene.purpose == LoadMeasurement::Bandwidth(Pattern::Incast(4));
+        let is_robbed =
+            |source| is_incast && scene.flows.iter().step_by(4).any(|flow| flow.source == source);
+        let is_slow = |source| pass == 1 && source == NicId(5);
+        results(scene, 0, |source| match source {
+            source if is_robbed(source) || is_slow(source) => 0.1e9,
+            _ => 1e9,
+        })
+    });
+    let findings = load.findings();
+    let found = |figure| findings.judgements.iter().find(|judgement| judgement.figure == figure);
+    let nic_judgement = found(LoadFigure::Bandwidth).expect("a slow NIC");
+    let expected = (LoadUnit::Nic(NicId(5)), Some(Certainty::Transient));
+    assert_eq!((nic_judgement.unit, nic_judgement.certainty), expected);
+    let share_judgement = found(LoadFigure::SmallestShare).expect("unequal shares");
+    assert_eq!(share_judgement.certainty, Some(Certainty::Suspect));
+}
+
+/// The halves of twelve groups have 72 directions.
+#[test]
+fn findings_have_the_slowest_good_sets_only() {
+    let mut load = conductor(&fabric([12, 1, 6, 1]), setup("bisect:system"));
+    run(&mut load, good);
+    let findings = load.findings();
+    let mut patterns = findings.bandwidths.iter();
+    let sets = patterns
+        .find(|bandwidth| bandwidth.pattern == "bisect:system")
+        .expect("a pattern")
+        .sets
+        .iter();
+    let good = sets.filter(|set| set.grade == Grade::Good);
+    let link_sets = good.filter(|set| matches!(set.unit, LoadUnit::GroupLinks { .. }));
+    assert_eq!(link_sets.count(), 32);
+}
+
+#[test]
+fn good_fabric_has_no_retest() {
+    let mut load = conductor(&d4(), setup("bisect:switch,bisect:system"));
+    let scenes = run(&mut load, good);
+    let quiet =
+        scenes.iter().filter(|scene| scene.purpose == LoadMeasurement::Bandwidth(Pattern::Quiet));
+    assert_eq!(quiet.count(), 8);
+}
+
+#[test]
+fn retests_that_say_nothing_leave_a_suspect() {
+    // Their processes wait for CPUs.
+    let mut load = conductor(&d4(), setup("bisect:system"));
+    let slow = slow_links(&[1, 2, 3]);
+    run(&mut load, |pass, scene| {
+        let mut results = slow(pass, scene);
+        if pass > 1 {
+            let untested = TaskAnswer::Untested(Untested::NoCpu);
+            results.iter_mut().for_each(|result| result.answer = untested.clone());
+        }
+        results
+    });
+    assert_eq!(link_certainty(&load.findings()), Some(Certainty::Suspect));
+    // The time is up in the second retest.
+    for (slow_in, expected) in [(&[1, 2, 3][..], Certainty::Suspect), (&[1], Certainty::Transient)]
+    {
+        let mut load = conductor(&d4(), setup("bisect:system"));
+        let slow = slow_links(slow_in);
+        let mut pass = 0;
+        loop {
+            let block = load.next_scenes();
+            for scene in &block {
+                let is_quiet = scene.purpose == LoadMeasurement::Bandwidth(Pattern::Quiet);
+                pass += u32::from(is_quiet && scene.repetition == 0);
+                load.add(scene, &slow(pass, scene));
+            }
+            if pass == 3 {
+                break;
+            }
+        }
+        load.stop("the time was up");
+        load.stop("another reason");
+        assert!(load.next_scenes().is_empty());
+        let findings = load.findings();
+        assert_eq!(link_certainty(&findings), Some(expected));
+        assert_eq!(findings.aborted.as_deref(), Some("the time was up"));
+    }
+}
+
+#[test]
+fn retest_without_the_results_of_its_last_block_says_nothing() {
+    let slow = slow_links(&[1]);
+    let blocks = |stops_before: Option<usize>| {
+        let mut load = conductor(&d4(), setup("bisect:system"));
+        let (mut pass, mut given) = (0, 0);
+        loop {
+            let block = load.next_scenes();
+            if block.is_empty() {
+                return (load.findings(), given);
+            }
+            given += 1;
+            if Some(given) == stops_before {
+                load.stop("the coordinator was interrupted");
+                return (load.findings(), given);
+            }
+            for scene in &block {
+                let is_quiet = scene.purpose == LoadMeasurement::Bandwidth(Pattern::Quiet);
+                pass += u32::from(is_quiet && scene.repetition == 0);
+                // The first retest was not measured.
+                if pass != 2 {
+                    load.add(scene, &slow(pass, scene));
+                }
+            }
+        }
+    };
+    let (findings, all) = blocks(None);
+    assert_eq!(link_certainty(&findings), Some(Certainty::Transient));
+    let (findings, _) = blocks(Some(all));
+    assert_eq!(link_certainty(&findings), Some(Certainty::Suspect));
+}
+
+#[test]
+fn busy_fabric_has_figures_without_verdict_and_no_retest() {
+    let mut load = conductor(&d4(), setup("bisect:system"));
+    load.set_busy("others use 12 % of the NICs".into());
+    let scenes = run(&mut load, slow_links(&[1, 2, 3]));
+    let quiet =
+        scenes.iter().filter(|scene| scene.purpose == LoadMeasurement::Bandwidth(Pattern::Quiet));
+    assert_eq!(quiet.count(), 8);
+    let findings = load.findings();
+    assert_eq!(findings.unjudged.as_deref(), Some("others use 12 % of the NICs"));
+    assert_eq!(findings.judgements, []);
+    assert!(findings.bandwidths.iter().all(|bandwidth| bandwidth.grade == Grade::Unjudged));
+}
+
+#[test]
+fn nic_that_cannot_send_ends_the_load_with_partial_results() {
+    let mut load = conductor(&d4(), setup("bisect:system"));
+    run(&mut load, |_, scene| {
+        let mut results = results(scene, 0, |_| 1e9);
+        if scene.purpose == LoadMeasurement::Bandwidth(SYSTEM) {
+            let first_results = results.iter_mut().filter(|result| result.nic == NicId(0));
+            for result in first_results {
+                result.answer = TaskAnswer::Sent { bytes: [0; PARTS], unreached: vec![0] };
+            }
+        }
+        results
+    });
+    let findings = load.findings();
+    assert!(findings.aborted.unwrap().contains("all operations of nid000000 cxi0 failed"));
+    assert!(findings.bandwidths.iter().any(|bandwidth| bandwidth.pattern == "bisect:system"));
+}
+
+#[test]
+fn slots_follow_the_measured_bandwidth() {
+    let slow = LoadSetup { nic_rate: None, ..setup("incast:8") };
+    let mut load = conductor(&d4(), slow);
+    let scenes = run(&mut load, |_, scene| results(scene, 0, |_| 50e6));
+    let value_for = |pattern| {
+        let purpose = LoadMeasurement::Bandwidth(pattern);
+        let scene = scenes.iter().find(|scene| scene.purpose == purpose).unwrap();
+        (scene.slot_ns / 1_000_000, scene.window_bytes)
+    };
+    assert_eq!(value_for(Pattern::Quiet), (250, 1 << 20));
+    // 5 · 8 · 1 MiB / 50 MB/s = 839 ms
+    assert_eq!(value_for(Pattern::Incast(8)), (840, 1 << 20));
+}
+
+/// A change that makes a result a lie.
+type Lie<'a> = &'a dyn Fn(&mut TaskResult);
+
+/// The first node lies in all its reports: it is at most accused itself, and the load goes on.
+#[test]
+fn node_that_lies_accuses_at_most_itself() {
+    const MOST: u64 = 1 << 56;
+    let many = |watched| move |result: &mut TaskResult| result.watched = vec![(watched, MOST); 16];
+    let answers = |answer: TaskAnswer| {
+        move |result: &mut TaskResult| {
+            if matches!(
+                (&answer, &result.answer),
+                (TaskAnswer::Failed(_), _)
+                    | (TaskAnswer::Latencies(_), TaskAnswer::Latencies(_))
+                    | (TaskAnswer::Sent { .. }, TaskAnswer::Sent { .. })
+            ) {
+                result.answer = answer.clone();
+            }
+        }
+    };
+    let mut endless = Histogram::default();
+    endless.add(u64::MAX, 1);
+    let sent = |bytes| TaskAnswer::Sent { bytes: [bytes; PARTS], unreached: Vec::new() };
+    let lies: [(&str, Lie); 9] = [
+        ("timeouts", &many(Watched::Timeouts)),
+        ("paused", &many(Watched::RxPaused)),
+        ("octets", &many(Watched::Octets)),
+        ("marked", &many(Watched::Marked)),
+        ("refused", &many(Watched::Refused)),
+        ("nothing sent", &answers(sent(0))),
+        ("too much sent", &answers(sent(1 << 50))),
+        ("endless", &answers(TaskAnswer::Latencies(endless))),
+        ("failed", &answers(TaskAnswer::Failed("no".into()))),
+    ];
+    let roster = fabric([4, 2, 2, 2]);
+    let mut failures = String::new();
+    for (name, lie) in lies {
+        let mut load = conductor(&roster, setup("standard"));
+        run(&mut load, |_, scene| {
+            let mut results = results(scene, 0, |_| 1e9);
+            let own = results.iter_mut().filter(|result| roster.nic(result.nic).node == NodeId(0));
+            own.for_each(lie);
+            results
+        });
+        let findings = load.findings();
+        for judgement in &findings.judgements {
+            let is_own = |nic: NicId| roster.nic(nic).node == NodeId(0);
+            let accuses_itself = matches!(judgement.unit, LoadUnit::Nic(nic) if is_own(nic));
+            if !accuses_itself {
+                failures += &format!("{name}: {judgement:?}\n");
+            }
+        }
+        serde_json::to_string(&findings).unwrap();
+        if let Some(reason) = findings.aborted {
+            assert!(reason.contains("nid000000"), "{name}: {reason}");
+        }
+    }
+    assert!(failures.is_empty(), "{failures}");
+}

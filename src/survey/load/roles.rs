@@ -1,0 +1,218 @@
+//! Who makes load and who is judged (load.md 3.5). Roles are dealt to nodes, because the NICs of a
+//! node share its memory.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use fastrand::Rng;
+
+use super::findings::Spread;
+use crate::located::{LocatedNic, class, part, sets};
+use campaign::quiet::answer::Pair;
+use campaign::quiet::ids::{NicId, NodeId};
+use crew::location::Class;
+
+/// Part of the nodes that are victims by default, in percent.
+pub const VICTIMS_PERCENT: u8 = 20;
+
+/// Small fabrics have at least this number of victims, for two pairs, if half of the nodes are
+/// enough.
+const LEAST_VICTIMS: usize = 4;
+
+/// The NICs by role, each list in the order of the locations.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Roles {
+    /// They make load.
+    pub aggressors: Vec<LocatedNic>,
+    /// They are judged.
+    pub victims: Vec<LocatedNic>,
+}
+
+/// How many NICs have which role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoleRules {
+    /// Part of the nodes that are victims, in percent.
+    pub victims_percent: u8,
+    pub most_aggressors: usize,
+}
+
+type NodeNics = Vec<LocatedNic>;
+
+/// Nodes that have the same role.
+type RoleUnit = Vec<usize>;
+
+/// Deals roles: a part of the nodes are victims, as far as the spread allows. `None` if the NICs
+/// are too few, or have no locations and the spread needs them.
+pub fn assign_roles(
+    nics: &[LocatedNic],
+    spread: Spread,
+    rules: RoleRules,
+    rng: &mut Rng,
+) -> Option<Roles> {
+    let nodes: Vec<NodeNics> = sets(nics, |nic| Some(nic.node));
+    let home = |node: usize| nodes[node][0].switch;
+    let parents: Vec<Vec<RoleUnit>> = match spread {
+        Spread::Mixed => {
+            let units = (0..nodes.len()).map(|node| vec![node]);
+            by_key(units, |unit| home(unit[0])).collect()
+        }
+        Spread::Switches => {
+            let units = joined(&nodes, |nic| nic.switch);
+            by_key(units, |unit: &RoleUnit| home(unit[0]).map(|(group, _)| group)).collect()
+        }
+        Spread::Groups => vec![joined(&nodes, |nic| nic.group().map(|group| (group, 0)))],
+    };
+    // Otherwise it would be the same as whole groups.
+    if spread == Spread::Switches && parents.iter().all(|units| units.len() < 2) {
+        return None;
+    }
+    let is_victim = victims_of(&parents, nodes.len(), rules.victims_percent, rng);
+    let mut role_of: HashMap<NodeId, bool> = HashMap::new();
+    for node in parents.iter().flatten().flatten() {
+        role_of.insert(nodes[*node][0].node, is_victim[*node]);
+    }
+    let role_nics = |wanted| -> Vec<LocatedNic> {
+        let has_role = |nic: &&LocatedNic| role_of.get(&nic.node) == Some(&wanted);
+        nics.iter().filter(has_role).copied().collect()
+    };
+    let mut roles = Roles { aggressors: role_nics(false), victims: role_nics(true) };
+    if roles.aggressors.len() > rules.most_aggressors {
+        roles.aggressors = part(&roles.aggressors, rules.most_aggressors, rng);
+    }
+    let nodes = |nics: &[LocatedNic]| sets(nics, |nic| Some(nic.node)).len();
+    let is_enough = nodes(&roles.aggressors) >= 2 && nodes(&roles.victims) >= 2;
+    is_enough.then_some(roles)
+}
+
+/// Returns the items of each value of `key`, by value.
+fn by_key<T, K: Ord>(
+    items: impl IntoIterator<Item = T>,
+    key: impl Fn(&T) -> K,
+) -> impl Iterator<Item = Vec<T>> {
+    let mut by_key: BTreeMap<K, Vec<T>> = BTreeMap::new();
+    for item in items {
+        by_key.entry(key(&item)).or_default().push(item);
+    }
+    by_key.into_values()
+}
+
+/// Returns the nodes that `place` joins: nodes with NICs at the same place are in one unit. Nodes
+/// without a place are left out.
+fn joined(nodes: &[NodeNics], place: impl Fn(&LocatedNic) -> Option<(u16, u16)>) -> Vec<RoleUnit> {
+    let mut first: BTreeMap<(u16, u16), usize> = BTreeMap::new();
+    let mut above: Vec<usize> = (0..nodes.len()).collect();
+    let top = |above: &[usize], mut node: usize| {
+        while above[node] != node {
+            node = above[node];
+        }
+        node
+    };
+    for (node, nics) in nodes.iter().enumerate() {
+        for place in nics.iter().filter_map(&place) {
+            let (one, other) = (*first.entry(place).or_insert(node), node);
+            let (one, other) = (top(&above, one), top(&above, other));
+            above[one.max(other)] = one.min(other);
+        }
+    }
+    let has_place = |node: &usize| nodes[*node].iter().all(|nic| place(nic).is_some());
+    by_key((0..nodes.len()).filter(has_place), |node| top(&above, *node)).collect()
+}
+
+/// Returns which nodes are victims: a part of the units of each parent, at least one and not all.
+fn victims_of(parents: &[Vec<RoleUnit>], nodes: usize, percent: u8, rng: &mut Rng) -> Vec<bool> {
+    let part = |count: usize| (count * usize::from(percent) + 50) / 100;
+    let mut is_victim = vec![false; nodes];
+    let mut single = Vec::new();
+    let mut others = Vec::new();
+    for parent in parents {
+        let mut units: Vec<&RoleUnit> = parent.iter().collect();
+        if units.len() < 2 {
+            single.extend(units);
+            continue;
+        }
+        rng.shuffle(&mut units);
+        let count = part(units.len()).clamp(1, units.len() - 1);
+        units[..count].iter().for_each(|unit| mark(&mut is_victim, unit));
+        // The last one stays, so that each parent keeps both roles.
+        others.extend_from_slice(&units[count + 1..]);
+    }
+    rng.shuffle(&mut single);
+    let count = part(single.len());
+    single[..count].iter().for_each(|unit| mark(&mut is_victim, unit));
+    rng.shuffle(&mut others);
+    others.extend_from_slice(&single[count..]);
+    let all: usize = parents.iter().flatten().map(Vec::len).sum();
+    for unit in others {
+        let victims = is_victim.iter().filter(|is_victim| **is_victim).count();
+        if victims >= LEAST_VICTIMS {
+            break;
+        }
+        if 2 * (victims + unit.len()) <= all {
+            mark(&mut is_victim, unit);
+        }
+    }
+    is_victim
+}
+
+fn mark(is_victim: &mut [bool], unit: &RoleUnit) {
+    unit.iter().for_each(|node| is_victim[*node] = true);
+}
+
+/// Classes of victim pairs, in turn.
+const CLASSES: [Class; 3] = [Class::Switch, Class::Group, Class::Fabric];
+
+/// Returns disjoint pairs of victims, as equally many of each class as locations allow. Each
+/// repetition begins with another class, so that few victims are in pairs of each class in turn.
+pub fn victim_pairs(victims: &[LocatedNic], repetition: u32, rng: &mut Rng) -> Vec<Pair> {
+    let mut open = victims.to_vec();
+    rng.shuffle(&mut open);
+    let most_of_class = (open.len() / 2).div_ceil(CLASSES.len());
+    let mut pairs = Vec::new();
+    // Equal parts first. Then the victims that are left, once more for those whose first partner
+    // was in their own node.
+    for turn in 0..3 * CLASSES.len() {
+        let class = CLASSES[(turn + repetition as usize) % CLASSES.len()];
+        let most = if turn < CLASSES.len() { most_of_class } else { usize::MAX };
+        pairs.extend(pairs_of_class(&mut open, class, most, rng));
+    }
+    pairs.extend(pairs_of_class(&mut open, Class::Unknown, usize::MAX, rng));
+    pairs
+}
+
+/// Returns at most this number of pairs of a class, and removes their NICs from `open`.
+fn pairs_of_class(
+    open: &mut Vec<LocatedNic>,
+    wanted: Class,
+    most: usize,
+    rng: &mut Rng,
+) -> Vec<Pair> {
+    // Sorted by the next smaller part, the halves of a set differ in it.
+    let mut sets = match wanted {
+        Class::Switch => sets(open, |nic| nic.switch),
+        Class::Group => sets(open, LocatedNic::group),
+        _ => vec![open.clone()],
+    };
+    let smaller = |nic: &LocatedNic| match wanted {
+        Class::Group => (nic.switch, NodeId(0)),
+        Class::Fabric => (nic.group().map(|group| (group, 0)), NodeId(0)),
+        _ => (None, nic.node),
+    };
+    let mut pairs = Vec::new();
+    for set in &mut sets {
+        set.sort_by_key(smaller);
+        let mut high = set.split_off(set.len() / 2);
+        for one in set {
+            // The first one, except if nodes have NICs in many places.
+            let Some(place) = high.iter().position(|other| class(one, other) == wanted) else {
+                continue;
+            };
+            let other = high.remove(place);
+            let (initiator, target) = if rng.bool() { (*one, other) } else { (other, *one) };
+            pairs.push(Pair { initiator: initiator.nic, target: target.nic });
+        }
+    }
+    rng.shuffle(&mut pairs);
+    pairs.truncate(most);
+    let used: BTreeSet<NicId> = pairs.iter().flat_map(|pair| pair.nics()).collect();
+    open.retain(|nic| !used.contains(&nic.nic));
+    pairs
+}

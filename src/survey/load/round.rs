@@ -1,0 +1,185 @@
+//! The scenes of all steps, once: the first measurement or a retest.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use super::pattern::Pattern;
+use super::roles::RoleRules;
+use super::steps::{CourseStep, SlotFlows};
+use super::theory::FabricShape;
+use super::timing::{LoadSizes, SlotTiming, crowd, timing};
+use crate::located::LocatedNic;
+use crate::results::LoadResults;
+use crate::slot::{LoadMeasurement, LoadSlot};
+use campaign::quiet::ids::NicId;
+use campaign::quiet::roster::Roster;
+
+/// What all passes have in common.
+#[derive(Clone, Copy, Debug)]
+pub struct PassFacts<'a> {
+    /// Nodes and NICs.
+    pub roster: &'a Roster,
+    /// Bandwidth of a NIC, if it is known, in bytes per second.
+    pub rate: Option<f64>,
+    /// The shape of the fabric, if it is known.
+    pub theory: Option<&'a FabricShape>,
+    /// Bytes of the load.
+    pub sizes: LoadSizes,
+    /// How many NICs are aggressors and victims.
+    pub rules: RoleRules,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct PassNics {
+    /// NICs that take part without victims.
+    pub nics: Vec<LocatedNic>,
+    /// NICs that take part in scenes of victims.
+    pub victim_nics: Vec<LocatedNic>,
+}
+
+impl PassNics {
+    /// Returns the NICs that take part in a step.
+    pub fn of(&self, purpose: LoadMeasurement) -> &[LocatedNic] {
+        match purpose {
+            LoadMeasurement::Victims { .. } => &self.victim_nics,
+            LoadMeasurement::Ramp | LoadMeasurement::Bandwidth(_) => &self.nics,
+        }
+    }
+}
+
+/// The scenes of all steps in progress.
+#[derive(Clone, Debug)]
+pub struct LoadRound {
+    pub steps: Vec<CourseStep>,
+    pub nics: PassNics,
+    /// The results.
+    pub tally: LoadResults,
+    /// Names of the patterns with results.
+    pub measured: BTreeSet<String>,
+    /// Titles of steps for which too few NICs were left.
+    pub skipped: BTreeSet<String>,
+    seed: u64,
+    /// Index of the current step.
+    at: usize,
+    /// The next repetition of this step.
+    repetition: u32,
+    /// The timing of this step, since its first repetition.
+    timing: Option<SlotTiming>,
+    /// Scenes of this step that come next: at most a block and a repetition.
+    queue: VecDeque<LoadSlot>,
+}
+
+impl LoadRound {
+    /// Creates a pass before its first scene.
+    pub fn new(steps: Vec<CourseStep>, nics: PassNics, tally: LoadResults, seed: u64) -> Self {
+        Self {
+            steps,
+            nics,
+            tally,
+            measured: BTreeSet::new(),
+            skipped: BTreeSet::new(),
+            seed,
+            at: 0,
+            repetition: 0,
+            timing: None,
+            queue: VecDeque::new(),
+        }
+    }
+
+    /// Returns the number of slots of all steps.
+    pub fn planned(&self) -> u32 {
+        self.steps.iter().map(CourseStep::slots).sum()
+    }
+
+    /// Returns whether the pass is over: the block after the last one was asked for, so the results
+    /// of the last one were added.
+    pub fn has_ended(&self) -> bool {
+        self.at == self.steps.len()
+    }
+
+    /// Returns the title of the current step; empty at the end.
+    pub fn title(&self) -> String {
+        let step = self.steps.get(self.at);
+        step.map(CourseStep::title).unwrap_or_default()
+    }
+
+    /// Removes a NIC from all further scenes.
+    pub fn remove(&mut self, nic: NicId) {
+        self.nics.nics.retain(|candidate| candidate.nic != nic);
+        self.nics.victim_nics.retain(|victim| victim.nic != nic);
+        for scene in &mut self.queue {
+            scene.victims.retain(|pair| !pair.nics().contains(&nic));
+            scene.flows.retain(|flow| flow.source != nic);
+            for flow in &mut scene.flows {
+                flow.peers.retain(|peer| *peer != nic);
+            }
+            scene.flows.retain(|flow| !flow.peers.is_empty());
+        }
+        self.queue.retain(|scene| !scene.flows.is_empty() || !scene.victims.is_empty());
+    }
+
+    /// Returns the next block: scenes of one step. It is empty when all steps are done.
+    pub fn next_block(&mut self, facts: PassFacts) -> Vec<LoadSlot> {
+        while let Some(step) = self.steps.get(self.at).copied() {
+            let most = self.timing.map(SlotTiming::slots_of_block);
+            if most.is_some_and(|most| self.queue.len() >= most) {
+                break;
+            }
+            if self.repetition < step.repetitions {
+                self.add_repetition(step, facts);
+            } else if self.queue.is_empty() {
+                self.at += 1;
+                self.repetition = 0;
+                self.timing = None;
+            } else {
+                break;
+            }
+        }
+        let count = self.timing.map_or(0, SlotTiming::slots_of_block).min(self.queue.len());
+        self.queue.drain(..count).collect()
+    }
+
+    fn add_repetition(&mut self, step: CourseStep, facts: PassFacts) {
+        let slots = self.slots(step, self.repetition, facts.rules);
+        if slots.is_empty() {
+            self.skipped.insert(step.title());
+        } else {
+            let timing = *self.timing.get_or_insert_with(|| timing_of(&slots, facts));
+            let repetition = self.repetition;
+            let scene = |(place, slot): (u32, SlotFlows)| LoadSlot {
+                purpose: step.purpose,
+                repetition,
+                place,
+                flows: slot.flows,
+                victims: slot.victims,
+                slot_ns: timing.slot_ns,
+                window_bytes: timing.window_bytes,
+            };
+            self.queue.extend((0..).zip(slots).map(scene));
+        }
+        self.repetition += 1;
+    }
+
+    pub fn slots(&self, step: CourseStep, repetition: u32, rules: RoleRules) -> Vec<SlotFlows> {
+        step.repetition(self.nics.of(step.purpose), repetition, rules, self.seed)
+    }
+
+    /// Returns the pattern that loads the largest part of the fabric.
+    pub fn widest(&self) -> Option<Pattern> {
+        let pattern = |step: &CourseStep| match step.purpose {
+            LoadMeasurement::Ramp => None,
+            LoadMeasurement::Bandwidth(pattern) => Some(pattern),
+            LoadMeasurement::Victims { under, .. } => Some(under),
+        };
+        let mut patterns = self.steps.iter().filter_map(pattern);
+        // The steps come from the smallest shared part outward.
+        let last = patterns.clone().next_back();
+        patterns.find(|pattern| *pattern == Pattern::AllToAll).or(last)
+    }
+}
+
+/// Returns the timing of the slots of a step, by the flows of one repetition.
+pub fn timing_of(slots: &[SlotFlows], facts: PassFacts) -> SlotTiming {
+    let links = facts.theory.map_or(1, |shape| shape.links);
+    let crowds = slots.iter().map(|slot| crowd(&slot.flows, facts.roster, links));
+    timing(crowds.fold(0.0, f64::max), facts.rate, facts.sizes)
+}

@@ -1,0 +1,84 @@
+//! A scene: all flows of one slot, and what its results are counted for.
+
+use super::findings::Spread;
+use super::pattern::Pattern;
+use campaign::quiet::answer::Pair;
+use campaign::quiet::ids::{NicId, TestId};
+
+/// The test whose target the operations of aggressors address.
+pub const AGGRESSOR_TEST: TestId = TestId(0);
+
+/// The test of victims in the traffic class of the aggressors.
+pub const VICTIM: TestId = TestId(1);
+
+/// The test of victims in another traffic class, if the survey has one.
+pub const VICTIM_IN_OTHER_CLASS: TestId = TestId(2);
+
+/// What a scene is for. Results of scenes with the same purpose belong together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LoadMeasurement {
+    /// Whether a part of the load is harmless: not counted.
+    Ramp,
+    Bandwidth(Pattern),
+    /// The latencies of victims, without load and with the load of a pattern in turn.
+    Victims {
+        /// The pattern of the aggressors.
+        under: Pattern,
+        /// How roles are dealt.
+        spread: Spread,
+        /// Whether victims are the target of the incast.
+        at_target: bool,
+        /// Whether victims measure in another traffic class.
+        in_other_class: bool,
+    },
+}
+
+/// A NIC that sends to others in turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// The NIC that sends.
+    pub source: NicId,
+    /// The NICs to which it sends.
+    pub peers: Vec<NicId>,
+}
+
+/// All flows of one slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoadSlot {
+    pub purpose: LoadMeasurement,
+    /// Number of the repetition, from 0: others have other roles.
+    pub repetition: u32,
+    /// Number of the scene in its repetition, from 0. Scenes of victims come quiet, loaded, loaded,
+    /// quiet.
+    pub place: u32,
+    /// The load; empty in a quiet scene of victims.
+    pub flows: Vec<Flow>,
+    /// Pairs that measure; empty without victims.
+    pub victims: Vec<Pair>,
+    /// Length of the slot, in nanoseconds.
+    pub slot_ns: u64,
+    /// Bytes that an aggressor has under way at most.
+    pub window_bytes: u64,
+}
+
+impl LoadSlot {
+    /// Returns whether it is a scene of victims without load.
+    pub fn is_quiet(&self) -> bool {
+        self.flows.is_empty()
+    }
+
+    /// Leaves out flows from and to NICs that `is_known` refuses.
+    pub fn retain(&mut self, is_known: impl Fn(NicId) -> bool) {
+        for flow in &mut self.flows {
+            flow.peers.retain(|peer| is_known(*peer));
+        }
+        self.flows.retain(|flow: &Flow| is_known(flow.source) && !flow.peers.is_empty());
+    }
+
+    pub fn victim_test(&self) -> TestId {
+        match self.purpose {
+            LoadMeasurement::Victims { in_other_class: true, .. } => VICTIM_IN_OTHER_CLASS,
+            _ => VICTIM,
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! Judgements on figures: each cause once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::bandwidths::is_judged_by_share;
+use super::findings::{
+    BandwidthFigures, FarVictim, Grade, ImpactFigures, LoadFigure, LoadFindings, LoadJudgement,
+    LoadUnit, Spread, StarFigures,
+};
+use super::impacts::MOST_FAR;
+use super::limits::{FAIRNESS, IMPACT, IMPACT_P99, INCAST_SUM, LEAST_EQUAL, SHARE, SMALLEST_SHARE};
+use super::names::{pattern_name, under_name};
+use super::pattern::Pattern;
+use super::rates::SlotRates;
+use super::victims::{VictimKey, Victims};
+use campaign::quiet::findings::Certainty;
+use campaign::quiet::ids::NicId;
+use campaign::quiet::roster::Roster;
+
+/// Why an impact factor is no fault unless it is one of an incast.
+const FILLS_LINKS: &str =
+    "The pattern fills links that victims share: latencies may grow without a fault.";
+
+/// Largest part of the victims under load without an answer.
+const MOST_UNANSWERED: f64 = 0.05;
+
+/// Slots in which operations fail on a dead path. In a single one, the process of the target may
+/// have been about to open its NIC again.
+const DEAD_SLOTS: u32 = 2;
+
+/// Most dead paths that the evidence names.
+const MOST_PATHS: usize = 5;
+
+/// Grades each pattern by the judgements about it that retests have not cleared, and by its targets
+/// with many sources, which the report shows with their grades. A set may be slow by chance: in
+/// random halves some flows share links. A pattern of which most measurements do not count is not
+/// good.
+pub fn grade_patterns(findings: &mut LoadFindings) {
+    let judgements = &findings.judgements;
+    for bandwidth in &mut findings.bandwidths {
+        if bandwidth.grade == Grade::Unjudged {
+            continue;
+        }
+        let own = judgements.iter().filter(|judgement| {
+            judgement.pattern == bandwidth.pattern
+                && judgement.certainty != Some(Certainty::Transient)
+        });
+        let star_grades =
+            bandwidth.stars.iter().map(|star| star.grade).filter(|grade| is_judged(*grade));
+        let grades = own.map(|own| own.grade).chain(star_grades);
+        let is_measured = !findings.unmeasured.contains(&bandwidth.pattern);
+        let otherwise = if is_measured { Grade::Good } else { Grade::Unjudged };
+        bandwidth.grade = grades.max().unwrap_or(otherwise);
+    }
+}
+
+fn is_judged(grade: Grade) -> bool {
+    matches!(grade, Grade::Slow | Grade::Bad)
+}
+
+/// Returns the judgements that no judgement on a part explains: slow parts make shares and stars
+/// slow, and bad ones make them bad.
+pub fn unexplained<'a>(
+    mut judgements: Vec<LoadJudgement>,
+    part_judgements: impl Iterator<Item = &'a LoadJudgement>,
+) -> Vec<LoadJudgement> {
+    let worst = part_judgements.map(|part| part.grade).max();
+    judgements.retain(|judgement| worst.is_none_or(|worst| worst < judgement.grade));
+    judgements
+}
+
+/// Returns the judgements on the shares of theory, one for each pattern: retests repeat it.
+pub fn share_judgements(figures: &BTreeMap<Pattern, BandwidthFigures>) -> Vec<LoadJudgement> {
+    let judged = figures.iter().filter(|(pattern, _)| is_judged_by_share(**pattern));
+    let shares = judged.filter_map(|(_, bandwidth)| Some((bandwidth, bandwidth.share_of_theory?)));
+    let slow = shares.filter(|share| is_judged(SHARE.grade(share.1)));
+    let judgement = |(bandwidth, value): (&BandwidthFigures, f64)| {
+        LoadJudgement::new(
+            LoadFigure::ShareOfTheory,
+            LoadUnit::System,
+            bandwidth.pattern.clone(),
+            (SHARE.grade(value), value, SHARE.good),
+            Vec::new(),
+        )
+    };
+    slow.map(judgement).collect()
+}
+
+/// Returns the judgements on targets with many sources: on a target whose sum is low although most
+/// others have good ones, and on the system for low sums at most targets, or for unequal shares,
+/// which do not show whether the source, its way or the target is the cause.
+pub fn star_judgements(
+    roster: &Roster,
+    figures: &BTreeMap<Pattern, BandwidthFigures>,
+) -> Vec<LoadJudgement> {
+    let stars: Vec<(&str, &StarFigures)> = figures
+        .values()
+        .flat_map(|figure| figure.stars.iter().map(|star| (figure.pattern.as_str(), star)))
+        .collect();
+    let judgement = |unit, pattern: &str, figure, (grade, value, limit), evidence| {
+        LoadJudgement::new(figure, unit, pattern, (grade, value, limit), evidence)
+    };
+    let mut judgements = Vec::new();
+    let sum = |star: &StarFigures| star.ratio_to_quiet.unwrap_or(1.0);
+    let mut low: BTreeMap<NicId, (&str, f64)> = BTreeMap::new();
+    for (pattern, star) in &stars {
+        if is_judged(INCAST_SUM.grade(sum(star))) {
+            let known = low.entry(star.target).or_insert((pattern, sum(star)));
+            if sum(star) < known.1 {
+                *known = (pattern, sum(star));
+            }
+        }
+    }
+    let targets: BTreeSet<NicId> = stars.iter().map(|star| star.1.target).collect();
+    let graded = |value: f64| (INCAST_SUM.grade(value), value, INCAST_SUM.good);
+    if targets.len() >= LEAST_EQUAL && 3 * low.len() < targets.len() {
+        judgements.extend(low.iter().map(|(target, (pattern, value))| {
+            let unit = LoadUnit::Nic(*target);
+            judgement(unit, pattern, LoadFigure::IncastSum, graded(*value), Vec::new())
+        }));
+    } else if let Some((_, (pattern, value))) =
+        low.iter().min_by(|one, other| one.1.1.total_cmp(&other.1.1))
+    {
+        let text = format!("Low at {} of {} targets.", low.len(), targets.len());
+        let unit = LoadUnit::System;
+        judgements.push(judgement(
+            unit,
+            pattern,
+            LoadFigure::IncastSum,
+            graded(*value),
+            vec![text],
+        ));
+    }
+    let share_grade = |star: &StarFigures| {
+        FAIRNESS.grade(star.fairness).max(SMALLEST_SHARE.grade(star.smallest_share))
+    };
+    let uneven: Vec<_> = stars.iter().filter(|star| is_judged(share_grade(star.1))).collect();
+    let worst = uneven.iter().min_by(|one, other| {
+        let by_grade = share_grade(other.1).cmp(&share_grade(one.1));
+        by_grade.then(one.1.smallest_share.total_cmp(&other.1.smallest_share))
+    });
+    if let Some((pattern, star)) = worst {
+        let by_smallest = SMALLEST_SHARE.grade(star.smallest_share);
+        let is_by_smallest = by_smallest >= FAIRNESS.grade(star.fairness);
+        let (figure, figure_grade) = if is_by_smallest {
+            let value = star.smallest_share;
+            (LoadFigure::SmallestShare, (by_smallest, value, SMALLEST_SHARE.good))
+        } else {
+            let grade = FAIRNESS.grade(star.fairness);
+            (LoadFigure::Fairness, (grade, star.fairness, FAIRNESS.good))
+        };
+        let text = format!(
+            "{} of {} targets have unequal sources; the worst is {}.",
+            uneven.len(),
+            stars.len(),
+            roster.name(star.target)
+        );
+        judgements.push(judgement(LoadUnit::System, pattern, figure, figure_grade, vec![text]));
+    }
+    judgements
+}
+
+/// Returns the judgements on the latencies of victims in the class of the aggressors: one for each
+/// pattern that is bad, which retests repeat, or else one for all patterns that are slow.
+pub fn impact_judgements(
+    roster: &Roster,
+    figures: &[(VictimKey, ImpactFigures)],
+) -> Vec<LoadJudgement> {
+    let judged: Vec<&(VictimKey, ImpactFigures)> = figures
+        .iter()
+        .filter(|(key, impact)| !key.in_other_class && impact.grade != Grade::Unjudged)
+        .collect();
+    let bad = judged.iter().filter(|(_, impact)| impact.grade == Grade::Bad);
+    let patterns: BTreeSet<Pattern> = bad.map(|(key, _)| key.under).collect();
+    let impacts_under = |under: Pattern| -> Vec<&(VictimKey, ImpactFigures)> {
+        let all = judged.iter().copied();
+        all.filter(|(key, _)| key.under == under).collect()
+    };
+    if patterns.is_empty() {
+        return impact_judgement(roster, &judged).into_iter().collect();
+    }
+    let bad = patterns.into_iter();
+    bad.filter_map(|under| impact_judgement(roster, &impacts_under(under))).collect()
+}
+
+/// Returns the judgement on the worst of these figures.
+fn impact_judgement(
+    roster: &Roster,
+    judged: &[&(VictimKey, ImpactFigures)],
+) -> Option<LoadJudgement> {
+    let hit: Vec<&(VictimKey, ImpactFigures)> =
+        judged.iter().copied().filter(|(_, impact)| is_judged(impact.grade)).collect();
+    let (key, worst) = hit.iter().copied().max_by(|one, other| {
+        let by_grade = one.1.grade.cmp(&other.1.grade);
+        let by_impact = one.1.median.impact.total_cmp(&other.1.median.impact);
+        let by_class = one.1.class.is_none().cmp(&other.1.class.is_none());
+        by_grade.then(by_impact).then(by_class)
+    })?;
+    let is_by_median = worst.median.impact
+        > match worst.grade {
+            Grade::Bad => IMPACT.slow,
+            _ => IMPACT.good,
+        };
+    let tail = worst.p99.filter(|_| !is_by_median);
+    let (figure, value, limit) = match tail {
+        Some(p99) => (LoadFigure::ImpactP99, p99.impact, IMPACT_P99.good),
+        None => (LoadFigure::Impact, worst.median.impact, IMPACT.good),
+    };
+    let has = |all: &[&(VictimKey, ImpactFigures)], spread| {
+        all.iter().any(|(other_key, _)| other_key.under == key.under && other_key.spread == spread)
+    };
+    let mut evidence = vec![place(|spread| (has(judged, spread), has(&hit, spread))).to_owned()];
+    if let Some(class) = worst.class {
+        evidence.push(format!("Of pairs of the class {}.", class.name()));
+    }
+    if !matches!(key.under, Pattern::Incast(_)) {
+        evidence.push(FILLS_LINKS.into());
+    }
+    let others = hit.iter().filter(|(other_key, _)| other_key.under != key.under);
+    let mut names: Vec<&str> = others.map(|(_, impact)| impact.under.as_str()).collect();
+    names.dedup();
+    if !names.is_empty() {
+        evidence.push(format!("Also under {}.", names.join(", ")));
+    }
+    let same = judged.iter().filter(|(other_key, _)| other_key == key);
+    let mut far: Vec<&FarVictim> = same.flat_map(|(_, impact)| &impact.far_above).collect();
+    far.sort_by(|one, other| other.impact.total_cmp(&one.impact));
+    evidence.extend(far.iter().take(MOST_FAR).map(|victim| victim.sentence(roster)));
+    Some(LoadJudgement::new(
+        figure,
+        LoadUnit::System,
+        worst.under.clone(),
+        (worst.grade, value, limit),
+        evidence,
+    ))
+}
+
+/// Returns the sentence that says where interference arises (load.md 3.5): `spread_of` returns
+/// whether a spread was judged, and whether it shows an impact.
+fn place(spread_of: impl Fn(Spread) -> (bool, bool)) -> &'static str {
+    let [mixed, switches, groups] =
+        [Spread::Mixed, Spread::Switches, Spread::Groups].map(spread_of);
+    match (mixed, switches, groups) {
+        (_, _, (_, true)) => "Interference arises on links between groups, or by routing.",
+        (_, (_, true), (true, false)) => {
+            "Interference arises on links between switches of a group."
+        }
+        (_, (_, true), _) => "Interference arises on links between switches.",
+        ((_, true), (true, false), _) => "Interference arises in switches.",
+        _ => "The spreads that were measured do not show where interference arises.",
+    }
+}
+
+/// Returns the judgement on victims whose operations failed under load.
+pub fn unanswered_judgement(victims: &BTreeMap<VictimKey, Victims>) -> Option<LoadJudgement> {
+    let parts = victims
+        .iter()
+        .filter(|(key, _)| !key.at_target)
+        .map(|(key, victims)| (key, victims.unanswered()));
+    let (key, value) = parts.max_by(|one, other| one.1.total_cmp(&other.1))?;
+    (value > MOST_UNANSWERED).then(|| {
+        LoadJudgement::new(
+            LoadFigure::Unanswered,
+            LoadUnit::System,
+            under_name(key.under, key.at_target),
+            (Grade::Bad, value, MOST_UNANSWERED),
+            Vec::new(),
+        )
+    })
+}
+
+/// Returns the judgement on paths on which operations of the load failed, although others of the
+/// same NICs succeeded: on the NIC at which all of them begin or end, or else on the system.
+pub fn dead_path_judgement(
+    roster: &Roster,
+    rates: &BTreeMap<Pattern, Vec<SlotRates>>,
+) -> Option<LoadJudgement> {
+    let mut failures: BTreeMap<(NicId, NicId), (u32, Pattern)> = BTreeMap::new();
+    for (pattern, slots) in rates {
+        for path in slots.iter().flat_map(|slot| &slot.unreached) {
+            failures.entry(*path).or_insert((0, *pattern)).0 += 1;
+        }
+    }
+    failures.retain(|_, (slots, _)| *slots >= DEAD_SLOTS);
+    let (_, pattern) = *failures.first_key_value()?.1;
+    let at_all = |nic: &NicId| {
+        let mut paths = failures.keys();
+        paths.all(|(source, target)| nic == source || nic == target)
+    };
+    let (source, target) = *failures.first_key_value()?.0;
+    let nic = [source, target].into_iter().find(at_all);
+    let unit = nic.filter(|_| failures.len() > 1).map(LoadUnit::Nic);
+    let text = |((source, target), (slots, _)): (&(NicId, NicId), &(u32, Pattern))| {
+        let [source, target] = [source, target].map(|nic| roster.name(*nic));
+        format!("Operations from {source} to {target} failed in {slots} slots.")
+    };
+    Some(LoadJudgement::new(
+        LoadFigure::DeadPaths,
+        unit.unwrap_or(LoadUnit::System),
+        pattern_name(pattern),
+        (Grade::Bad, failures.len() as f64, 0.0),
+        failures.iter().take(MOST_PATHS).map(text).collect(),
+    ))
+}

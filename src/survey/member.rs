@@ -1,0 +1,256 @@
+//! A process that measures with the NICs of its node, as the coordinator orders.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::load_watch::CpuWatch;
+use super::processes::Started;
+use super::request::{self, ProcessSource, SurveyRequest};
+use crate::member_nics;
+use crate::member_nics::{NicPlan, Nics, TestPlan};
+use campaign::timetable::{SurveyWork, TestSetup};
+use check::SurveyChecks;
+use crew::introduction::Introduction;
+use crew::joining::join;
+use crew::launcher::LauncherTask;
+use crew::meeting_point::Coordinator;
+use crew::star::{JOIN_LIMIT, Member, MemoryCopy, Order};
+use facts::device::DeviceName;
+use facts::error::{Failure, Kind};
+use facts::host::host_name;
+use facts::net::race::loopback;
+use facts::token::Token;
+use measure::memory_copy_rate;
+use node::backend;
+use node::machine::Machine;
+use node::machine::placement::{Cpus, Placement};
+use plan::tool::Tool;
+use plan::tools::peer_tools;
+
+/// How long a process copies memory, and on how many CPUs at once (diagnosis.md 1, test M).
+const COPYING: Duration = Duration::from_millis(50);
+const FEWEST_COPYING: usize = 4;
+const MOST_COPYING: usize = 8;
+
+/// The identity of a process in the survey.
+#[derive(Clone, Debug)]
+pub struct ProcessIdentity {
+    rank: u32,
+    size: u32,
+    host: String,
+    topology: Option<String>,
+}
+
+impl ProcessIdentity {
+    /// Returns the identity of the process with this `rank` among `size`. `task` adds its node and
+    /// topology.
+    pub fn new(rank: u32, size: u32, task: Option<&LauncherTask>) -> Self {
+        Self {
+            rank,
+            size,
+            host: task.and_then(|task| task.node.clone()).unwrap_or_else(host_name),
+            topology: task.and_then(|task| task.topology.clone()),
+        }
+    }
+}
+
+/// What a process may do for a coordinator that it need not trust.
+#[derive(Clone, Debug, Default)]
+pub struct Grant {
+    /// Most bytes of buffers.
+    pub buffer_bytes: Option<u64>,
+}
+
+impl Grant {
+    /// Checks the buffers of `tests` on this number of NICs.
+    fn check(&self, tests: &[TestPlan], nics: usize) -> Result<(), Failure> {
+        let needed = needed_bytes(tests, nics);
+        match self.buffer_bytes {
+            Some(granted) if needed > granted => Err(Failure::environment(format!(
+                "the tests need buffers of {needed} bytes, and the coordinator has announced \
+                 {granted}"
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Returns the most bytes of buffers that `tests` need at a time on this number of NICs.
+pub fn needed_bytes(tests: &[TestPlan], nics: usize) -> u64 {
+    member_nics::buffer_bytes(tests).saturating_mul(nics as u64)
+}
+
+/// Opens NICs by their plans, joins the survey within `limit`, and measures until its end, as far
+/// as `grant` permits. `coordinator` finds the coordinator; it stops searching at the given
+/// instant.
+///
+/// # Errors
+///
+/// A coordinator that is not found, refuses this process or ends, and an interruption.
+pub fn run(
+    plans: Vec<NicPlan>,
+    identity: ProcessIdentity,
+    limit: Duration,
+    grant: &Grant,
+    coordinator: impl Fn(Instant) -> Result<Coordinator, Failure>,
+) -> Result<(), Failure> {
+    let count = plans.len();
+    let devices: Vec<DeviceName> = plans.iter().map(|plan| plan.device).collect();
+    let device = devices.first().copied();
+    let mut checks = SurveyChecks::new(devices);
+    let mut load = CpuWatch::begin();
+    let mut nics = Nics::open(plans)?;
+    let rank = identity.rank;
+    let introduction = Introduction {
+        rank,
+        size: identity.size,
+        host: identity.host,
+        topology: identity.topology,
+        nics: nics.facts(),
+    };
+    let end = Instant::now() + limit;
+    let mut member: Member<SurveyWork> = join(&introduction, end, coordinator)?;
+    let mut measured = Vec::new();
+    loop {
+        match member.next_order()? {
+            Order::TestSetup(course) => match course_tests(&course)
+                .and_then(|tests| grant.check(&tests, count).map(|()| tests))
+            {
+                Ok(tests) => {
+                    nics.begin(rank, &course, &tests);
+                    measured = course.tests;
+                }
+                Err(failure) => {
+                    member.fail(&failure.message());
+                    return Err(failure);
+                }
+            },
+            Order::Block(block) => {
+                let block = Arc::new(block);
+                let mut report = nics.run(&block, |ns| member.local(ns));
+                let is_quiet = block.window_bytes.is_none();
+                if is_quiet && block.busy(&report.results, &measured) > 0 {
+                    report.load = load.now();
+                }
+                report.clock_uncertainty_ns = member.clock_uncertainty_ns();
+                member.report(report);
+            }
+            Order::Check => match checks.document() {
+                Ok(document) => member.send_check(document),
+                Err(failure) if failure.kind == Kind::Interrupted => return Err(failure),
+                // The coordinator does without.
+                Err(_) => member.send_check(Vec::new()),
+            },
+            Order::CopyMemory => member.send_memory_copy(memory_copy(device)),
+            Order::End => break,
+        }
+    }
+    member.end();
+    Ok(())
+}
+
+/// Copies memory on the CPUs of the NUMA node of a NIC that this process may use. Returns how fast
+/// it was; `None` with fewer CPUs than show the memory of the node (diagnosis.md 1, test M).
+fn memory_copy(device: Option<DeviceName>) -> Option<MemoryCopy> {
+    let device = device?;
+    let placement = Placement::choose(&Cpus::Any, device, &Machine::this(), false).ok()?;
+    let cpus = &placement.for_threads;
+    let cpus = &cpus[..cpus.len().min(MOST_COPYING)];
+    if cpus.len() < FEWEST_COPYING {
+        return None;
+    }
+    let rate = memory_copy_rate(cpus, COPYING)? * backend::memory_share(device);
+    Some(MemoryCopy { cpus: cpus.len() as u32, bytes_per_second: rate as u64 })
+}
+
+/// Returns the plans of the NICs of a process with this `identity`.
+///
+/// # Errors
+///
+/// Invalid options.
+pub fn own_plans(
+    request: &SurveyRequest,
+    identity: &ProcessIdentity,
+) -> Result<Vec<NicPlan>, Failure> {
+    let devices = match request.processes {
+        ProcessSource::Loopback(_) => vec![DeviceName::software(identity.rank)],
+        _ => request.devices.clone(),
+    };
+    let first = &request.tests[0];
+    plans(devices, first.plan.tool, &first.arguments)
+}
+
+/// Returns the plans of these NICs, with arguments of `tool`. Without `devices`, returns the plans
+/// of all hardware NICs.
+pub fn plans(
+    mut devices: Vec<DeviceName>,
+    tool: &'static Tool,
+    arguments: &[String],
+) -> Result<Vec<NicPlan>, Failure> {
+    let plan = request::plan(tool, arguments)?;
+    if devices.is_empty() {
+        devices = hardware();
+    }
+    let device_plan = |device: DeviceName| {
+        let libcxi = plan.libcxi.clone();
+        NicPlan {
+            device,
+            service: plan.service_options,
+            libcxi: libcxi.filter(|_| device.platform().loads_library),
+            cpus: plan.cpus.clone(),
+        }
+    };
+    Ok(devices.into_iter().map(device_plan).collect())
+}
+
+/// Returns the hardware NICs of this machine.
+fn hardware() -> Vec<DeviceName> {
+    let (found, _) = backend::devices(&[], None, &Machine::this());
+    let names = found.iter().map(|found| found.name);
+    names.filter(|name| name.platform().is_listed).collect()
+}
+
+fn course_tests(course: &TestSetup) -> Result<Vec<TestPlan>, Failure> {
+    let names = course.tests.iter().map(|test| test.tool.as_str());
+    tests(names.zip(&course.arguments))
+}
+
+/// Returns the tests of these tools with their arguments.
+///
+/// # Errors
+///
+/// A tool that this version lacks, and arguments with which a survey cannot measure.
+pub fn tests<'a>(
+    all: impl Iterator<Item = (&'a str, &'a Vec<String>)>,
+) -> Result<Vec<TestPlan>, Failure> {
+    let test = |(name, arguments): (&str, &Vec<String>)| {
+        let tool = peer_tools().iter().find(|tool| tool.name == name);
+        let tool =
+            tool.ok_or_else(|| Failure::environment(format!("this version has no tool {name}")))?;
+        request::test_plan(tool, arguments)
+    };
+    all.map(test).collect()
+}
+
+/// Runs a member that a coordinator on this machine has started.
+pub fn run_started(request: &SurveyRequest, started: Started) -> Result<(), Failure> {
+    started.end_with_parent()?;
+    let token = Token::from_environment();
+    let token = token.ok_or_else(|| Failure::environment("the coordinator has sent no token"))?;
+    let coordinator = Coordinator {
+        host: "localhost".into(),
+        addresses: vec![(loopback(), started.port).into()],
+        token,
+    };
+    let task =
+        LauncherTask::from_environment()?.filter(|_| request.processes == ProcessSource::Launcher);
+    let place = ProcessIdentity::new(started.rank, started.size, task.as_ref());
+    let plans = own_plans(request, &place)?;
+    match run(plans, place, JOIN_LIMIT, &Grant::default(), |_| Ok(coordinator.clone())) {
+        // The coordinator ends its processes by a signal, and prints why.
+        Err(failure) if failure.kind == Kind::Interrupted => Ok(()),
+        // It has given up this process, and says so, or it has ended itself.
+        Err(failure) if failure.is_of_peer() => Err(failure.printed()),
+        ended => ended,
+    }
+}

@@ -1,0 +1,375 @@
+//! The diagnosis of one NIC, as data and as JSON. The doc comments of the types are the
+//! descriptions in their schema, docs/why.schema.json.
+
+use std::time::{Duration, SystemTime};
+
+use serde::Serialize;
+
+use crate::result::why_text::stated;
+use campaign::quiet::ids::NicId;
+use campaign::quiet::roster::Roster;
+use facts::device::DeviceName;
+use facts::error::{Failure, UNDECIDED};
+use facts::time_of_day::{milliseconds, unix_ms};
+use why::causes::columns::Column;
+use why::causes::comparison::{Compared, Comparison, Figures, compare, own_figure};
+use why::causes::procedure::{Route, Step, TESTS};
+use why::causes::table::cause;
+use why::causes::why::{Confidence, Why};
+use why::explanation::Explanation;
+use why::suspect::SuspectFindings;
+
+/// Version of the document. It changes when a field is removed or changes its meaning.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// Most words of the first line.
+const MOST_WORDS: usize = 25;
+
+/// Measurements of a NIC that was slower in each of them, from which on busy CPUs are no excuse.
+const OFTEN: usize = 3;
+
+/// What the diagnosis of a NIC amounts to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum DiagnosisConclusion {
+    /// It is as good NICs in all tests and files.
+    Good,
+    /// It fails, it is slower, or a cause was found.
+    Bad,
+    /// Nothing bad was found, and not everything could be compared.
+    Undecided,
+}
+
+/// A test of the NIC, or how much longer one test takes than another.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct TestResult {
+    /// Its code: L1, or L2-L1 for a difference.
+    pub test: String,
+    /// It in words.
+    pub name: String,
+    /// Unit of the figures: ns or B/s.
+    pub unit: &'static str,
+    /// The figure of the NIC; null if it failed, or was not measured.
+    pub own: Option<f64>,
+    /// The figure of good NICs; null without any.
+    pub others: Option<f64>,
+    /// How they compare; null without a figure of good NICs.
+    pub outcome: Option<Compared>,
+    /// Why an operation of the NIC failed; null if none did.
+    pub failure: Option<String>,
+    /// Whether the NIC is bad if it is slower here, and undecided without a figure. Other
+    /// processes make single operations late, and a test in another way has a limit of its own.
+    #[serde(skip)]
+    is_decisive: bool,
+    /// Whether it allows for processes that waited for CPUs.
+    #[serde(skip)]
+    is_beside_busy: bool,
+    /// Whether it counts beside busy CPUs: it allows for waiting, or was measured often.
+    #[serde(skip)]
+    is_proven: bool,
+    /// Whether it is a test, and no difference of two tests.
+    #[serde(skip)]
+    is_direct: bool,
+}
+
+/// The diagnosis of one NIC, as `cxidiag why --json` writes it. A value that is unknown is null.
+/// NICs and nodes are named by their index in the roster.
+#[derive(Debug, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct NicDiagnosis {
+    /// Version of this layout.
+    schema_version: u32,
+    /// Name of the command: why.
+    command: &'static str,
+    /// Version of cxidiag.
+    pub cxidiag_version: &'static str,
+    /// What it amounts to.
+    pub conclusion: DiagnosisConclusion,
+    /// Exit status of the program: 0 good, 3 bad, 4 undecided.
+    pub(super) exit_status: u8,
+    /// The first line of the text.
+    pub summary: String,
+    /// Start of the diagnosis, in milliseconds since 1970-01-01 (UTC).
+    pub started_unix_ms: u64,
+    /// Its duration, in milliseconds.
+    elapsed_ms: u64,
+    /// Whether a NIC is a software NIC, so that no Cassini hardware was involved there.
+    pub is_software: bool,
+    /// Arguments of the command, as typed.
+    pub arguments: Vec<String>,
+    /// The nodes and NICs.
+    pub roster: Roster,
+    /// The NIC.
+    pub suspect: NicId,
+    /// Good NICs whose files were read; it was measured beside the first two.
+    pub controls: Vec<NicId>,
+    /// The tests and differences of tests.
+    pub tests: Vec<TestResult>,
+    /// Why the NIC is slow, as in the document of a survey: one entry.
+    pub why: Vec<Explanation>,
+}
+
+impl NicDiagnosis {
+    /// Returns the diagnosis of a NIC that began at `started` and took `elapsed`.
+    pub fn new(
+        arguments: Vec<String>,
+        started: SystemTime,
+        elapsed: Duration,
+        found: SuspectFindings,
+    ) -> Self {
+        let tests = results(&found);
+        let (conclusion, summary) = concluded(&found, &tests);
+        let is_software =
+            |device: &String| DeviceName::names(device, |platform| platform.is_simulated);
+        let mut explanation = found.explanation;
+        let is_slow = tests.iter().any(TestResult::is_bad);
+        explanation.causes.retain(|why| is_slow || why.confidence < Confidence::Transient);
+        Self {
+            schema_version: SCHEMA_VERSION,
+            command: "why",
+            cxidiag_version: env!("CARGO_PKG_VERSION"),
+            exit_status: match conclusion {
+                DiagnosisConclusion::Good => 0,
+                DiagnosisConclusion::Bad => 3,
+                DiagnosisConclusion::Undecided => UNDECIDED,
+            },
+            conclusion,
+            summary,
+            started_unix_ms: unix_ms(started),
+            elapsed_ms: milliseconds(elapsed),
+            is_software: found.roster.nics.iter().any(|nic| is_software(&nic.device)),
+            arguments,
+            roster: found.roster,
+            suspect: found.suspect,
+            controls: found.controls,
+            tests,
+            why: vec![explanation],
+        }
+    }
+
+    /// Returns whether the NIC is good.
+    ///
+    /// # Errors
+    ///
+    /// The first line, if not.
+    pub fn result(&self) -> Result<(), Failure> {
+        match self.conclusion {
+            DiagnosisConclusion::Good => Ok(()),
+            DiagnosisConclusion::Bad => Err(Failure::unmet(&self.summary)),
+            DiagnosisConclusion::Undecided => Err(Failure::undecided(&self.summary)),
+        }
+    }
+}
+
+impl TestResult {
+    /// Returns whether the NIC fails, or is slow because of itself.
+    fn is_bad(&self) -> bool {
+        let is_slower = self.outcome == Some(Compared::Slower);
+        self.is_decisive && (is_slower || self.failure.is_some())
+    }
+}
+
+/// Returns the result of each column whose test was planned, and of others with a figure.
+fn results(found: &SuspectFindings) -> Vec<TestResult> {
+    let comparisons = compare(&found.measured);
+    let result = |column: Column| {
+        let (test, base) = column.tests();
+        // Copies of memory and tests in another way are measured if they may say something.
+        let always = TESTS.iter().find(|candidate| {
+            candidate.code == test && candidate.repeats.is_none() && candidate.step != Step::OfLinks
+        });
+        let is_planned =
+            always.is_some_and(|test| test.route == Route::Loopback || found.controls.len() > 1);
+        let is_of_single = matches!(column, Column::Tail | Column::Waiting);
+        let is_direct = base.is_none() && !is_of_single;
+        let figures = found.measured.get(&test);
+        let failure = figures.and_then(|figures| figures.failure.clone()).filter(|_| !is_of_single);
+        let comparison = comparisons.iter().find(|comparison| comparison.column == column);
+        let own = own_figure(column, &found.measured);
+        let own = comparison.map(|comparison| comparison.own).or(own);
+        let outcome = comparison.map(|comparison| {
+            let healthy = found.healthy.iter().find(|figure| figure.test == test);
+            match (comparison.outcome, healthy) {
+                (Compared::Slower, _) => Compared::Slower,
+                (_, Some(healthy)) if comparison.own < healthy.least => Compared::Unclear,
+                (_, Some(_)) => Compared::Same,
+                (outcome, None) => outcome,
+            }
+        });
+        let is_bandwidth = match figures {
+            Some(figures) => figures.is_bandwidth,
+            None => always.is_some_and(|test| test.tool.ends_with("-bw")),
+        };
+        let is_beside_busy = comparison.is_some_and(|comparison| comparison.is_beside_busy);
+        let is_shown = own.is_some() || is_planned && !is_of_single;
+        is_shown.then(|| TestResult {
+            test: column.code(),
+            name: comparison.map_or_else(|| column.name().to_owned(), Comparison::name),
+            unit: if is_bandwidth { "B/s" } else { "ns" },
+            own,
+            others: comparison.map(|comparison| comparison.others),
+            outcome,
+            failure,
+            is_decisive: !is_of_single && always.is_some(),
+            is_direct,
+            is_beside_busy,
+            is_proven: is_beside_busy || figures.is_some_and(|figures| figures.own.len() >= OFTEN),
+        })
+    };
+    Column::ALL.into_iter().filter_map(result).collect()
+}
+
+/// Returns the conclusion, and the first line.
+fn concluded(found: &SuspectFindings, tests: &[TestResult]) -> (DiagnosisConclusion, String) {
+    let name = &found.roster.nic(found.suspect).device;
+    let bad = |what: String| {
+        let line = shortened(format!("bad: {name}{what}"));
+        (DiagnosisConclusion::Bad, line)
+    };
+    let undecided = |what: String| {
+        let line = shortened(format!("undecided: {name}{what}"));
+        (DiagnosisConclusion::Undecided, line)
+    };
+    let beside = beside(found);
+    let causes = &found.explanation.causes;
+    let with = |confidence| causes.iter().filter(move |why: &&Why| why.confidence == confidence);
+    let first = causes.iter().find(|why| why.confidence <= Confidence::Probably);
+    if let Some(why) = first {
+        // The NIC is innocent of what makes figures say nothing about it.
+        let is_innocent = why.cause.as_deref().and_then(cause).is_some_and(|cause| cause.voids);
+        let said = format!(": {}", stated(why));
+        return if is_innocent { undecided(said) } else { bad(said) };
+    }
+    let possible: Vec<&Why> = with(Confidence::Possibly).collect();
+    let slow: Vec<&str> = names(tests, TestResult::is_bad);
+    let is_proven = tests.iter().any(|test| test.is_bad() && test.is_proven);
+    if !slow.is_empty() && found.is_disturbed && !is_proven {
+        let what = format!(" seems slower than {beside}; CPUs are busy: measure again. Slow: ");
+        return undecided(listed(what, &slow));
+    }
+    let failed = tests.iter().filter(|test| test.is_bad());
+    if let Some(failed) = failed.filter_map(|failed| failed.failure.as_ref()).next() {
+        return bad(format!(" fails: {failed}"));
+    }
+    if !slow.is_empty() {
+        let seen = causes.first().and_then(|why| why.what.as_deref());
+        let cause = match (possible.is_empty(), seen) {
+            (false, _) => format!(", possibly {}", subjects(&possible)),
+            (true, Some(seen)) => format!(": {seen}"),
+            (true, None) => ", for an unknown cause".to_owned(),
+        };
+        return bad(format!(" is slower than {beside}{cause}"));
+    }
+    let is_missing = |result: &TestResult| {
+        let is_compared = found.controls.is_empty() || result.others.is_some();
+        result.is_decisive && (result.own.is_none() || !is_compared)
+    };
+    let missing = names(tests, is_missing);
+    let is_unclear =
+        |result: &TestResult| result.is_direct && result.outcome == Some(Compared::Unclear);
+    let unclear = names(tests, is_unclear);
+    // A slow NIC would have been seen only in tests with a clear outcome.
+    let but = match (missing.is_empty(), unclear.is_empty()) {
+        (true, true) => " is not slow;",
+        (true, false) => ": not known whether it is slow;",
+        (false, _) => ":",
+    };
+    if let Some(also) = with(Confidence::AlsoFound).next() {
+        return bad(format!("{but} {}", stated(also)));
+    }
+    if let Some(possible) = possible.first() {
+        return undecided(format!("{but} {}", stated(possible)));
+    }
+    if found.controls.is_empty() && found.healthy.is_empty() {
+        let generation = found.generation.as_deref().unwrap_or("NICs of unknown kind");
+        return undecided(format!(
+            " cannot be compared: no figures of a healthy {generation} are known; use --peer"
+        ));
+    }
+    if !missing.is_empty() {
+        let why = if found.measured.values().any(Figures::has_waited) {
+            ": not measured, CPUs busy: "
+        } else {
+            ": not measured: "
+        };
+        return undecided(listed(why.into(), &missing));
+    }
+    if !unclear.is_empty() {
+        let what = format!(" is about as fast as {beside}; unclear: ");
+        return undecided(listed(what, &unclear));
+    }
+    let is_busy = tests.iter().any(|test| test.is_decisive && test.is_beside_busy);
+    let by = if is_busy { " (CPUs busy: minima)" } else { "" };
+    (DiagnosisConclusion::Good, format!("good: {name} is as fast as {beside}{by}"))
+}
+
+/// Returns a sentence that ends with these names: as many as the first line has room for.
+fn listed(sentence: String, names: &[&str]) -> String {
+    let words = |text: &str| text.split_whitespace().count();
+    // "undecided:", the NIC, and "and 9 more tests".
+    let room = MOST_WORDS.saturating_sub(words(&sentence) + 6);
+    let mut used = 0;
+    let fitting = names.iter().take_while(|name| {
+        used += words(name);
+        used <= room
+    });
+    let shown: Vec<&str> = fitting.copied().collect();
+    let more = names.len() - shown.len();
+    let counted = words_of_more(more, shown.is_empty());
+    format!("{sentence}{}{counted}", shown.join(", "))
+}
+
+/// Returns how many names are left out; nothing without any.
+fn words_of_more(more: usize, is_all: bool) -> String {
+    match (more, is_all) {
+        (0, _) => String::new(),
+        (1, true) => "1 test".into(),
+        (_, true) => format!("{more} tests"),
+        (_, false) => format!(" and {more} more"),
+    }
+}
+
+/// Returns what possible causes are about.
+fn subjects(possible: &[&Why]) -> String {
+    let ids = possible.iter().filter_map(|why| why.cause.as_deref());
+    let subjects: Vec<&str> = ids.filter_map(cause).map(|cause| cause.subject).collect();
+    match subjects.as_slice() {
+        [] => "an unknown cause".into(),
+        [one] => (*one).to_owned(),
+        [first @ .., last] => format!("{} or {last}", first.join(", ")),
+    }
+}
+
+/// Returns a line of at most `MOST_WORDS` words.
+fn shortened(line: String) -> String {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    if words.len() <= MOST_WORDS {
+        return line;
+    }
+    format!("{} ...", words[..MOST_WORDS - 1].join(" "))
+}
+
+/// Returns what the NIC was compared with.
+fn beside(found: &SuspectFindings) -> String {
+    let roster = &found.roster;
+    match found.controls.as_slice() {
+        [] => {
+            let generation = found.generation.as_deref().unwrap_or_default();
+            format!("a healthy {generation} in bandwidth")
+        }
+        [one] => format!("{} of {}", roster.nic(*one).device, roster.node_of(*one).host),
+        several => format!("{} good NICs", several.len()),
+    }
+}
+
+/// Returns the names of tests.
+fn names(tests: &[TestResult], is_meant: impl Fn(&TestResult) -> bool) -> Vec<&str> {
+    let meant = tests.iter().filter(|test| is_meant(test));
+    meant.map(|result| result.name.as_str()).collect()
+}
+
+#[cfg(test)]
+#[path = "nic_diagnosis_tests.rs"]
+mod tests;

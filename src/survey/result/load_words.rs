@@ -1,0 +1,231 @@
+//! Parts, figures and judgements under load, in words.
+
+use super::load_verdict::unit_of;
+use super::words;
+use campaign::quiet::roster::Roster;
+use load::findings::{Grade, LinkCoverage, LinkKind, LoadFigure, LoadJudgement, LoadUnit, Spread};
+
+/// Says that the load depends on the fabric.
+pub const CLOSED_LOOP: &str =
+    "Closed loop: a NIC sends on when answers arrive; a slow fabric gets less load.";
+
+/// Says what bisections of the system cannot show.
+pub const UNSEEN: &str = "NICs cannot see one bad cable of a bundle while adaptive routing has \
+                          room on the others: the counters of the switches show it.";
+
+/// Says what flows carried over the links of one kind, in this unit.
+pub fn crossed(links: &LinkCoverage, (scale, unit): (f64, &str)) -> String {
+    let kind = match links.kind {
+        LinkKind::Switches => "switches of a group",
+        LinkKind::Groups => "groups",
+    };
+    let [least, median] = [links.least, links.median].map(|rate| ratio(rate / scale));
+    let (crossed, all) = (words::grouped(links.crossed.into()), words::grouped(links.links.into()));
+    format!(
+        "Links between {kind}: flows crossed {crossed} of {all}, with up to {median} {unit} in the \
+         median and {least} {unit} at least. A slow link that carries as much looks good."
+    )
+}
+
+/// Returns the name of a part, with the number of its NICs: `switch 002.00 (16 NICs)`.
+pub fn unit(roster: &Roster, unit: &LoadUnit) -> String {
+    match unit_of(unit) {
+        Some(part) => words::unit(roster, &part),
+        None => name(roster, unit),
+    }
+}
+
+/// Returns the name of a part: `switch 002.00`, `links from group 000 to group 002`.
+pub fn name(roster: &Roster, unit: &LoadUnit) -> String {
+    match *unit {
+        LoadUnit::System => "the fabric".into(),
+        LoadUnit::TrafficClass => "a traffic class".into(),
+        LoadUnit::SwitchLinks { group, from, to, both: false } => {
+            format!("links from switch {group:03}.{from:02} to switch {group:03}.{to:02}")
+        }
+        LoadUnit::SwitchLinks { group, from, to, .. } => {
+            format!("links between switches {group:03}.{from:02} and {group:03}.{to:02}")
+        }
+        LoadUnit::GroupLinks { from, to, both: false } => {
+            format!("links from group {from:03} to group {to:03}")
+        }
+        LoadUnit::GroupLinks { from, to, .. } => {
+            format!("links between groups {from:03} and {to:03}")
+        }
+        LoadUnit::Nic(_) | LoadUnit::Switch { .. } | LoadUnit::Group(_) => {
+            unit_of(unit).map_or(String::new(), |unit| words::name(roster, &unit))
+        }
+    }
+}
+
+/// Returns the noun for a kind of part.
+pub fn kind(unit: &LoadUnit) -> &'static str {
+    match unit {
+        LoadUnit::System => "fabric",
+        LoadUnit::Nic(_) => "NIC",
+        LoadUnit::Switch { .. } => "switch",
+        LoadUnit::Group(_) => "group",
+        LoadUnit::SwitchLinks { .. } => "pair of switches",
+        LoadUnit::GroupLinks { .. } => "pair of groups",
+        LoadUnit::TrafficClass => "traffic class",
+    }
+}
+
+/// Returns the name of a figure in documents.
+pub fn figure_name(figure: LoadFigure) -> &'static str {
+    match figure {
+        LoadFigure::Bandwidth => "bandwidth",
+        LoadFigure::ShareOfTheory => "share_of_theory",
+        LoadFigure::IncastSum => "incast_sum",
+        LoadFigure::Fairness => "fairness",
+        LoadFigure::SmallestShare => "smallest_share",
+        LoadFigure::Impact => "impact",
+        LoadFigure::ImpactP99 => "impact_p99",
+        LoadFigure::Isolation => "isolation",
+        LoadFigure::VictimsPaused => "victims_paused",
+        LoadFigure::TargetPauses => "target_pauses",
+        LoadFigure::Timeouts => "timeouts",
+        LoadFigure::Unanswered => "unanswered",
+        LoadFigure::DeadPaths => "dead_paths",
+    }
+}
+
+/// Returns a grade in words.
+pub fn grade(grade: Grade) -> &'static str {
+    match grade {
+        Grade::Good => "good",
+        Grade::Slow => "slow",
+        Grade::Bad => "bad",
+        Grade::Unjudged => "not judged",
+    }
+}
+
+/// Returns the name of a spread.
+pub fn spread(spread: Spread) -> &'static str {
+    match spread {
+        Spread::Mixed => "mixed",
+        Spread::Switches => "switches",
+        Spread::Groups => "groups",
+    }
+}
+
+/// Returns a ratio with three significant digits: `1.10`, `25.1`, `131`.
+pub fn ratio(value: f64) -> String {
+    let decimals = match value {
+        ..9.995 => 2,
+        ..99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$}")
+}
+
+/// Returns a part of a whole in percent, with two significant digits.
+pub fn percent(value: f64) -> String {
+    let decimals = usize::from(value < 0.0995);
+    format!("{:.decimals$} %", value * 100.0)
+}
+
+/// Returns a judgement as a sentence: the figure, the pattern and the limit.
+pub fn sentence(judgement: &LoadJudgement) -> String {
+    let value = value(judgement.figure, judgement.value);
+    let what = match judgement.figure {
+        LoadFigure::Bandwidth => format!("bandwidth {value} times the median of equal parts"),
+        LoadFigure::ShareOfTheory => format!("bandwidth {value} times what the topology allows"),
+        LoadFigure::IncastSum => {
+            format!("the sources of a target reach {value} times its quiet bandwidth together")
+        }
+        LoadFigure::Fairness => format!("fairness of the sources of a target (Jain) {value}"),
+        LoadFigure::SmallestShare => {
+            format!("the slowest source of a target gets {value} times an equal share")
+        }
+        LoadFigure::Impact => format!("median latency {value} times the quiet one"),
+        LoadFigure::ImpactP99 => format!("99th percentile of latency {value} times the quiet one"),
+        LoadFigure::Isolation => {
+            format!("the other traffic class keeps {value} of the load away (1: all of it)")
+        }
+        LoadFigure::VictimsPaused => {
+            format!("the switch paused victims with idle targets {value} of the time")
+        }
+        LoadFigure::TargetPauses => format!("targets paused the switch {value} of the time"),
+        LoadFigure::Timeouts => format!("answers of packets lost: {value}"),
+        LoadFigure::Unanswered => format!("{value} of the operations of victims not answered"),
+        LoadFigure::DeadPaths => format!("paths on which operations failed: {value}"),
+    };
+    let limit = self::value(judgement.figure, judgement.limit);
+    let side = if is_better_if_small(judgement.figure) { "at most" } else { "at least" };
+    format!("{what} under {} (good: {side} {limit})", judgement.pattern)
+}
+
+fn value(figure: LoadFigure, value: f64) -> String {
+    match figure {
+        LoadFigure::VictimsPaused | LoadFigure::TargetPauses | LoadFigure::Unanswered => {
+            percent(value)
+        }
+        LoadFigure::Timeouts | LoadFigure::DeadPaths => words::grouped(value as u64),
+        _ => ratio(value),
+    }
+}
+
+fn is_better_if_small(figure: LoadFigure) -> bool {
+    matches!(
+        figure,
+        LoadFigure::Impact
+            | LoadFigure::ImpactP99
+            | LoadFigure::VictimsPaused
+            | LoadFigure::TargetPauses
+            | LoadFigure::Timeouts
+            | LoadFigure::Unanswered
+            | LoadFigure::DeadPaths
+    )
+}
+
+/// Returns what to do about a judgement.
+pub fn next_step(roster: &Roster, judgement: &LoadJudgement) -> String {
+    let name = name(roster, &judgement.unit);
+    match (judgement.figure, judgement.unit) {
+        (LoadFigure::TargetPauses, LoadUnit::Nic(nic)) => format!(
+            "the host is too slow: run 'cxidiag check' on {}, and look at its PCIe link and memory",
+            roster.node_of(nic).host
+        ),
+        (LoadFigure::TargetPauses, _) => {
+            "hosts are too slow: run 'cxidiag check' on the hosts of the targets".into()
+        }
+        (LoadFigure::VictimsPaused, _) => {
+            "congestion spreads: check that the switches manage congestion, and that enable_fgfc \
+             in /sys/module/cxi_ss1/parameters is on"
+                .into()
+        }
+        (LoadFigure::Timeouts | LoadFigure::Unanswered | LoadFigure::DeadPaths, _) => format!(
+            "look for links of {name} that went down at this time, in the logs of the fabric manager"
+        ),
+        (LoadFigure::Isolation, _) => {
+            "check the traffic classes of the fabric manager's QoS profile and of the services \
+             ('cxidiag devices')"
+                .into()
+        }
+        (LoadFigure::Impact | LoadFigure::ImpactP99, _) => {
+            "compare the spreads: high in mixed alone: switches; in switches too: links of a \
+             group; in groups too: links between groups, or routing"
+                .into()
+        }
+        (_, LoadUnit::Nic(nic)) => format!(
+            "run 'cxidiag check' on {}; then check the cable of {name} and its port of the switch",
+            roster.node_of(nic).host
+        ),
+        (_, LoadUnit::Switch { .. } | LoadUnit::Group(_)) => {
+            format!("have the fabric manager list rate, width and errors of all links of {name}")
+        }
+        (_, LoadUnit::SwitchLinks { .. } | LoadUnit::GroupLinks { .. }) => {
+            format!("have the fabric manager list the {name}: which are down, slow, or have errors")
+        }
+        (_, LoadUnit::System | LoadUnit::TrafficClass) => {
+            "compare with --load=bisect:switch,bisect:group: if those are good, look for missing \
+             or slow links between groups"
+                .into()
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "load_words_tests.rs"]
+mod tests;

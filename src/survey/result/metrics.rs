@@ -1,0 +1,294 @@
+//! A survey as metrics: the file of a fleet, with a sample for each of its NICs (jobs.md 2.5).
+
+use super::load_metrics;
+use super::nics::all_states;
+use super::words;
+use super::{Scope, Survey};
+use campaign::quiet::findings::{Certainty, Population, Test};
+use campaign::quiet::states::State;
+use page::openmetrics;
+use page::openmetrics::{Family, Sample};
+
+/// A series without labels that all files of a survey have.
+pub const SERIES: &str = "cxidiag_survey_exit_status";
+
+/// The percentiles of the figures of a class: the ends, and what [`Population::percentiles`] holds.
+/// The label `quantile` belongs to summaries.
+const PERCENTILES: [&str; 9] = ["0", "1", "5", "25", "50", "75", "95", "99", "100"];
+
+/// Returns the metrics of a survey.
+pub fn families(survey: &Survey) -> Vec<Family> {
+    let verdict = &survey.verdict;
+    let seconds = |ms: u64| ms as f64 / 1000.0;
+    let mut families = vec![
+        openmetrics::build("survey"),
+        Family::single(
+            SERIES,
+            "Exit status of the survey: 0 good, 3 bad, 4 undecided, 1 failed, 130 interrupted.",
+            survey.exit_status.into(),
+        ),
+        Family::single(
+            "cxidiag_survey_timestamp_seconds",
+            "Start of the survey, since 1970-01-01 (UTC).",
+            seconds(survey.started_unix_ms),
+        ),
+        Family::single(
+            "cxidiag_survey_duration_seconds",
+            "Duration of the survey.",
+            seconds(survey.elapsed_ms),
+        ),
+        Family::single(
+            "cxidiag_survey_planned_pairs",
+            "Pairs of NICs that were to be measured, with all pairs of --resume.",
+            verdict.planned as f64,
+        ),
+        Family::single(
+            "cxidiag_survey_answered_pairs",
+            "Pairs of NICs that were measured or failed, with all pairs of --resume.",
+            verdict.answered as f64,
+        ),
+    ];
+    families.push(scope(survey));
+    families.extend(nic_families(survey));
+    families.push(causes(survey));
+    families.extend(why(survey));
+    families.extend(population_families(survey));
+    families.extend(load_metrics::families(survey));
+    families
+}
+
+/// Returns what the verdict is about.
+fn scope(survey: &Survey) -> Family {
+    let kinds = [("latency", Scope::Bandwidth), ("bandwidth", Scope::Latency)];
+    let samples = kinds.map(|(kind, without)| {
+        let is_measured = survey.scope != without;
+        sample([("kind", kind.into())], f64::from(u8::from(is_measured)))
+    });
+    Family::gauge(
+        "cxidiag_survey_scope",
+        "Whether the verdict is about latencies, and about bandwidths: 1 if it is.",
+        samples,
+    )
+}
+
+/// Returns the number of NICs in each state, and the state of each NIC.
+fn nic_families(survey: &Survey) -> [Family; 4] {
+    let roster = &survey.roster;
+    let states = all_states(survey);
+    let counts = State::ALL.map(|state| {
+        let count = states.iter().filter(|candidate| **candidate == state).count();
+        sample([("state", state.name().into())], count as f64)
+    });
+    let each = |value: fn(State) -> Option<bool>| {
+        let with_value = roster.nics.iter().zip(&states).filter_map(|(nic, state)| {
+            let labels =
+                [("host", roster.node(nic.node).host.clone()), ("device", nic.device.clone())];
+            Some(sample(labels, f64::from(u8::from(value(*state)?))))
+        });
+        with_value.collect::<Vec<_>>()
+    };
+    [
+        Family::gauge("cxidiag_survey_nics", "Number of NICs by state.", counts),
+        Family::gauge(
+            "cxidiag_survey_nic_ok",
+            "Whether the NIC is good or suspect (1), or belongs to a bad part (0); no sample if it is \
+             untested or in no pair.",
+            each(|state| {
+                let is_known = !matches!(state, State::Untested | State::Unpaired);
+                is_known.then_some(state != State::Bad)
+            }),
+        ),
+        Family::gauge(
+            "cxidiag_survey_nic_suspect",
+            "NICs of suspect parts, and the ends of bad paths: 1, and no sample for other NICs.",
+            each(|state| (state == State::Suspect).then_some(true)),
+        ),
+        Family::gauge(
+            "cxidiag_survey_nic_untested",
+            "NICs that were not tested, or not with all of their partners: 1, and no sample for other \
+             NICs.",
+            each(|state| (state == State::Untested).then_some(true)),
+        ),
+    ]
+}
+
+/// Returns the parts that are bad or suspect.
+fn causes(survey: &Survey) -> Family {
+    let causes = survey.verdict.causes.iter();
+    let parts = causes.filter_map(|cause| {
+        let verdict = match cause.certainty {
+            Certainty::Bad => "bad",
+            Certainty::Suspect => "suspect",
+            Certainty::Transient => return None,
+        };
+        let labels = [
+            ("kind", words::kind(&cause.unit).into()),
+            ("name", words::name(&survey.roster, &cause.unit)),
+            ("verdict", verdict.into()),
+        ];
+        Some(sample(labels, 1.0))
+    });
+    Family::gauge(
+        "cxidiag_survey_culprit",
+        "NICs, nodes, switches, groups and paths that are bad or suspect, always 1.",
+        parts,
+    )
+}
+
+/// Returns the causes of culprits; nothing without a diagnosis.
+fn why(survey: &Survey) -> Option<Family> {
+    let causes = survey.why.iter().flat_map(|explanation| {
+        let name = words::name(&survey.roster, &explanation.culprit);
+        let mut all = survey.why.iter();
+        let same = all.find(|other| explanation.same_as == Some(other.culprit));
+        same.unwrap_or(explanation).causes.iter().filter_map(move |why| {
+            let labels = [
+                ("name", name.clone()),
+                ("cause", why.cause.clone()?),
+                ("confidence", why.confidence.name().into()),
+            ];
+            Some(sample(labels, 1.0))
+        })
+    });
+    (!survey.why.is_empty()).then(|| {
+        Family::gauge(
+            "cxidiag_survey_cause",
+            "Causes of bad and suspect parts, and what files say about untested NICs, always 1.",
+            causes,
+        )
+    })
+}
+
+/// Returns the figures by test and class.
+fn population_families(survey: &Survey) -> [Family; 5] {
+    let populations = || {
+        let all = survey.verdict.populations.iter();
+        all.map(|population| (population, &survey.setup.tests[population.test.index()]))
+    };
+    let counts = |count: fn(&Population) -> u64| {
+        populations().map(move |(population, test)| {
+            sample(labels(population, test), count(population) as f64)
+        })
+    };
+    let figures = |is_bandwidth: bool| {
+        let kind_pairs = populations().filter(move |(population, test)| {
+            let has_figures = population.count > 0;
+            has_figures && test.of_bandwidth == is_bandwidth
+        });
+        // Latencies are in nanoseconds. A whole number of picoseconds has no digits of rounding
+        // errors.
+        let value = move |value: f64| {
+            if is_bandwidth { value } else { (value * 1e3).round() / 1e12 }
+        };
+        kind_pairs.flat_map(move |(population, test)| {
+            let inner = population.percentiles;
+            let figures = [population.min].into_iter().chain(inner).chain([population.max]);
+            PERCENTILES.into_iter().zip(figures).map(move |(name, figure)| {
+                let mut labels = labels(population, test).to_vec();
+                labels.push(("percentile", name.into()));
+                sample(labels, value(figure))
+            })
+        })
+    };
+    [
+        Family::gauge(
+            "cxidiag_survey_measured_pairs",
+            "Measured pairs by test and class.",
+            counts(|population| population.count),
+        ),
+        Family::gauge(
+            "cxidiag_survey_outside_pairs",
+            "Measured pairs outside the limits by test and class.",
+            counts(|population| population.outside),
+        ),
+        Family::gauge(
+            "cxidiag_survey_failed_pairs",
+            "Pairs that failed by test and class.",
+            counts(|population| population.failed),
+        ),
+        Family::gauge(
+            "cxidiag_survey_latency_seconds",
+            "Percentiles over pairs of their median latencies.",
+            figures(false),
+        ),
+        Family::gauge(
+            "cxidiag_survey_bandwidth_bytes_per_second",
+            "Percentiles over pairs of their bandwidths.",
+            figures(true),
+        ),
+    ]
+}
+
+fn labels(population: &Population, test: &Test) -> [(&'static str, String); 3] {
+    [
+        ("tool", test.tool.clone()),
+        ("size", test.size_bytes.to_string()),
+        ("class", population.class.name().into()),
+    ]
+}
+
+fn sample(labels: impl Into<Vec<(&'static str, String)>>, value: f64) -> Sample {
+    Sample { labels: labels.into(), value }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{cause, explanation, mixed, survey};
+    use super::*;
+    use campaign::quiet::findings::Unit;
+    use campaign::quiet::ids::NicId;
+    use page::openmetrics::{Dialect, text};
+    use why::explanation::Explanation;
+
+    #[test]
+    fn writes_a_sample_for_each_nic_and_class() {
+        let mut verdict = mixed();
+        verdict.populations[1].failed = 2;
+        verdict.populations[1].percentiles[3] = 121_312.6;
+        let switch = Unit::Switch { group: 3, switch: 12 };
+        verdict.causes.push(cause(switch, Certainty::Suspect));
+        let mut survey = survey(verdict, Ok(()));
+        let same = Explanation {
+            culprit: Unit::Nic(NicId(5)),
+            causes: Vec::new(),
+            same_as: Some(Unit::Nic(NicId(3))),
+            ..explanation()
+        };
+        survey.why = vec![explanation(), same];
+        let text = text(&families(&survey), Dialect::NodeExporter);
+        for line in [
+            "cxidiag_build_info{command=\"survey\",version=\"0.1.0\"} 1",
+            "cxidiag_survey_exit_status 3",
+            "cxidiag_survey_timestamp_seconds 1700000000",
+            "cxidiag_survey_duration_seconds 12.345",
+            "cxidiag_survey_planned_pairs 84",
+            "cxidiag_survey_answered_pairs 66",
+            "cxidiag_survey_scope{kind=\"bandwidth\"} 1",
+            "cxidiag_survey_nics{state=\"good\"} 0",
+            "cxidiag_survey_nics{state=\"suspect\"} 5",
+            "cxidiag_survey_nic_ok{host=\"nid000417\",device=\"cxi1\"} 0",
+            "cxidiag_survey_nic_ok{host=\"nid000418\",device=\"cxi0\"} 1",
+            "cxidiag_survey_nic_suspect{host=\"nid000416\",device=\"cxi0\"} 1",
+            "cxidiag_survey_nic_untested{host=\"nid000418\",device=\"cxi1\"} 1",
+            "cxidiag_survey_culprit{kind=\"switch\",name=\"switch 003.12\",verdict=\"suspect\"} 1",
+            "cxidiag_survey_culprit{kind=\"NIC\",name=\"nid000417 cxi1\",verdict=\"bad\"} 1",
+            "cxidiag_survey_cause{name=\"nid000417 cxi1\",cause=\"pcie-narrow\",\
+             confidence=\"because\"} 1",
+            "cxidiag_survey_cause{name=\"nid000418 cxi1\",cause=\"pcie-narrow\",\
+             confidence=\"because\"} 1",
+            "cxidiag_survey_measured_pairs{tool=\"write-lat\",size=\"8\",class=\"same group\"} 24",
+            "cxidiag_survey_failed_pairs{tool=\"write-lat\",size=\"8\",class=\"same group\"} 2",
+            "cxidiag_survey_outside_pairs{tool=\"write-lat\",size=\"8\",class=\"same switch\"} 6",
+            "cxidiag_survey_latency_seconds{tool=\"write-lat\",size=\"8\",class=\"same group\",\
+             percentile=\"99\"} 0.00000201",
+            "cxidiag_survey_latency_seconds{tool=\"write-lat\",size=\"8\",class=\"same group\",\
+             percentile=\"50\"} 0.0001213126",
+            "cxidiag_survey_bandwidth_bytes_per_second{tool=\"write-bw\",size=\"1048576\",\
+             class=\"same switch\",percentile=\"1\"} 18100000000",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
+        // Untested NICs are neither good nor bad.
+        assert_eq!(text.matches("cxidiag_survey_nic_ok{").count(), 6);
+    }
+}

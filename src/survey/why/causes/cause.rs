@@ -1,0 +1,137 @@
+//! What a row of the table of causes consists of: signs that prove a cause, what is expected in
+//! each column, and who can do something about it.
+
+use crate::causes::columns::Column;
+
+#[derive(Debug)]
+pub struct Cause {
+    /// What documents and metrics name it by. It never changes.
+    pub id: &'static str,
+    /// What it is, after "because".
+    pub what: &'static str,
+    /// Its subject in a list of what was excluded.
+    pub subject: &'static str,
+    /// What proves it: one sign is enough.
+    pub signs: &'static [Sign],
+    /// How it shows.
+    pub expected: &'static [(Column, Expected)],
+    /// Whether it makes operations fail, so that figures cannot show it.
+    pub fails: bool,
+    /// Whether figures say nothing about the NIC meanwhile, so that nothing else is known about it.
+    pub voids: bool,
+    /// Whether it is excluded if all of its signs can be read and none holds: it has no other form.
+    pub files_exclude: bool,
+    /// What to do.
+    pub advice: &'static str,
+    /// Whether this costs a reboot, a part or work at the node: it needs proof.
+    pub is_costly: bool,
+    /// Who can do it.
+    pub by: By,
+}
+
+facts::named_enum! {
+    /// Who can do something about a cause.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum By {
+        /// The user of the node.
+        User = "user",
+        /// An administrator of the node.
+        Root = "root",
+        /// The administrator of the fabric.
+        FabricManager = "fabric manager",
+        /// Somebody at the node.
+        Hands = "hands",
+    }
+    pub fn name(self);
+}
+
+/// An item that proves a cause.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Sign {
+    /// The item with this code is bad or suspect, and is not so on many good NICs.
+    Wrong(&'static str),
+    /// The item with this code is bad, whatever good NICs have.
+    Bad(&'static str),
+    /// The item with this code is bad, and is not so on many good NICs. It is a difference: that it
+    /// makes a NIC slower is not known.
+    BadAlone(&'static str),
+    /// The item with this code is not bad, but hardly any good NIC has its value.
+    Differs(&'static str),
+    /// The same, with a smaller number than most good NICs have.
+    Less(&'static str),
+    /// The same, with a larger number than most good NICs have, and than this one.
+    More(&'static str, f64),
+    /// What is slow is as fast as on good NICs if it is done in another way.
+    Cures(Column),
+}
+
+impl Sign {
+    /// Returns the code of its item, if it is one.
+    pub fn code(self) -> Option<&'static str> {
+        match self {
+            Self::Wrong(code)
+            | Self::Bad(code)
+            | Self::BadAlone(code)
+            | Self::Differs(code)
+            | Self::Less(code)
+            | Self::More(code, _) => Some(code),
+            Self::Cures(_) => None,
+        }
+    }
+}
+
+/// How documents describe a culprit that is not slower in a column.
+pub const SAME: &str = "as good NICs";
+
+/// What is expected of a culprit in a column.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Expected {
+    /// As good NICs.
+    Same,
+    Slower,
+    /// Slower or not: it says nothing about the cause, and the cause may explain it.
+    Varies,
+    /// A bandwidth that is this share of the bandwidth of good NICs.
+    Share(f64, f64),
+    /// A bandwidth whose share is about the share of the sign: half of the lanes, half of the
+    /// bandwidth.
+    AsSign,
+    /// The same; without it, the cause is never certain.
+    MustBeAsSign,
+    /// A bandwidth of at least this share of the bandwidth of good NICs.
+    AtLeast(f64),
+    /// As the column of good NICs; without it, the cause is never certain.
+    MustBeSame,
+    /// Slower; without it, the cause is never certain.
+    MustBeSlower,
+    /// A share of a bandwidth; without it, the cause is never certain.
+    MustBeShare(f64, f64),
+}
+
+impl Expected {
+    /// Returns whether the cause is never certain without it.
+    pub fn is_decisive(self) -> bool {
+        matches!(
+            self,
+            Self::MustBeSame | Self::MustBeSlower | Self::MustBeShare(..) | Self::MustBeAsSign
+        )
+    }
+
+    /// Returns whether the culprit is as good NICs in the column.
+    pub fn is_same(self) -> bool {
+        matches!(self, Self::Same | Self::MustBeSame)
+    }
+
+    pub fn words(self) -> String {
+        match self {
+            Self::Same | Self::MustBeSame => SAME.into(),
+            Self::Slower | Self::MustBeSlower => "slower".into(),
+            Self::Varies => "slower or not".into(),
+            Self::Share(low, high) | Self::MustBeShare(low, high) => {
+                format!("{low} to {high} of good NICs")
+            }
+            Self::AsSign | Self::MustBeAsSign => "about the share of the sign".into(),
+            Self::AtLeast(share) => format!("at least {share} of good NICs"),
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! An investigation: the members read the files of culprits and good NICs, and measure both in
+//! turn (diagnosis.md 6.1).
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::course::DiagnosisCourse;
+use super::culprits::CulpritNic;
+use super::explanation::Explanation;
+use super::links::Crossings;
+use super::slots::{Found, MeasuredSlot, Places};
+use crate::causes::evaluation::evaluate;
+use crate::causes::procedure::{Step, TESTS, TestCode, test};
+use crate::causes::table::FOREIGN;
+use campaign::quiet::answer::{Answer, PairResult, Stage};
+use campaign::quiet::ids::{NicId, TestId};
+use campaign::quiet::roster::Roster;
+use campaign::quiet::rounds::Round;
+use campaign::quiet::untested::Untested;
+use campaign::slots::lengths::{longest, sufficient};
+use campaign::slots::{CheckedNodes, Crew, pairs};
+use facts::error::Failure;
+use facts::severity::Severity;
+use health::readings::{Readings, find};
+
+/// Codes of items of `cxidiag check` that decide which NICs are compared.
+pub const GENERATION: &str = "generation";
+pub const PARKED_PEERS: &str = "parked-peers";
+pub const HUGE_PAGES: &str = "huge-pages";
+
+/// Good NICs beside which a culprit is measured.
+pub const PARTNERS: usize = 2;
+
+/// Why no cause is certain beside untested NICs.
+pub const UNTESTED: &str = "nothing is certain: the NICs beside it are untested, because processes \
+                            waited for CPUs";
+
+const CPUS_MAKE_HOPS: &str = "CPUs make the hops of software NICs";
+
+/// Free huge pages of 2 MiB that a test needs.
+const HUGE_PAGES_OF_TEST: f64 = 4.0;
+
+/// An investigation by the members of a survey. The verdict stands if some of them are lost.
+pub struct Investigation<'a> {
+    crew: &'a mut dyn Crew,
+    tests: &'a DiagnosisCourse,
+    /// Longest time that a process has needed for a pair, without the time in which pairs are
+    /// measured.
+    beyond: Option<Duration>,
+}
+
+impl<'a> Investigation<'a> {
+    pub fn new(crew: &'a mut dyn Crew, tests: &'a DiagnosisCourse) -> Self {
+        Self { crew, tests, beyond: None }
+    }
+
+    /// Prints a line that is not part of the result.
+    pub fn note(&mut self, line: &str) {
+        self.crew.note(line);
+    }
+
+    /// Asks these processes for checks of their NICs, except for those that are lost. A process
+    /// without an answer has none.
+    pub fn checks(&mut self, ranks: &BTreeSet<u32>) -> Result<Checks, Failure> {
+        let present = self.crew.members().present(ranks);
+        self.crew.check(&present, &line).map(Checks)
+    }
+
+    /// Prepares these processes for the tests.
+    pub fn prepare(&mut self, ranks: &BTreeSet<u32>) -> Result<(), Failure> {
+        let present = self.crew.members().present(ranks);
+        self.crew.prepare(&present, self.tests.course(), &line).map(drop)
+    }
+
+    /// Measures a culprit beside good NICs.
+    pub fn measure_culprit(
+        &mut self,
+        culprit: &CulpritNic,
+        places: Places,
+        has_huge_pages: bool,
+        found: &mut Found,
+    ) -> Result<(), Failure> {
+        let survey_slots = places.survey_slots(culprit);
+        self.run_slots(&survey_slots, found)?;
+        let first = places.step_slots(Step::First, self.tests, |_| true);
+        self.run_slots(&first, found)?;
+        let second = places.step_slots(Step::Second, self.tests, |_| true);
+        self.run_slots(&second, found)?;
+        self.copy_memory(places, found)?;
+        let has_hops = self.tests.has_hops(places.roster, places.nic);
+        let third = places.step_slots(Step::Third, self.tests, |test| {
+            let is_useful = test.repeats.is_some_and(|base| found.is_slower(base));
+            let is_possible = has_hops || test.code != TestCode::T;
+            is_useful && is_possible && (has_huge_pages || !test.needs_huge_pages)
+        });
+        self.run_slots(&third, found)?;
+        if !has_hops && found.is_slower(TestCode::P1) {
+            found.leave_out(TestCode::T, CPUS_MAKE_HOPS);
+        }
+        // What was slow must still be so: otherwise nothing has cured it. Hops that are not slow
+        // must still be fast.
+        let tests: BTreeSet<TestCode> = third.iter().map(|slot| slot.code).collect();
+        let hops = tests.get(&TestCode::T).copied();
+        let tests = tests.iter().filter_map(|code| test(*code)?.repeats);
+        let repeated: BTreeSet<TestCode> = tests.chain(hops).collect();
+        let repeated: Vec<TestCode> = repeated.into_iter().collect();
+        self.measure_again(&repeated, places, found)?;
+        // What decides is measured again: one measurement may have been an accident.
+        match found.slowest() {
+            Some(TestCode::S) => self.run_slots(&survey_slots, found),
+            Some(slowest) => self.measure_again(&[slowest], places, found),
+            None => Ok(()),
+        }
+    }
+
+    /// Has the nodes of good NICs and of the culprit copy memory, in turn, if the culprit is slow
+    /// in loopback: there memory may be the cause.
+    fn copy_memory(&mut self, places: Places, found: &mut Found) -> Result<(), Failure> {
+        let in_loopback = [TestCode::L1, TestCode::B1, TestCode::B3];
+        if !in_loopback.iter().any(|code| found.is_slower(*code)) {
+            return Ok(());
+        }
+        let mut controls = places.controls.iter().take(PARTNERS);
+        let first = controls.next().map(|nic| (*nic, false));
+        let others = controls.map(|nic| (*nic, false));
+        let turns = first.into_iter().chain([(places.nic, true)]).chain(others);
+        let mut copies = Vec::new();
+        for (nic, is_culprit) in turns {
+            let rank = places.roster.node_of(nic).rank;
+            if self.crew.members().present(&[rank].into()).is_empty() {
+                continue;
+            }
+            let copy = self.crew.copy_memory(rank, &line)?;
+            copies.extend(copy.map(|copy| (is_culprit, copy)));
+        }
+        found.add_memory_copies(&copies);
+        Ok(())
+    }
+
+    /// Measures these tests again, except for the test of the survey.
+    pub fn measure_again(
+        &mut self,
+        codes: &[TestCode],
+        places: Places,
+        found: &mut Found,
+    ) -> Result<(), Failure> {
+        let again = TESTS.iter().filter(|test| codes.contains(&test.code));
+        let slots: Vec<MeasuredSlot> =
+            again.flat_map(|test| places.test_slots(test, self.tests)).collect();
+        self.run_slots(&slots, found)
+    }
+
+    /// Measures links between two groups in these directions beside links between others.
+    pub fn measure_links(&mut self, links: &Crossings, evidence: TestId) -> Result<Found, Failure> {
+        let mut found = Found::default();
+        self.run_slots(&links.slots(evidence, self.tests), &mut found)?;
+        Ok(found)
+    }
+
+    /// Measures in these slots, one pair at a time; again in longer ones where they were too short.
+    fn run_slots(&mut self, slots: &[MeasuredSlot], found: &mut Found) -> Result<(), Failure> {
+        let pair = self.tests.pair();
+        let longest = longest(pair);
+        let length = self.beyond.map_or(longest, |beyond| sufficient(pair, beyond));
+        let mut late = Vec::new();
+        for (slot, result) in self.run_block(slots, length)? {
+            let is_short = matches!(
+                result.answer,
+                Answer::Untested(Untested::Late | Untested::ShortSlot | Untested::NoCpu)
+            );
+            if length < longest && is_short {
+                late.push(slot);
+            } else {
+                found.add(&slot, &result, self.tests.is_of_bandwidth(slot.test));
+            }
+        }
+        for (slot, result) in self.run_block(&late, longest)? {
+            found.add(&slot, &result, self.tests.is_of_bandwidth(slot.test));
+        }
+        Ok(())
+    }
+
+    /// Returns what was measured in each of these slots of this length.
+    fn run_block(
+        &mut self,
+        slots: &[MeasuredSlot],
+        length: Duration,
+    ) -> Result<Vec<(MeasuredSlot, PairResult)>, Failure> {
+        let rounds: Vec<Round> = slots
+            .iter()
+            .map(|slot| Round { test: slot.test, stage: Stage::Comparison, pairs: vec![slot.pair] })
+            .collect();
+        if rounds.is_empty() {
+            return Ok(Vec::new());
+        }
+        let block = pairs::measure(self.crew, &rounds, 0, length, &|test, _| test, &line)?;
+        self.beyond = block.beyond.max(self.beyond.map(|beyond| beyond * 3 / 4));
+        let slot = |result: &PairResult| slots.get(result.round as usize).copied();
+        let results = block.pairs.into_iter();
+        Ok(results.filter_map(|result| Some((slot(&result)?, result))).collect())
+    }
+}
+
+/// The checks of nodes.
+pub struct Checks(CheckedNodes);
+
+impl Checks {
+    /// Returns what the check of its node says about a NIC; nothing without a check.
+    pub fn readings(&self, nic: NicId, roster: &Roster) -> Readings {
+        let node = self.0.get(&roster.node_of(nic).rank);
+        let readings = node.and_then(|node| node.get(&roster.nic(nic).device));
+        readings.cloned().unwrap_or_default()
+    }
+
+    /// Returns what the checks say about several NICs.
+    pub fn all_readings(&self, nics: &[NicId], roster: &Roster) -> Vec<Readings> {
+        nics.iter().map(|nic: &NicId| self.readings(*nic, roster)).collect()
+    }
+
+    /// Returns what these checks say about a NIC, or else what the `earlier` ones did. The traffic
+    /// of others is known from the earlier ones only: from the time before the tests.
+    pub fn latest_readings(&self, earlier: &Self, nic: NicId, roster: &Roster) -> Readings {
+        let [before, after] = [earlier, self].map(|checks| checks.readings(nic, roster));
+        if after.is_empty() {
+            return before;
+        }
+        let others = before.into_iter().filter(|reading| reading.code == FOREIGN);
+        let after = after.into_iter().filter(|reading| reading.code != FOREIGN);
+        after.chain(others).collect()
+    }
+}
+
+/// A culprit that was measured, or whose files explain it.
+pub struct Diagnosed<'a> {
+    pub culprit: &'a CulpritNic<'a>,
+    /// What culprits with the same cause have in common.
+    pub signature: Option<Vec<String>>,
+    /// Good NICs.
+    pub controls: Vec<NicId>,
+    /// Why no cause is certain; `None` if it was measured beside NICs that are good.
+    pub doubt: Option<&'static str>,
+    pub found: Found,
+}
+
+impl Diagnosed<'_> {
+    /// Returns what is known about it with its latest items, and the items of good NICs.
+    pub fn explanation(&self, mut own: Readings, others: &[Readings]) -> Explanation {
+        let is_unread = own.is_empty();
+        let Self { culprit, found, .. } = self;
+        own.extend(found.counters());
+        let case = culprit.case(&own, others, &found.measured, self.doubt.is_none());
+        let diagnosis = evaluate(case);
+        let notes = [
+            is_unread.then(|| "its files could not be read".to_owned()),
+            found.left_out(),
+            self.doubt.filter(|_| found.slots > 0).map(str::to_owned),
+        ];
+        let notes: Vec<String> = notes.into_iter().flatten().collect();
+        Explanation {
+            nic: (found.slots > 0).then_some(culprit.nic),
+            controls: self.controls.iter().copied().take(PARTNERS).collect(),
+            causes: diagnosis.whys,
+            differs: diagnosis.differs,
+            excluded: diagnosis.excluded,
+            not_excluded: diagnosis.not_excluded,
+            left_out: (!notes.is_empty()).then(|| notes.join("; ")),
+            ..Explanation::new(culprit.cause.unit)
+        }
+    }
+}
+
+/// Returns whether two NICs are of one generation: others differ for good reasons (diagnosis.md
+/// 4.2).
+pub fn is_same_kind(one: &Readings, other: &Readings) -> bool {
+    let [one, other] = [one, other].map(|readings| find(readings, GENERATION));
+    one.map(|reading| &reading.value) == other.map(|reading| &reading.value)
+}
+
+/// Groups parts by the generations of their NICs.
+pub fn by_kind<Part>(all: Vec<(Part, Readings)>) -> Vec<Vec<(Part, Readings)>> {
+    let mut groups: Vec<Vec<(Part, Readings)>> = Vec::new();
+    for (part, own) in all {
+        let is_same = |group: &&mut Vec<(Part, Readings)>| is_same_kind(&group[0].1, &own);
+        match groups.iter_mut().find(is_same) {
+            Some(group) => group.push((part, own)),
+            None => groups.push(vec![(part, own)]),
+        }
+    }
+    groups
+}
+
+/// Returns whether no other processes use a NIC, as far as is known.
+pub fn is_idle(readings: &Readings) -> bool {
+    find(readings, FOREIGN).is_none_or(|reading| reading.state != Severity::Suspect)
+}
+
+/// Returns whether the retry handler of a NIC regards peers as down: operations to them fail soon
+/// (libcxi.md 12.3).
+pub fn has_parked_peers(readings: &Readings) -> bool {
+    find(readings, PARKED_PEERS).is_some_and(|reading| reading.state == Severity::Suspect)
+}
+
+/// Returns whether a node has enough free huge pages for a test: for the buffers of both sides in
+/// loopback.
+pub fn has_huge_pages(readings: &Readings) -> bool {
+    let sizes = find(readings, HUGE_PAGES).and_then(|reading| reading.value.as_deref());
+    let mut sizes = sizes.unwrap_or_default().split(", ");
+    let free = sizes.find_map(|size| size.strip_suffix(" of 2M")?.parse().ok());
+    free >= Some(HUGE_PAGES_OF_TEST)
+}
+
+/// Returns the line of progress.
+fn line(_: &Roster, _: usize) -> String {
+    "finding out why".into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use health::readings::testing::reading;
+
+    #[test]
+    fn parked_peers_are_known_from_the_file() {
+        let is_match =
+            |value, state| has_parked_peers(&vec![reading("parked-peers", value, state)]);
+        assert!(is_match("2, each for 136 s", Severity::Suspect));
+        assert!(!is_match("0", Severity::Good) && !has_parked_peers(&Vec::new()));
+    }
+}

@@ -1,0 +1,326 @@
+//! The campaign after a survey: which culprits of its verdict are investigated, beside which good
+//! NICs, and within which time (diagnosis.md 6.1).
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use super::course::DiagnosisCourse;
+use super::culprits::{CulpritNic, FabricPart, Parts, left_out, parts, signature};
+use super::explanation::Explanation;
+use super::investigation::{
+    Checks, Diagnosed, Investigation, PARTNERS, UNTESTED, by_kind, has_huge_pages,
+    has_parked_peers, is_idle, is_same_kind,
+};
+use super::links::Crossings;
+use super::slots::{Found, Places};
+use super::{fabric_parts, group_links, untested};
+use crate::causes::comparison::Measured;
+use crate::causes::evaluation::{doubtful, evaluate};
+use crate::causes::shared::{SharedValue, shared_values};
+use campaign::quiet::findings::{Findings, Unit};
+use campaign::quiet::ids::NicId;
+use campaign::quiet::roster::Roster;
+use campaign::quiet::states::{State, states_beside_bad};
+use campaign::slots::Crew;
+use campaign::slots::members::Members;
+use crew::location::Class;
+use facts::error::Failure;
+use facts::number::counted;
+use health::readings::Readings;
+
+/// The longest time for which a test measures a NIC: no longer than a pair of the survey.
+pub const LONGEST_PAIR: Duration = Duration::from_millis(50);
+
+/// Time for all culprits (diagnosis.md 6.1).
+const WHOLE_TIME: Duration = Duration::from_secs(60);
+
+/// Longest diagnosis of a culprit: one is not begun with less time.
+const CULPRIT_TIME: Duration = Duration::from_secs(10);
+
+/// Most kinds of culprits that are measured.
+const MOST_SIGNATURES: usize = 8;
+
+/// Good NICs whose files are read.
+const CONTROLS: usize = 8;
+
+const NO_TIME: &str = "there was no time for it";
+const CHANGED: &str = "its files have changed during the diagnosis";
+const NO_CONTROL: &str = "there is no good and idle NIC of its kind to compare with";
+
+/// What is known about the culprits of a verdict.
+#[derive(Debug, Default)]
+pub struct Diagnoses {
+    pub explanations: Vec<Explanation>,
+    /// The values that several culprits share.
+    pub shared: Vec<SharedValue<Unit>>,
+}
+
+/// When no further culprit is begun with.
+#[derive(Clone, Copy)]
+struct Deadline {
+    began: Instant,
+    /// When the survey ends at the latest.
+    ends: Option<Instant>,
+}
+
+impl Deadline {
+    fn is_near(self) -> bool {
+        let left = |end: Instant| end.saturating_duration_since(Instant::now());
+        let is_over = self.began.elapsed() + CULPRIT_TIME > WHOLE_TIME;
+        is_over || self.ends.is_some_and(|end| left(end) < CULPRIT_TIME)
+    }
+}
+
+/// What the culprits are compared with.
+struct Surroundings<'a> {
+    roster: &'a Roster,
+    states: &'a [State],
+    /// What the files said before the tests.
+    first: &'a Checks,
+}
+
+/// Finds out why the culprits of a verdict are slow; the survey ends at `ends` at the latest. Adds
+/// what is known about each of them to `found`, in the order of the verdict. After an error,
+/// culprits that were measured are missing there.
+///
+/// # Errors
+///
+/// An interruption, and members that are all lost.
+pub fn explain(
+    crew: &mut dyn Crew,
+    tests: &DiagnosisCourse,
+    (roster, verdict): (&Roster, &Findings),
+    ends: Option<Instant>,
+    found: &mut Diagnoses,
+) -> Result<(), Failure> {
+    let deadline = Deadline { began: Instant::now(), ends };
+    let explained = explain_parts(crew, tests, (roster, verdict), deadline, found);
+    let place = |explanation: &Explanation| {
+        let mut causes = verdict.causes.iter();
+        let place = causes.position(|cause| cause.unit == explanation.culprit);
+        place.unwrap_or(usize::MAX)
+    };
+    found.explanations.sort_by_key(place);
+    explained
+}
+
+fn explain_parts(
+    crew: &mut dyn Crew,
+    tests: &DiagnosisCourse,
+    (roster, verdict): (&Roster, &Findings),
+    deadline: Deadline,
+    found: &mut Diagnoses,
+) -> Result<(), Failure> {
+    let explanations = &mut found.explanations;
+    let Parts { culprits, fabric_parts, links, left_out: others } = parts(roster, verdict);
+    explanations.extend(others);
+    let states = states_beside_bad(roster, verdict);
+    let untested = untested::untested(roster, &states);
+    let parts = culprits.len() + fabric_parts.len() + links.len();
+    if parts + untested.len() == 0 {
+        return Ok(());
+    }
+    if deadline.is_near() {
+        let causes = culprits.iter().map(|culprit| culprit.cause);
+        let causes = causes.chain(fabric_parts.iter().map(|fabric| fabric.cause));
+        let causes = causes.chain(links.iter().map(|link| link.cause));
+        explanations.extend(causes.map(|cause| left_out(cause, NO_TIME)));
+        return Ok(());
+    }
+    if parts > 0 {
+        crew.note(&format!("finding out why: {}", counted(parts as u64, "part")));
+    }
+    if !untested.is_empty() {
+        let nics = counted(untested.len() as u64, "NIC");
+        crew.note(&format!("reading the files of {nics} left untested"));
+    }
+    let beside = |nic| controls(crew.members(), &states, &culprits, nic);
+    let controls: Vec<Vec<NicId>> = culprits.iter().map(|culprit| beside(culprit.nic)).collect();
+    let beside_part = |part: &FabricPart| part.nics.first().copied().map(beside);
+    let beside_parts = fabric_parts.iter().map(|fabric| beside_part(fabric).unwrap_or_default());
+    let beside_parts: Vec<Vec<NicId>> = beside_parts.collect();
+    let rank = |nic: NicId| roster.node_of(nic).rank;
+    let compared = culprits.iter().map(|culprit| culprit.nic);
+    let compared = compared.chain(controls.iter().flatten().copied());
+    let ranks: BTreeSet<u32> = compared.map(rank).collect();
+    let in_parts = fabric_parts.iter().flat_map(|fabric| &fabric.nics);
+    let in_parts = in_parts.chain(beside_parts.iter().flatten()).chain(&untested).copied();
+    let checked: BTreeSet<u32> = ranks.iter().copied().chain(in_parts.map(rank)).collect();
+    let mut investigation = Investigation::new(crew, tests);
+    let first = investigation.checks(&checked)?;
+    for (part, controls) in fabric_parts.iter().zip(&beside_parts) {
+        explanations.push(fabric_parts::explanation(part, controls, &first, roster));
+    }
+    let read = |nic: &NicId| (*nic, first.readings(*nic, roster));
+    explanations.extend(untested::explanations(untested.iter().map(read).collect()));
+    let crossings = links.iter();
+    let crossings = crossings.map(|links| group_links::crossings(links, roster, verdict, &states));
+    let crossings: Vec<Vec<Crossings>> = crossings.collect();
+    let across = crossings.iter().flatten().flat_map(Crossings::nics).map(rank);
+    let measured: BTreeSet<u32> = ranks.iter().copied().chain(across).collect();
+    if measured.is_empty() {
+        return Ok(());
+    }
+    found.shared = shared_by_kind(&culprits, &controls, &first, roster);
+    investigation.prepare(&measured)?;
+    for (group_links, crossings) in links.iter().zip(&crossings) {
+        explanations.push(if deadline.is_near() {
+            left_out(group_links.cause, NO_TIME)
+        } else {
+            group_links::explanation(group_links.cause, crossings, &mut investigation)?
+        });
+    }
+    if culprits.is_empty() {
+        return Ok(());
+    }
+    let surroundings = Surroundings { roster, states: &states, first: &first };
+    let all = culprits.iter().zip(controls).collect();
+    diagnose(&mut investigation, &surroundings, all, deadline, explanations)
+}
+
+/// Diagnoses culprits that can be measured, one of each kind, each beside the NICs that are listed
+/// with it. Adds what is known about each of them to `explanations`.
+fn diagnose<'a>(
+    investigation: &mut Investigation,
+    surroundings: &Surroundings,
+    culprits: Vec<(&'a CulpritNic<'a>, Vec<NicId>)>,
+    deadline: Deadline,
+    explanations: &mut Vec<Explanation>,
+) -> Result<(), Failure> {
+    let Surroundings { roster, first, .. } = surroundings;
+    let ranks =
+        culprits.iter().flat_map(|(culprit, controls)| [&culprit.nic].into_iter().chain(controls));
+    let ranks: BTreeSet<u32> = ranks.map(|nic| roster.node_of(*nic).rank).collect();
+    let mut diagnosed: Vec<Diagnosed> = Vec::new();
+    let mut same: Vec<(&CulpritNic, usize)> = Vec::new();
+    for (culprit, controls) in culprits {
+        let own = first.readings(culprit.nic, roster);
+        let is_usable = |nic: &NicId| {
+            let control = first.readings(*nic, roster);
+            is_same_kind(&own, &control) && is_idle(&control) && !has_parked_peers(&control)
+        };
+        let controls: Vec<NicId> = controls.into_iter().filter(is_usable).collect();
+        let others = first.all_readings(&controls, roster);
+        let signature = signature(culprit, &own, &others);
+        let is_known =
+            |diagnosed: &Diagnosed| signature.is_some() && diagnosed.signature == signature;
+        if let Some(index) = diagnosed.iter().position(is_known) {
+            same.push((culprit, index));
+        } else if controls.is_empty() {
+            explanations.push(left_out(culprit.cause, NO_CONTROL));
+        } else if diagnosed.len() >= MOST_SIGNATURES || deadline.is_near() {
+            explanations.push(left_out(culprit.cause, NO_TIME));
+        } else {
+            let one = measure(investigation, surroundings, culprit, controls, (&own, &others))?;
+            diagnosed.push(Diagnosed { signature, ..one });
+        }
+    }
+    let second = investigation.checks(&ranks)?;
+    let latest = |nic| second.latest_readings(first, nic, roster);
+    for culprit in &diagnosed {
+        let others: Vec<Readings> = culprit.controls.iter().map(|nic| latest(*nic)).collect();
+        explanations.push(culprit.explanation(latest(culprit.culprit.nic), &others));
+    }
+    for (culprit, index) in &same {
+        let other = &diagnosed[*index];
+        let others: Vec<Readings> = other.controls.iter().map(|nic| latest(*nic)).collect();
+        // Its files may have changed during the tests.
+        let now = [*culprit, other.culprit]
+            .map(|culprit| signature(culprit, &latest(culprit.nic), &others));
+        let is_same = now[0].is_some() && now[0] == now[1];
+        explanations.push(if is_same {
+            Explanation {
+                same_as: Some(other.culprit.cause.unit),
+                ..Explanation::new(culprit.cause.unit)
+            }
+        } else {
+            left_out(culprit.cause, CHANGED)
+        });
+    }
+    Ok(())
+}
+
+/// Measures a culprit beside `controls`, unless its files explain it. They say `own` about it, and
+/// `others` about the controls.
+fn measure<'a>(
+    investigation: &mut Investigation,
+    surroundings: &Surroundings,
+    culprit: &'a CulpritNic<'a>,
+    controls: Vec<NicId>,
+    (own, others): (&Readings, &[Readings]),
+) -> Result<Diagnosed<'a>, Failure> {
+    let is_good = |nic: &NicId| surroundings.states[nic.index()] == State::Good;
+    let has_good = controls.iter().take(PARTNERS).all(is_good);
+    let nothing = Measured::new();
+    let by_files = evaluate(culprit.case(own, others, &nothing, has_good));
+    let mut found = Found::default();
+    if !by_files.is_final() {
+        let places = Places {
+            roster: surroundings.roster,
+            nic: culprit.nic,
+            controls: &controls,
+            has_parked_peers: has_parked_peers(own),
+        };
+        let has_huge_pages = others.iter().take(PARTNERS).chain([own]).all(has_huge_pages);
+        investigation.measure_culprit(culprit, places, has_huge_pages, &mut found)?;
+        let known = [own.clone(), found.counters()].concat();
+        let case = culprit.case(&known, others, &found.measured, has_good);
+        investigation.measure_again(&doubtful(case), places, &mut found)?;
+    }
+    let doubt = (!has_good).then_some(UNTESTED);
+    Ok(Diagnosed { culprit, signature: None, controls, doubt, found })
+}
+
+/// Returns the values that culprits of one kind share and hardly any good NIC of this kind has. A
+/// node with several culprits counts once: they have the same host.
+fn shared_by_kind(
+    culprits: &[CulpritNic],
+    controls: &[Vec<NicId>],
+    checks: &Checks,
+    roster: &Roster,
+) -> Vec<SharedValue<Unit>> {
+    let mut nodes = BTreeSet::new();
+    let node_culprits =
+        culprits.iter().filter(|culprit| nodes.insert(roster.nic(culprit.nic).node));
+    let read =
+        node_culprits.map(|culprit| (culprit.cause.unit, checks.readings(culprit.nic, roster)));
+    let controls: BTreeSet<NicId> = controls.iter().flatten().copied().collect();
+    let controls: Vec<NicId> = controls.into_iter().collect();
+    let others = checks.all_readings(&controls, roster);
+    let groups = by_kind(read.collect()).into_iter();
+    let values = groups.flat_map(|group| {
+        let alike = others.iter().filter(|other| is_same_kind(&group[0].1, other));
+        shared_values(&group, &alike.cloned().collect::<Vec<_>>())
+    });
+    values.collect()
+}
+
+/// Returns NICs to compare a culprit with, on nodes without culprits: good ones first, then
+/// NICs at its switch. Untested NICs are the last: beside them, no cause is certain.
+pub fn controls(
+    members: &Members,
+    states: &[State],
+    culprits: &[CulpritNic],
+    culprit: NicId,
+) -> Vec<NicId> {
+    let roster = &members.roster;
+    let own = roster.nic(culprit);
+    let is_usable = |nic: &NicId| {
+        let node = roster.nic(*nic).node;
+        let state = states[nic.index()];
+        matches!(state, State::Good | State::Untested)
+            && members.has_address(*nic)
+            && culprits.iter().all(|culprit| roster.nic(culprit.nic).node != node)
+    };
+    let mut usable: Vec<NicId> = roster.nic_ids().filter(is_usable).collect();
+    usable.sort_by_key(|nic| {
+        let facts = roster.nic(*nic);
+        let is_untested = states[nic.index()] == State::Untested;
+        let class = Class::between(own.location, facts.location);
+        (is_untested, facts.device != own.device, class != Class::Switch)
+    });
+    let mut nodes = BTreeSet::new();
+    usable.retain(|nic| nodes.insert(roster.nic(*nic).node));
+    usable.truncate(CONTROLS);
+    usable
+}
