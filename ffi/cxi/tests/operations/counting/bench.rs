@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use cxi::records::EventTrigOpShort;
+use cxi::sys::CXI_EQ_EC_DISABLE;
 use cxi::{Counter, EventType, Record, TriggerQueue};
 
 use crate::rig::{Rig, TIME_LIMIT, next};
@@ -19,7 +20,12 @@ pub type Triggered = (u16, u64, &'static str);
 
 impl Bench {
     pub fn new() -> Self {
-        let rig = Rig::new();
+        Self::on(0)
+    }
+
+    /// A bench on the NIC with this number.
+    pub fn on(number: u32) -> Self {
+        let rig = Rig::on(number, CXI_EQ_EC_DISABLE);
         let trigger = TriggerQueue::new(&rig.profile, 1, &rig.events).unwrap();
         let counter = Counter::with_write_back(&rig.lni).unwrap();
         Self { rig, trigger, counter }
