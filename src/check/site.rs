@@ -32,7 +32,7 @@ pub fn read(machine: &Machine) -> Result<CheckRequest, Failure> {
 ///
 /// # Errors
 ///
-/// A file that cannot be read, and settings that nobody knows.
+/// A file that cannot be read, and a line that is no setting.
 pub fn link_speed(machine: &Machine) -> Result<Option<f64>, Failure> {
     Ok(read(machine)?.link_gigabits)
 }

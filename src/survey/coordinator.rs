@@ -161,7 +161,7 @@ fn quiet_plan(
     ends: Option<Instant>,
 ) -> QuietPlan {
     QuietPlan {
-        course: course(request),
+        setup: course(request),
         settings: Settings {
             selections,
             nics: if request.at_once { NicOrder::AtOnce } else { NicOrder::InTurn },

@@ -146,7 +146,7 @@ fn run(
         received += bytes.len();
         let began = Instant::now();
         let mut report: Report = from_bytes(&bytes).expect("a report");
-        let expected = Expected { rank: *rank, nics: 1, course: None, block };
+        let expected = Expected { rank: *rank, nics: 1, setup: None, block };
         SurveyWork::accept(&mut report, expected).expect("an acceptable report");
         reports.push(report);
         costs.read += began.elapsed();

@@ -169,7 +169,7 @@ fn coordinate(size: u32) {
     let victims: BTreeSet<u32> = (0..size).filter(|rank| rank % 100 == 37).collect();
     let mut alive: BTreeSet<u32> = (0..size).collect();
     let began = Instant::now();
-    root.send_courses((0..size).map(|rank| (rank, course(rank))).collect());
+    root.send_setups((0..size).map(|rank| (rank, course(rank))).collect());
     println!("courses were sent in {:.2?}", began.elapsed());
     for number in 0..BLOCKS {
         let began = Instant::now();

@@ -29,7 +29,7 @@ pub struct StarFuzzer<W: Work> {
     member: Connection<W>,
     set: PollSet,
     token: Token,
-    course: W::TestSetup,
+    setup: W::TestSetup,
     blocks: [W::Block; 2],
     accepted: u64,
 }
@@ -46,7 +46,7 @@ fn token() -> Token {
 
 impl<W: Work> StarFuzzer<W> {
     /// Creates a coordinator, which has sent these orders among others, and a member.
-    pub fn new(course: W::TestSetup, blocks: [W::Block; 2]) -> Self {
+    pub fn new(setup: W::TestSetup, blocks: [W::Block; 2]) -> Self {
         let listener = Listener::bind(None, 0, Reach::ThisMachine).expect("a port");
         let meeting =
             Meeting { addresses: vec![SocketAddr::from(([127, 0, 0, 1], 1))], token: token() };
@@ -55,7 +55,7 @@ impl<W: Work> StarFuzzer<W> {
             member: Connection::new(meeting, introduction(1)),
             set: PollSet::new().expect("a set"),
             token: token(),
-            course,
+            setup,
             blocks,
             accepted: 0,
         };
@@ -64,7 +64,7 @@ impl<W: Work> StarFuzzer<W> {
     }
 
     fn restart(&mut self) {
-        self.root.restart(&[0, 1].map(introduction), &self.course, &self.blocks);
+        self.root.restart(&[0, 1].map(introduction), &self.setup, &self.blocks);
     }
 
     /// Returns how many messages were accepted.
@@ -145,7 +145,7 @@ impl<W: Work> StarFuzzer<W> {
 
     fn order(&mut self, bytes: &[u8]) -> Option<Order<W>> {
         let order = decode::<Order<W>>(bytes)?;
-        if !order.is_valid(2, Some(&self.course)) {
+        if !order.is_valid(2, Some(&self.setup)) {
             return None;
         }
         if let Order::Block(block) = &order {

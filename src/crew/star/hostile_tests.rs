@@ -148,7 +148,7 @@ fn stalled_member_costs_bounded_memory() {
     events(&mut root, 1, joined);
     let stalled = Raw::join(&mut root, &meeting, 0, 2);
     // Orders of 16 MiB each: it reads none.
-    (0..4).for_each(|_| root.send_courses(vec![(0, "x".repeat(MAX_MESSAGE - 100))]));
+    (0..4).for_each(|_| root.send_setups(vec![(0, "x".repeat(MAX_MESSAGE - 100))]));
     assert_eq!(events(&mut root, 1, lost), [(0, "it does not read its messages".into())]);
     root.send_blocks(vec![(1, block(0))]);
     assert_eq!(events(&mut root, 1, reported), [(0, 1)]);

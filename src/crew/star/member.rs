@@ -22,8 +22,8 @@ pub const JOIN_LIMIT: Duration = Duration::from_secs(60);
 pub struct Member<W: Work> {
     connection: Connection<W>,
     /// What each block is about.
-    course: Option<W::TestSetup>,
-    /// The last order was a course, and the coordinator does not know yet that the process is
+    setup: Option<W::TestSetup>,
+    /// The last order was a test setup, and the coordinator does not know yet that the process is
     /// prepared.
     prepares: bool,
 }
@@ -45,11 +45,11 @@ impl<W: Work> Member<W> {
         }
         let limit = limit::in_effect(limit);
         let connection = Connection::open(meeting.clone(), introduction, limit)?;
-        Ok(Self { connection, course: None, prepares: false })
+        Ok(Self { connection, setup: None, prepares: false })
     }
 
-    /// Waits for the next order. If the last one was a course, this call reports that the process
-    /// is prepared for it. If the connection is lost, the process returns with another one.
+    /// Waits for the next order. If the last one was a test setup, this call reports that the
+    /// process is prepared for it. If the connection is lost, the process returns with another one.
     ///
     /// # Errors
     ///
@@ -59,11 +59,11 @@ impl<W: Work> Member<W> {
             self.reply(Reply::Begun);
         }
         let order = self.connection.next()?;
-        if !order.is_valid(self.connection.nics(), self.course.as_ref()) {
+        if !order.is_valid(self.connection.nics(), self.setup.as_ref()) {
             return Err(Failure::peer("the coordinator sent an order that is not valid"));
         }
-        if let Order::TestSetup(course) = &order {
-            self.course = Some(course.clone());
+        if let Order::TestSetup(setup) = &order {
+            self.setup = Some(setup.clone());
             self.prepares = true;
         }
         Ok(order)

@@ -115,7 +115,7 @@ pub struct JoinRequest {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(bound = "")]
 pub enum Reply<W: Work> {
-    /// It is prepared for its course.
+    /// It is prepared for its test setup.
     Begun,
     /// Its results of a block.
     Report(W::Report),
@@ -144,11 +144,11 @@ pub enum Order<W: Work> {
 }
 
 impl<W: Work> Order<W> {
-    /// Returns whether a member with this many `nics`, prepared for `course`, can carry it out.
-    pub fn is_valid(&self, nics: usize, course: Option<&W::TestSetup>) -> bool {
+    /// Returns whether a member with this many `nics`, prepared for `test setup`, can carry it out.
+    pub fn is_valid(&self, nics: usize, setup: Option<&W::TestSetup>) -> bool {
         match self {
-            Self::TestSetup(course) => W::is_valid_course(course),
-            Self::Block(block) => W::is_valid_block(block, nics, course),
+            Self::TestSetup(setup) => W::is_valid_setup(setup),
+            Self::Block(block) => W::is_valid_block(block, nics, setup),
             Self::Check | Self::CopyMemory | Self::End => true,
         }
     }

@@ -56,7 +56,7 @@ const AWAY_LIMIT: Duration = Duration::from_secs(25);
 pub enum Event<W: Work> {
     /// A process has joined.
     Joined(Introduction),
-    /// A process is prepared for its course.
+    /// A process is prepared for its test setup.
     Begun { rank: u32 },
     /// A process has measured a block.
     Report { rank: u32, report: W::Report },
@@ -123,8 +123,8 @@ pub struct Root<W: Work> {
     away: BTreeMap<u32, Absence>,
     events: Vec<Event<W>>,
     traffic: Traffic,
-    /// The last course.
-    course: Option<W::TestSetup>,
+    /// The last test setup.
+    setup: Option<W::TestSetup>,
     /// When the last block ends, on the clock of this process, in nanoseconds.
     quiet_until_ns: u64,
     is_ending: bool,
@@ -155,7 +155,7 @@ impl<W: Work> Root<W> {
             away: BTreeMap::new(),
             events: Vec::new(),
             traffic: Traffic::default(),
-            course: None,
+            setup: None,
             quiet_until_ns: 0,
             is_ending: false,
             failure: None,

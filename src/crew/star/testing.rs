@@ -47,7 +47,7 @@ impl Work for TestWork {
     type Block = Block;
     type Report = Report;
 
-    fn is_valid_course(_: &String) -> bool {
+    fn is_valid_setup(_: &String) -> bool {
         true
     }
 

@@ -19,7 +19,7 @@ fn sends_course_blocks_and_end_to_members() {
     let (mut root, meeting) = root(SIZE);
     let members: Vec<_> = (0..SIZE).map(|rank| obedient(&meeting, rank, SIZE)).collect();
     events(&mut root, 3, joined);
-    root.send_courses((0..SIZE).map(|rank| (rank, String::new())).collect());
+    root.send_setups((0..SIZE).map(|rank| (rank, String::new())).collect());
     let mut prepared = events(&mut root, 3, begun);
     prepared.sort();
     assert_eq!(prepared, [0, 1, 2]);

@@ -20,11 +20,11 @@ pub trait Work: Copy + Debug + Default + PartialEq {
     type Report: Payload;
 
     /// Returns whether a member can prepare for this order of its coordinator.
-    fn is_valid_course(course: &Self::TestSetup) -> bool;
+    fn is_valid_setup(setup: &Self::TestSetup) -> bool;
 
-    /// Returns whether a member with this many `nics`, prepared for `course`, can carry out this
-    /// order of its coordinator.
-    fn is_valid_block(block: &Self::Block, nics: usize, course: Option<&Self::TestSetup>) -> bool;
+    /// Returns whether a member with this many `nics`, prepared for `test setup`, can carry out
+    /// this order of its coordinator.
+    fn is_valid_block(block: &Self::Block, nics: usize, setup: Option<&Self::TestSetup>) -> bool;
 
     /// Returns when a block ends, on the clock of the coordinator, in nanoseconds.
     fn end_ns(block: &Self::Block) -> u64;
@@ -44,8 +44,8 @@ pub struct Expected<'a, W: Work> {
     pub rank: u32,
     /// Number of its NICs.
     pub nics: usize,
-    /// The last course of the coordinator.
-    pub course: Option<&'a W::TestSetup>,
+    /// The last test setup of the coordinator.
+    pub setup: Option<&'a W::TestSetup>,
     /// The block that it answers.
     pub block: &'a W::Block,
 }
@@ -63,8 +63,8 @@ impl Work for NoWork {
     type Block = Never;
     type Report = Never;
 
-    fn is_valid_course(course: &Never) -> bool {
-        match *course {}
+    fn is_valid_setup(setup: &Never) -> bool {
+        match *setup {}
     }
 
     fn is_valid_block(block: &Never, _: usize, _: Option<&Never>) -> bool {

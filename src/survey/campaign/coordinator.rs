@@ -21,8 +21,8 @@ use facts::limit;
 use facts::number::time_text;
 use health::readings::Readings;
 
-/// How long the coordinator waits until the members are prepared for the course. A NIC may take 20
-/// seconds to open its targets.
+/// How long the coordinator waits until the members are prepared for the test setup. A NIC may take
+/// 20 seconds to open its targets.
 const PREPARATION_LIMIT: Duration = Duration::from_secs(25);
 
 /// How long the coordinator waits for reports after the end of a block, and longer for each
@@ -72,7 +72,7 @@ pub struct SurveyCoordinator<P> {
     knows_hosts: bool,
     /// Number of the next block.
     block: u32,
-    /// The tests of the last course.
+    /// The tests of the last test setup.
     tests: Vec<Test>,
 }
 
@@ -212,14 +212,14 @@ impl<P: Program> Crew for SurveyCoordinator<P> {
     fn prepare(
         &mut self,
         ranks: &BTreeSet<u32>,
-        course: &TestSetup,
+        setup: &TestSetup,
         line: ProgressText,
     ) -> Result<LostMembers, Failure> {
-        self.tests.clone_from(&course.tests);
+        self.tests.clone_from(&setup.tests);
         let firsts = self.members.first_nics.iter().filter(|(rank, _)| ranks.contains(rank));
         let own =
-            |(rank, first): (&u32, &_)| (*rank, TestSetup { first_nic: *first, ..course.clone() });
-        self.root.send_courses(firsts.map(own).collect());
+            |(rank, first): (&u32, &_)| (*rank, TestSetup { first_nic: *first, ..setup.clone() });
+        self.root.send_setups(firsts.map(own).collect());
         let limit = by_size(PREPARATION_LIMIT, REPORT_LIMIT_OF_THOUSAND, ranks.len() as u32);
         let times = (Duration::ZERO, limit);
         self.wait_for(ranks.clone(), "targets", times, line, |event| match event {

@@ -133,8 +133,8 @@ fn shift(distance: Distance, nics: &[LocatedNic], slot: u32, seed: u64) -> Vec<S
         Distance::One => return mended(shifted(nics, 1)),
         Distance::Random if nics.len() < 2 => return Vec::new(),
         Distance::Random => {
-            let by = seeded_rng(seed, slot).usize(1..nics.len());
-            return mended(shifted(nics, by));
+            let shift = seeded_rng(seed, slot).usize(1..nics.len());
+            return mended(shifted(nics, shift));
         }
         Distance::Switch => switches(nics),
         Distance::Group => groups(nics),

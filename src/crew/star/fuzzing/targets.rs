@@ -40,7 +40,7 @@ impl Target {
     }
 
     /// Returns the target of a reply to the order with this number. The coordinator of the fuzzer
-    /// has sent a course, two blocks, and one order of each other kind.
+    /// has sent a test setup, two blocks, and one order of each other kind.
     pub fn reply<W: Work>(name: &'static str, serial: u32, reply: Reply<W>) -> Self {
         Self::new(name, Receiver::Coordinator, Message::Reply { serial, reply })
     }

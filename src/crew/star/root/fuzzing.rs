@@ -12,7 +12,7 @@ impl<W: Work> Root<W> {
     pub(in crate::star) fn restart(
         &mut self,
         members: &[Introduction],
-        course: &W::TestSetup,
+        setup: &W::TestSetup,
         blocks: &[W::Block; 2],
     ) {
         self.events.clear();
@@ -26,7 +26,7 @@ impl<W: Work> Root<W> {
             self.ready(rank);
         }
         self.events.clear();
-        self.send_courses(vec![(0, course.clone())]);
+        self.send_setups(vec![(0, setup.clone())]);
         blocks.iter().for_each(|block| self.send_blocks(vec![(0, block.clone())]));
         self.send_checks([0]);
         self.send_copy_memory(0);

@@ -64,13 +64,13 @@ impl<W: Work> Root<W> {
     /// Takes over the reply to an order, which must be one of the kind of the order, about this
     /// member. The error is the rule that it breaks.
     fn reply(&mut self, rank: u32, serial: u32, reply: Reply<W>) -> Result<(), String> {
-        let course = self.course.as_ref();
+        let setup = self.setup.as_ref();
         let member = &mut self.members[rank as usize];
         let order = member.order(serial).ok_or("it sent a reply to no order")?;
         let event = match (order, reply) {
             (Order::TestSetup(_), Reply::Begun) => Event::Begun { rank },
             (Order::Block(block), Reply::Report(mut report)) => {
-                let expected = Expected { rank, nics: member.nics(), course, block: &block };
+                let expected = Expected { rank, nics: member.nics(), setup, block: &block };
                 W::accept(&mut report, expected)?;
                 Event::Report { rank, report }
             }

@@ -5,13 +5,13 @@ use crate::star::message::{Message, Order, frame};
 use crate::star::work::Work;
 
 impl<W: Work> Root<W> {
-    /// Sends each of these processes its course.
-    pub fn send_courses(&mut self, courses: Vec<(u32, W::TestSetup)>) {
-        if let Some((_, last)) = courses.last() {
-            self.course = Some(last.clone());
+    /// Sends each of these processes its test setup.
+    pub fn send_setups(&mut self, setups: Vec<(u32, W::TestSetup)>) {
+        if let Some((_, last)) = setups.last() {
+            self.setup = Some(last.clone());
         }
-        for (rank, course) in courses {
-            self.order(rank, Order::TestSetup(course));
+        for (rank, setup) in setups {
+            self.order(rank, Order::TestSetup(setup));
         }
     }
 

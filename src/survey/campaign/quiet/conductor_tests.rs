@@ -1,4 +1,4 @@
-//! Tests of the course of a survey on the model of a cluster.
+//! Tests of the test setup of a survey on the model of a cluster.
 
 use std::collections::BTreeSet;
 

@@ -58,12 +58,12 @@ pub trait Crew {
     /// introduced.
     fn admit(&mut self) -> Vec<Introduction>;
 
-    /// Prepares these processes for a course. Its first NIC does not matter: each process gets its
-    /// own. Returns the members that were lost meanwhile.
+    /// Prepares these processes for a test setup. Its first NIC does not matter: each process gets
+    /// its own. Returns the members that were lost meanwhile.
     fn prepare(
         &mut self,
         ranks: &BTreeSet<u32>,
-        course: &TestSetup,
+        setup: &TestSetup,
         line: ProgressText,
     ) -> Result<LostMembers, Failure>;
 

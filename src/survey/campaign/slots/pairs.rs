@@ -53,7 +53,7 @@ pub struct MeasuredRounds {
 }
 
 /// Has the members measure a block of rounds, in slots of this length. `first_round` is the number
-/// of the first round, `variant` returns the test of the course that measures a pair.
+/// of the first round, `variant` returns the test of the test setup that measures a pair.
 ///
 /// # Errors
 ///

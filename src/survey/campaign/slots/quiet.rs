@@ -67,7 +67,7 @@ pub trait Recorder {
 #[derive(Clone, Debug)]
 pub struct QuietPlan {
     /// The tests, and the time of a pair.
-    pub course: TestSetup,
+    pub setup: TestSetup,
     pub settings: Settings,
     /// The pairs as typed, for messages.
     pub pairs: String,
@@ -81,8 +81,8 @@ pub struct QuietPlan {
 #[derive(Debug)]
 pub struct QuietSurvey {
     plan: QuietPlan,
-    /// The course of the members: the plan's, and the tests with single operations.
-    course: TestSetup,
+    /// The test setup of the members: the plan's, and the tests with single operations.
+    setup: TestSetup,
     conductor: Conductor,
     pace: Pace,
     answer_times: AnswerTimes,
@@ -111,8 +111,8 @@ impl QuietSurvey {
     pub fn new(members: &Members, plan: QuietPlan) -> Result<Self, Failure> {
         Ok(Self {
             conductor: conductor(members, &plan)?,
-            course: plan.course.clone(),
-            pace: Pace::new(Duration::from_nanos(plan.course.pair_ns)),
+            setup: plan.setup.clone(),
+            pace: Pace::new(Duration::from_nanos(plan.setup.pair_ns)),
             answer_times: AnswerTimes::default(),
             busy: BusyCpus::default(),
             busy_slots: BusySlots::default(),
@@ -138,7 +138,7 @@ impl QuietSurvey {
     }
 
     pub fn tests(&self) -> &[Test] {
-        &self.plan.course.tests
+        &self.plan.setup.tests
     }
 
     /// Returns what the results so far say.
@@ -245,7 +245,8 @@ impl QuietSurvey {
         Ok(true)
     }
 
-    /// Sends the processes with these ranks their course, and waits until they are prepared for it.
+    /// Sends the processes with these ranks their test setup, and waits until they are prepared for
+    /// it.
     fn prepare(
         &mut self,
         crew: &mut dyn Crew,
@@ -253,7 +254,7 @@ impl QuietSurvey {
         ranks: &BTreeSet<u32>,
     ) -> Result<(), Failure> {
         let lost =
-            crew.prepare(ranks, &self.course, &|roster, width| self.line(recorder, roster, width))?;
+            crew.prepare(ranks, &self.setup, &|roster, width| self.line(recorder, roster, width))?;
         self.lose(crew.members(), &lost);
         Ok(())
     }
@@ -407,34 +408,34 @@ impl QuietSurvey {
         Ok(slow)
     }
 
-    /// Returns the test of the course that measures as this one, in lists of one operation.
+    /// Returns the test of the test setup that measures as this one, in lists of one operation.
     fn single(&self, test: TestId) -> TestId {
         let count = self.tests().len();
-        let has_singles = self.course.tests.len() > count;
+        let has_singles = self.setup.tests.len() > count;
         if has_singles { TestId(test.0 + count as u16) } else { test }
     }
 
-    /// Adds each test to the course once more, with lists of one operation.
+    /// Adds each test to the test setup once more, with lists of one operation.
     fn shorten_lists(
         &mut self,
         crew: &mut dyn Crew,
         recorder: &dyn Recorder,
     ) -> Result<(), Failure> {
-        let tests = &self.plan.course.tests;
-        if self.course.tests.len() > tests.len() {
+        let tests = &self.plan.setup.tests;
+        if self.setup.tests.len() > tests.len() {
             return Ok(());
         }
-        for (test, arguments) in tests.iter().zip(&self.plan.course.arguments) {
+        for (test, arguments) in tests.iter().zip(&self.plan.setup.arguments) {
             let list = test.of_bandwidth.then(|| SINGLE_OPERATIONS.to_owned());
-            self.course.tests.push(test.clone());
-            self.course.arguments.push(arguments.iter().cloned().chain(list).collect());
+            self.setup.tests.push(test.clone());
+            self.setup.arguments.push(arguments.iter().cloned().chain(list).collect());
         }
         let ranks = crew.members().first_nics.keys().copied().collect();
         self.prepare(crew, recorder, &ranks)
     }
 
     fn pair_time(&self) -> Duration {
-        Duration::from_nanos(self.plan.course.pair_ns)
+        Duration::from_nanos(self.plan.setup.pair_ns)
     }
 
     /// Returns the line of progress.
@@ -450,7 +451,7 @@ impl QuietSurvey {
 
 /// Returns the conductor of a survey of these members.
 fn conductor(members: &Members, plan: &QuietPlan) -> Result<Conductor, Failure> {
-    let tests = plan.course.tests.clone();
+    let tests = plan.setup.tests.clone();
     Conductor::new(members.roster.clone(), tests, plan.settings.clone())
         .map_err(|why| Failure::usage(invalid("pairs", &plan.pairs, why)))
 }

@@ -45,7 +45,7 @@ impl Recorder for Keeper {
 
 fn plan(cluster: &Cluster, pairs: &str) -> QuietPlan {
     QuietPlan {
-        course: TestSetup {
+        setup: TestSetup {
             tests: cluster.tests.clone(),
             arguments: vec![Vec::new(); cluster.tests.len()],
             pair_ns: 50_000_000,

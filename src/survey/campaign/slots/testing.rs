@@ -180,14 +180,14 @@ impl Crew for ModelCrew {
     fn prepare(
         &mut self,
         _: &BTreeSet<u32>,
-        course: &TestSetup,
+        setup: &TestSetup,
         _: ProgressText,
     ) -> Result<LostMembers, Failure> {
-        self.cluster.tests.clone_from(&course.tests);
-        self.pair = Duration::from_nanos(course.pair_ns);
+        self.cluster.tests.clone_from(&setup.tests);
+        self.pair = Duration::from_nanos(setup.pair_ns);
         let is_single =
             |arguments: &Vec<String>| arguments.iter().any(|own| own == "--list-size=1");
-        let sizes = course.arguments.iter().map(|own| if is_single(own) { 1 } else { 32 });
+        let sizes = setup.arguments.iter().map(|own| if is_single(own) { 1 } else { 32 });
         self.list_sizes = sizes.collect();
         Ok(LostMembers::new())
     }

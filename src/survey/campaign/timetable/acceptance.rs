@@ -41,15 +41,15 @@ impl Work for SurveyWork {
     type Block = Block;
     type Report = Report;
 
-    fn is_valid_course(course: &TestSetup) -> bool {
-        course.tests.len() == course.arguments.len() && course.pair_ns <= LONGEST_NS
+    fn is_valid_setup(setup: &TestSetup) -> bool {
+        setup.tests.len() == setup.arguments.len() && setup.pair_ns <= LONGEST_NS
     }
 
     /// An order that loads the fabric for longer than two seconds is not valid: the load has to end
     /// soon if the coordinator is gone.
-    fn is_valid_block(block: &Block, nics: usize, course: Option<&TestSetup>) -> bool {
+    fn is_valid_block(block: &Block, nics: usize, setup: Option<&TestSetup>) -> bool {
         let (tests, first) =
-            course.map_or((0, NicId(0)), |course| (course.tests.len(), course.first_nic));
+            setup.map_or((0, NicId(0)), |setup| (setup.tests.len(), setup.first_nic));
         let is_loaded = block.window_bytes.is_some();
         let is_valid = |task: &Task| {
             let nic = task.nic.0.checked_sub(first.0);
@@ -95,7 +95,7 @@ impl Work for SurveyWork {
         accept_addresses(&mut report.addresses, expected.nics)?;
         accept_time(report.beyond_ns.max(report.clock_uncertainty_ns.unwrap_or(0)))?;
         report.load.as_mut().map_or(Ok(()), HostLoad::accept)?;
-        let tests = expected.course.map_or(&[][..], |course| &course.tests);
+        let tests = expected.setup.map_or(&[][..], |setup| &setup.tests);
         let tasks = block.tasks.iter().map(|task| ((task.slot, task.nic), &task.part));
         let mut tasks: BTreeMap<(u32, NicId), &SlotTask> = tasks.collect();
         let is_loaded = block.window_bytes.is_some();
@@ -280,14 +280,14 @@ mod tests {
         vec![Test { tool: "write-lat".into(), size_bytes: 8, of_bandwidth: false }]
     }
 
-    /// The course of a process with the NICs 5 and 6.
-    fn course() -> TestSetup {
+    /// The test setup of a process with the NICs 5 and 6.
+    fn setup() -> TestSetup {
         TestSetup { tests: tests(), arguments: vec![Vec::new()], pair_ns: 1, first_nic: NicId(5) }
     }
 
     #[test]
     fn accepts_orders_that_it_can_carry_out() {
-        let is_valid = |block: Block| SurveyWork::is_valid_block(&block, 2, Some(&course()));
+        let is_valid = |block: Block| SurveyWork::is_valid_block(&block, 2, Some(&setup()));
         let part = measure(LATENCY, OTHER);
         assert!(is_valid(loaded(vec![task(5, send(64)), task(6, SlotTask::Watch)])));
         assert!(is_valid(quiet(vec![task(5, part.clone()), Task { slot: 7, ..task(5, part) }])));
@@ -318,7 +318,7 @@ mod tests {
     fn refuses_load_for_longer_than_two_seconds() {
         let is_valid = |block: Block, slot_ns, slots| {
             let block = Block { slot_ns, slots, ..block };
-            SurveyWork::is_valid_block(&block, 2, Some(&course()))
+            SurveyWork::is_valid_block(&block, 2, Some(&setup()))
         };
         assert!(is_valid(loaded(Vec::new()), 250_000_000, 8));
         assert!(!is_valid(loaded(Vec::new()), 250_000_000, 9));
@@ -330,8 +330,8 @@ mod tests {
     /// Returns what the coordinator says about a result of the process with the NICs 5 and 6.
     fn accepted(block: &Block, result: TaskResult) -> Result<(), String> {
         let mut report = report(vec![result]);
-        let course = course();
-        SurveyWork::accept(&mut report, Expected { rank: 1, nics: 2, course: Some(&course), block })
+        let setup = setup();
+        SurveyWork::accept(&mut report, Expected { rank: 1, nics: 2, setup: Some(&setup), block })
     }
 
     fn report(results: Vec<TaskResult>) -> Report {
@@ -439,8 +439,8 @@ mod tests {
         let block = loaded(vec![task(5, SlotTask::Watch)]);
         let result = TaskResult::new(0, NicId(5), TaskAnswer::Present);
         let mut report = report(vec![result.clone(), result]);
-        let course = course();
-        let expected = || Expected { rank: 1, nics: 2, course: Some(&course), block: &block };
+        let setup = setup();
+        let expected = || Expected { rank: 1, nics: 2, setup: Some(&setup), block: &block };
         let accept = |report: &mut Report| SurveyWork::accept(report, expected());
         assert!(accept(&mut report).is_err());
         report.results.pop();

@@ -25,7 +25,7 @@ const WITH_EFFECT: [&str; 12] = [
 ];
 
 /// Changes an input in one place.
-fn mutate(seeded_rng: &mut fastrand::Rng, input: &mut Vec<u8>, others: &[Target]) {
+fn mutate(rng: &mut fastrand::Rng, input: &mut Vec<u8>, others: &[Target]) {
     const EXTREMES: [&[u8]; 8] = [
         &[0; 8],
         &[0xff; 8],
@@ -37,31 +37,31 @@ fn mutate(seeded_rng: &mut fastrand::Rng, input: &mut Vec<u8>, others: &[Target]
         &1e300_f64.to_le_bytes(),
     ];
     if input.is_empty() {
-        input.push(seeded_rng.u8(..));
+        input.push(rng.u8(..));
     }
-    let at = seeded_rng.usize(..input.len());
-    match seeded_rng.u8(..7) {
-        0 => input[at] = seeded_rng.u8(..),
-        1 => input[at] ^= 1 << seeded_rng.u8(..8),
-        2 => input.insert(at, seeded_rng.u8(..)),
-        3 => drop(input.remove(at)),
+    let place = rng.usize(..input.len());
+    match rng.u8(..7) {
+        0 => input[place] = rng.u8(..),
+        1 => input[place] ^= 1 << rng.u8(..8),
+        2 => input.insert(place, rng.u8(..)),
+        3 => drop(input.remove(place)),
         4 => {
-            let more = EXTREMES[seeded_rng.usize(..EXTREMES.len())];
-            let end = (at + more.len()).min(input.len());
-            let place = if seeded_rng.bool() { at..end } else { at..at + 1 };
+            let more = EXTREMES[rng.usize(..EXTREMES.len())];
+            let end = (place + more.len()).min(input.len());
+            let place = if rng.bool() { place..end } else { place..place + 1 };
             input.splice(place, more.iter().copied());
         }
         5 => {
-            let other = &others[seeded_rng.usize(..others.len())].seed;
-            let end = (at + seeded_rng.usize(..32)).min(other.len()).min(input.len());
-            if at < end {
-                input[at..end].copy_from_slice(&other[at..end]);
+            let other = &others[rng.usize(..others.len())].seed;
+            let end = (place + rng.usize(..32)).min(other.len()).min(input.len());
+            if place < end {
+                input[place..end].copy_from_slice(&other[place..end]);
             }
         }
         _ => {
-            let text = [b'\x1b', b'x'][seeded_rng.usize(..2)];
-            let count = seeded_rng.usize(..2 * MOST_TEXT);
-            input.splice(at..at, std::iter::repeat_n(text, count));
+            let text = [b'\x1b', b'x'][rng.usize(..2)];
+            let count = rng.usize(..2 * MOST_TEXT);
+            input.splice(place..place, std::iter::repeat_n(text, count));
         }
     }
 }
@@ -75,15 +75,15 @@ fn no_message_does_harm() {
     let targets = targets();
     for (number, target) in targets.iter().enumerate() {
         let mut fuzzer = Fuzzer::default();
-        let mut seeded_rng = fastrand::Rng::with_seed(number as u64);
+        let mut rng = fastrand::Rng::with_seed(number as u64);
         // Valid messages have their effects, in some state.
         (0..6).for_each(|state| fuzzer.receive(target.receiver, state, &target.seed));
         let has_effect = WITH_EFFECT.contains(&target.name);
         assert!(fuzzer.accepted() > 0 || !has_effect, "{}", target.name);
         for run in 0..runs {
             let mut input = target.seed.clone();
-            for _ in 0..=seeded_rng.u8(..4) {
-                mutate(&mut seeded_rng, &mut input, &targets);
+            for _ in 0..=rng.u8(..4) {
+                mutate(&mut rng, &mut input, &targets);
             }
             fuzzer.receive(target.receiver, run as u8, &input);
         }
