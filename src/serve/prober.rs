@@ -29,6 +29,7 @@ use facts::error::{Context, Failure, Kind};
 use facts::interrupt;
 use facts::limit::in_effect;
 use facts::threads;
+use members::targets::{NicPlan, TestPlan};
 use node::backend;
 use node::machine::Machine;
 use page::documents::Documents;
@@ -37,7 +38,6 @@ use plan::command_line;
 use plan::command_line::Request;
 use plan::tools::{TOOLS, WRITE_BW, WRITE_LAT};
 use plan::typed::Typed;
-use survey::targets::{NicPlan, TestPlan};
 
 /// Longest wait of the main thread: a pause file is noticed within it.
 const TICK: Duration = Duration::from_secs(1);

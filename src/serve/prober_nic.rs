@@ -21,15 +21,15 @@ use facts::limit;
 use facts::severity::Severity;
 use health::address::algorithmic;
 use measure::{ChosenClock, ClockChoice, CpuShare, RunClock, WaitPolicy};
+use members::targets::by_tool::{lists, portal};
+use members::targets::instruments::rates;
+use members::targets::nic::{NicPlan, TargetNic};
+use members::targets::test::TestPlan;
+use members::targets::window::{Attempt, Window};
 use node::backend;
 use node::local_address::LocalAddress;
 use node::machine::Machine;
 use plan::run_options::{RunOptions, Side};
-use survey::targets::by_tool::{lists, portal};
-use survey::targets::instruments::rates;
-use survey::targets::nic::{NicPlan, TargetNic};
-use survey::targets::test::TestPlan;
-use survey::targets::window::{Attempt, Window};
 
 /// Time limit of a probe: a lost packet is sent again after 1.07 s (libcxi.md 12.3).
 const LIMIT: Duration = Duration::from_secs(3);

@@ -30,15 +30,13 @@
 //!    | nic_diagnosis_text   the diagnosis of one NIC as text                                     |
 //!    | request              what the arguments ask for                                           |
 //!    +-------------------------------------------------------------------------------------------+
-//!  1 | member_nics          the pairs that the NICs of a process measure                         |
-//!    | nic_diagnosis        the diagnosis of one NIC, as data and as JSON                        |
+//!  1 | nic_diagnosis        the diagnosis of one NIC, as data and as JSON                        |
 //!    | outputs              documents, notes, progress, and the text at the end                  |
 //!    +-------------------------------------------------------------------------------------------+
 //!  0 | load_watch           what used the CPUs of a host                                         |
 //!    | locations            where NICs are, from files or the launcher                           |
 //!    | processes            members that the coordinator starts on its own machine               |
 //!    | result               a survey, as data, text and documents                                |
-//!    | targets              targets that stay open, and measurements against them                |
 //!    | tool_options         what the options of tools do in a survey                             |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
@@ -56,7 +54,6 @@ mod load_setup;
 mod load_watch;
 mod locations;
 mod member;
-pub mod member_nics;
 mod membership;
 pub mod nic_diagnosis;
 pub mod nic_diagnosis_text;
@@ -68,7 +65,6 @@ mod request;
 pub mod result;
 mod served;
 mod suspect;
-pub mod targets;
 mod tool_options;
 pub mod why_command;
 pub mod why_options;

@@ -6,8 +6,6 @@ use std::time::{Duration, Instant};
 use super::load_watch::CpuWatch;
 use super::processes::Started;
 use super::request::{self, ProcessSource, SurveyRequest};
-use crate::member_nics;
-use crate::member_nics::{NicPlan, Nics, TestPlan};
 use campaign::timetable::{SurveyWork, TestSetup};
 use check::SurveyChecks;
 use crew::introduction::Introduction;
@@ -21,6 +19,7 @@ use facts::host::host_name;
 use facts::net::race::loopback;
 use facts::token::Token;
 use measure::memory_copy_rate;
+use members::nics::{NicPlan, Nics, TestPlan};
 use node::backend;
 use node::machine::Machine;
 use node::machine::placement::{Cpus, Placement};
@@ -77,7 +76,7 @@ impl Grant {
 
 /// Returns the most bytes of buffers that `tests` need at a time on this number of NICs.
 pub fn needed_bytes(tests: &[TestPlan], nics: usize) -> u64 {
-    member_nics::buffer_bytes(tests).saturating_mul(nics as u64)
+    members::nics::buffer_bytes(tests).saturating_mul(nics as u64)
 }
 
 /// Opens NICs by their plans, joins the survey within `limit`, and measures until its end, as far

@@ -5,7 +5,6 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::member_nics::{TestPlan, is_two_sided};
 use campaign::quiet::findings::Test;
 use cli::nearest::{nearest, question};
 use cli::parser::device_hint;
@@ -15,6 +14,7 @@ use facts::error::{Failure, invalid};
 use facts::expect::Expectation;
 use load::conductor::Cap;
 use load::spec::LoadSpec;
+use members::nics::{TestPlan, is_two_sided};
 use node::traffic_class::TrafficClass;
 use page::documents::Places;
 use plan::Plan;

@@ -3,7 +3,6 @@
 
 use super::member::{self, Grant, ProcessIdentity};
 use super::request::SurveyRequest;
-use crate::member_nics::NicPlan;
 use crew::meeting_point::Coordinator;
 use crew::star::JOIN_LIMIT;
 use diag::run::served::{LOST, Taken, next, take_client};
@@ -13,6 +12,7 @@ use diag::session::invitation::Invitation;
 use facts::device::DeviceName;
 use facts::error::{Context, Failure};
 use facts::token::Token;
+use members::nics::NicPlan;
 use plan::tools::TOOLS;
 
 /// Joins the survey of the client of this process, when it is the client's turn. `own` has the NIC

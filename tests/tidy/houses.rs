@@ -66,6 +66,7 @@ pub static PACKAGES: &[Package] = &[
     src::PING,
     src::CHECK,
     src::LINK,
+    src::MEMBERS,
     src::SURVEY,
     src::SERVE,
     src::COMPARE,

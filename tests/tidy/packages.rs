@@ -38,7 +38,7 @@ fn only_the_backend_names_the_software_nic() {
 /// Benchmarks and targets treat all NICs alike: what differs, `LocalAddress` and `Platform` say.
 #[test]
 fn benchmarks_do_not_know_kinds_of_nics() {
-    let rooms = ["src/diag/bench", "src/survey/targets"];
+    let rooms = ["src/diag/bench", "src/survey/members/targets"];
     for path in rooms.into_iter().flat_map(|room| files(room, "rs")) {
         let text = fs::read_to_string(&path).expect("text");
         for name in ["simulated", "SOFTWARE_NIC", "backend::links"] {

@@ -748,12 +748,34 @@ pub const LINK: Package = Package {
     repeated_types: &[],
 };
 
+pub const MEMBERS: Package = Package {
+    name: "members",
+    directory: "src/survey/members",
+    uses: &[
+        "campaign", "crew", "cxi", "diag", "facts", "health", "load", "measure", "node", "plan",
+    ],
+    holds: "what the NICs of a member of a survey measure in their slots",
+    must_not: "choose what is measured",
+    house: House {
+        directory: "src/survey/members",
+        module: "",
+        shown_in: &["src/survey/members/lib.rs"],
+        floors: &[
+            &[("targets", "targets that stay open, and measurements against them")],
+            &[("nics", "the pairs that the NICs of a process measure")],
+            &[("lib", "the list of modules")],
+        ],
+    },
+    parts: &[],
+    repeated_types: &[],
+};
+
 pub const SURVEY: Package = Package {
     name: "survey",
     directory: "src/survey",
     uses: &[
         "campaign", "check", "cli", "crew", "cxi", "diag", "facts", "health", "load", "measure",
-        "node", "page", "plan", "topology", "why",
+        "members", "node", "page", "plan", "topology", "why",
     ],
     holds: "`survey` and `why`: many NICs measured with each other, and what is slow",
     must_not: "judge a measurement",
@@ -767,11 +789,9 @@ pub const SURVEY: Package = Package {
                 ("locations", "where NICs are, from files or the launcher"),
                 ("processes", "members that the coordinator starts on its own machine"),
                 ("result", "a survey, as data, text and documents"),
-                ("targets", "targets that stay open, and measurements against them"),
                 ("tool_options", "what the options of tools do in a survey"),
             ],
             &[
-                ("member_nics", "the pairs that the NICs of a process measure"),
                 ("nic_diagnosis", "the diagnosis of one NIC, as data and as JSON"),
                 ("outputs", "documents, notes, progress, and the text at the end"),
             ],
@@ -808,8 +828,8 @@ pub const SERVE: Package = Package {
     name: "serve",
     directory: "src/serve",
     uses: &[
-        "cli", "crew", "cxi", "diag", "facts", "health", "measure", "node", "page", "plan",
-        "survey",
+        "cli", "crew", "cxi", "diag", "facts", "health", "measure", "members", "node", "page",
+        "plan",
     ],
     holds: "the server of all tools and NICs of a machine, and its probes: `serve`",
     must_not: "keep a client waiting without a word",

@@ -93,7 +93,7 @@ impl Member {
     ) -> Self {
         let mut command = Command::new(env::current_exe().unwrap());
         let mut child = command
-            .args(["--exact", "member_nics::process_tests::member", "--nocapture"])
+            .args(["--exact", "nics::process_tests::member", "--nocapture"])
             .env(TOOL, tool)
             .env(DEVICE, device)
             .env(NUMBER, number.to_string())
