@@ -227,9 +227,6 @@ fn test_comparison(column: Column, figures: &Figures) -> Option<Comparison> {
 
 /// Compares how much longer a test takes than the test `base`.
 fn difference_comparison(column: Column, figures: &Figures, base: &Figures) -> Option<Comparison> {
-    if figures.robust().is_none() && base.robust().is_none() {
-        return addition(column, figures, base);
-    }
     let floors = |value: fn(&Floor) -> f64| {
         let [figures, base] = [figures, base].map(|figures| Figures {
             own: figures.own_floors.iter().map(value).collect(),
@@ -238,7 +235,24 @@ fn difference_comparison(column: Column, figures: &Figures, base: &Figures) -> O
         });
         addition(column, &figures, &base)
     };
-    agreed([floors(|floor| floor.min), floors(|floor| floor.p5)].into_iter())
+    let is_quiet = figures.robust().is_none() && base.robust().is_none();
+    if is_quiet && column != Column::Pause {
+        return addition(column, figures, base);
+    }
+    if is_quiet {
+        // A CPU that sleeps makes each operation late. Programs that run in the pauses make most of
+        // them late, because they empty the caches, and no process waits for a CPU.
+        let ways = [addition(column, figures, base), floors(|floor| floor.p5)];
+        return Some(Comparison { is_beside_busy: false, ..agreed(ways.into_iter())? });
+    }
+    let compared = agreed([floors(|floor| floor.min), floors(|floor| floor.p5)].into_iter())?;
+    // Beside busy CPUs, a program runs in each pause.
+    let may_be_busy = column == Column::Pause && compared.outcome == Compared::Slower;
+    Some(if may_be_busy {
+        Comparison { outcome: Compared::Unclear, ..compared }
+    } else {
+        compared
+    })
 }
 
 /// Returns the comparison in which several ways to compare agree, with the figures of the first

@@ -228,6 +228,31 @@ fn compares_floors_of_hops_beside_busy_cpus() {
     assert_eq!(compared(Floor { min: 1220.0, p5: 2200.0 }), Compared::Unclear);
 }
 
+/// The latencies of a good NIC beside programs that run now and then, in nanoseconds: after a
+/// pause, most operations find empty caches. A CPU that sleeps deeply makes each of them late.
+#[test]
+fn programs_that_run_in_pauses_are_no_sleep() {
+    let latencies = |(own, least): (f64, f64), (others, others_least): (f64, f64)| Figures {
+        own_floors: vec![Floor { min: least, p5: least }],
+        others_floors: vec![Floor { min: others_least, p5: others_least }],
+        ..figures(false, &[own], &[others])
+    };
+    let writes = latencies((42_400.0, 42_100.0), (42_200.0, 42_000.0));
+    let compared = |paused| {
+        let all = compare(&[(TestCode::L1, writes.clone()), (TestCode::L5, paused)].into());
+        let found = all.iter().find(|comparison| comparison.column == Column::Pause).unwrap();
+        found.outcome
+    };
+    let pause = |own| latencies(own, (43_300.0, 42_600.0));
+    assert_eq!(compared(pause((43_500.0, 42_700.0))), Compared::Same);
+    assert_eq!(compared(pause((50_800.0, 42_700.0))), Compared::Unclear);
+    assert_eq!(compared(pause((93_000.0, 92_000.0))), Compared::Slower);
+    // Of a process that waits for its CPU, also the fastest operations are late after pauses.
+    let busy = |own| Figures { own: vec![], own_waiting: waiting(50, &[60_000.0]), ..pause(own) };
+    assert_eq!(compared(busy((43_500.0, 42_700.0))), Compared::Same);
+    assert_eq!(compared(busy((93_000.0, 92_000.0))), Compared::Unclear);
+}
+
 #[test]
 fn own_figures_need_no_good_nic() {
     let measured = [

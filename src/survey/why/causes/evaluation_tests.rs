@@ -50,6 +50,8 @@ fn measured(factors: &[(TestCode, f64)]) -> Measured {
             others: vec![value, value * 0.98, value * 1.01],
             own_tails: vec![tail(own, 1.4 * own)],
             others_tails: vec![tail(value, 1.4 * value)],
+            own_floors: vec![floor(own)],
+            others_floors: vec![floor(value)],
             ..Figures::default()
         };
         (code, figures)
@@ -59,6 +61,10 @@ fn measured(factors: &[(TestCode, f64)]) -> Measured {
     };
     let all = HEALTHY.into_iter().filter(|(code, ..)| is_measured(*code));
     all.map(test_figures).collect()
+}
+
+fn floor(median: f64) -> Floor {
+    Floor { min: 0.9 * median, p5: 0.95 * median }
 }
 
 /// Returns a 99th percentile that is this much beyond a median.
@@ -125,7 +131,6 @@ fn busy(factors: &[(TestCode, f64)], percent: u8, factor: f64) -> Measured {
     for (code, figures) in &mut all {
         let own = factors.iter().find(|(own, _)| own == code).map_or(1.0, |(_, factor)| *factor);
         let value = figures.others[0];
-        let floor = |factor: f64| Floor { min: 0.9 * value * factor, p5: 0.95 * value * factor };
         let waiting = |percent, value| vec![Waiting { percent, value }];
         *figures = Figures { is_bandwidth: figures.is_bandwidth, ..Figures::default() };
         if figures.is_bandwidth {
@@ -134,8 +139,8 @@ fn busy(factors: &[(TestCode, f64)], percent: u8, factor: f64) -> Measured {
         } else {
             figures.own_waiting = waiting(50, 5.0 * value * own);
             figures.others_waiting = waiting(percent, factor * value);
-            figures.own_floors = vec![floor(own)];
-            figures.others_floors = vec![floor(1.0), floor(1.02)];
+            figures.own_floors = vec![floor(own * value)];
+            figures.others_floors = vec![floor(value), floor(1.02 * value)];
         }
     }
     all
