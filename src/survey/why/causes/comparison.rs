@@ -248,11 +248,7 @@ fn difference_comparison(column: Column, figures: &Figures, base: &Figures) -> O
     let compared = agreed([floors(|floor| floor.min), floors(|floor| floor.p5)].into_iter())?;
     // Beside busy CPUs, a program runs in each pause.
     let may_be_busy = column == Column::Pause && compared.outcome == Compared::Slower;
-    Some(if may_be_busy {
-        Comparison { outcome: Compared::Unclear, ..compared }
-    } else {
-        compared
-    })
+    Some(if may_be_busy { Comparison { outcome: Compared::Unclear, ..compared } } else { compared })
 }
 
 /// Returns the comparison in which several ways to compare agree, with the figures of the first
