@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use super::fleet::Answers;
 use super::request::CheckRequest;
 use crate::document::Check;
-use diag::session::check_order::CheckOrder;
 use facts::child::PROGRAM;
 use facts::device::DeviceName;
 use facts::error::{Failure, Step};
@@ -18,6 +17,7 @@ use facts::token::Token;
 use plan::tools::TOOLS;
 use plan::typed::Typed;
 use plan::{DEFAULT_PORT, Plan};
+use session::check_order::CheckOrder;
 
 /// Number of servers that are asked at the same time.
 const MOST_AT_ONCE: usize = 128;

@@ -3,10 +3,10 @@
 use super::of_node;
 use super::request::CheckRequest;
 use diag::run::served::{Taken, take_client};
-use diag::session::check_order::CheckOrder;
 use facts::device::DeviceName;
 use facts::error::Failure;
 use page::json;
+use session::check_order::CheckOrder;
 
 /// Checks this node for the client of this process. `own` has the NIC of the server, which is
 /// checked if the client names none and the NIC is a software NIC.

@@ -16,7 +16,6 @@
 //!    +-------------------------------------------------------------------------------------------+
 //!  0 | endpoint       the place of this process on the fabric                                    |
 //!    | probe          a short run of a tool whose result a command reads                         |
-//!    | session        the control connection to the peer                                         |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
 //!
@@ -28,4 +27,3 @@ pub mod bench;
 pub mod endpoint;
 pub mod probe;
 pub mod run;
-pub mod session;

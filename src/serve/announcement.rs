@@ -2,9 +2,9 @@
 
 use super::limits::Limits;
 use super::log::{Log, Priority};
-use diag::session::LISTENING;
 use node::backend;
 use plan::Plan;
+use session::LISTENING;
 
 /// Bits of a token that nobody can guess from its proofs.
 const ENOUGH_BITS: u32 = 80;

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use crate::probe::figures::{Ended, NicFigures, Omission};
 use crate::probe::schedule::Next;
 use crew::location::Class;
-use diag::session::control_line::ProbeProgress;
-use diag::session::probe_state::{NicState, NodeState};
 use facts::device::{DeviceName, FabricAddress};
+use session::control_line::ProbeProgress;
+use session::probe_state::{NicState, NodeState};
 
 /// A NIC is left out for this time after a client has measured.
 const HOLD: Duration = Duration::from_secs(1);

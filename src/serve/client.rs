@@ -12,13 +12,13 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::ending::ClientEnd;
 use super::queue::{QueueEntry, Stage};
 use super::room::{Present, Progress};
-use diag::session::arrivals::Newcomer;
-use diag::session::control_line::{Called, ControlLine, Order, Ready};
 use facts::child::{self, Duty};
 use facts::device::DeviceName;
 use facts::error::{Context, Failure};
 use facts::number::time_text;
 use plan::Plan;
+use session::arrivals::Newcomer;
+use session::control_line::{Called, ControlLine, Order, Ready};
 
 /// Time limit for a process to open its NIC.
 const START_LIMIT: Duration = Duration::from_secs(30);

@@ -7,9 +7,9 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::queue::Stage;
-use diag::session::is_interruption_of_peer;
 use facts::child;
 use facts::error::Kind;
+use session::is_interruption_of_peer;
 
 /// How a client has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -75,8 +75,6 @@ use cli::usage::{Completion, Usage};
 use crew::host_list;
 use diag::run;
 use diag::run::served::is_started_for;
-use diag::session::arrivals::{Arrival, Rules, receive_all};
-use diag::session::{RefusalLog, Totals, status};
 use facts::child::Duty;
 use facts::device::LIBCXI_VARIABLE;
 use facts::error::{Context, Failure, Kind};
@@ -96,6 +94,8 @@ use plan::tools::{TOOLS, peer_tools};
 use plan::typed::Typed;
 use plan::{Plan, Role};
 use probing::{ProbeRequest, Probing};
+use session::arrivals::{Arrival, Rules, receive_all};
+use session::{RefusalLog, Totals, status};
 use supervisor::Supervisor;
 
 /// The options of the tools that `serve` has as well, by their long forms.

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use diag::session::control_line::Ready;
 use facts::device::DeviceName;
 use facts::number::time_text;
 use node::machine::Machine;
+use session::control_line::Ready;
 
 /// What clients may ask for.
 #[derive(Clone, Copy, Debug)]

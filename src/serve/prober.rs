@@ -20,9 +20,6 @@ use crate::probe_metrics::Probes;
 use crate::prober_nic::ProberNic;
 use crew::host_list;
 use diag::run::served::line_to_server;
-use diag::session::control_line::{ControlLine, ProbeNews, Used};
-use diag::session::probe_feed::{self, SIGN_OF_LIFE};
-use diag::session::probe_state::NicState;
 use facts::child::PROGRAM;
 use facts::device::DeviceName;
 use facts::error::{Context, Failure, Kind};
@@ -38,6 +35,10 @@ use plan::command_line;
 use plan::command_line::Request;
 use plan::tools::{TOOLS, WRITE_BW, WRITE_LAT};
 use plan::typed::Typed;
+use session::control_line::{ControlLine, ProbeNews, Used};
+use session::probe_feed;
+use session::probe_feed::SIGN_OF_LIFE;
+use session::probe_state::NicState;
 
 /// Longest wait of the main thread: a pause file is noticed within it.
 const TICK: Duration = Duration::from_secs(1);

@@ -18,9 +18,6 @@ use crate::probe::targets::TARGETS;
 use crate::probe_metrics;
 use cli::output::MetricsRequest;
 use crew::host_list;
-use diag::session::control_line::{ControlLine, ProbeNews, ProbeProgress, Used};
-use diag::session::probe_feed::Watchers;
-use diag::session::probe_state::NodeState;
 use facts::child::{self, Duty};
 use facts::device::DeviceName;
 use facts::error::{Context, Failure, invalid};
@@ -31,6 +28,9 @@ use facts::text::plural;
 use facts::token::Token;
 use page::documents::{Documents, Places};
 use plan::Plan;
+use session::control_line::{ControlLine, ProbeNews, ProbeProgress, Used};
+use session::probe_feed::Watchers;
+use session::probe_state::NodeState;
 
 /// Time until a probing process that has ended starts again.
 const AGAIN: Duration = Duration::from_secs(10);

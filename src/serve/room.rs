@@ -6,9 +6,9 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use diag::session::arrivals::Newcomer;
 use facts::device::DeviceName;
 use facts::net::shares::first_of_largest_host;
+use session::arrivals::Newcomer;
 
 /// Most processes that start and keep others waiting. Each opens a NIC, maybe while another one
 /// measures with it.

@@ -20,14 +20,15 @@ use super::probing::Probing;
 use super::queue::{QueueEntry, places, turns};
 use super::room::{Arrived, Present, Progress, Room, TURN};
 use super::run_log::RunLog;
-use diag::session::arrivals::{Arrival, Newcomer};
-use diag::session::check_order::{self, CHECK_INTERVAL};
-use diag::session::{LineLimit, Totals, status};
 use facts::device::DeviceName;
 use facts::error::Failure;
 use facts::host::host_name;
 use facts::interrupt;
 use plan::Plan;
+use session::arrivals::{Arrival, Newcomer};
+use session::check_order;
+use session::check_order::CHECK_INTERVAL;
+use session::{LineLimit, Totals, status};
 
 /// Interval at which the end of processes is looked up when the server ends.
 const INTERVAL: Duration = Duration::from_millis(2);

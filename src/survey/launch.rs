@@ -20,7 +20,6 @@ use crew::launcher::{LauncherTask, command_line};
 use crew::meeting_point;
 use crew::meeting_point::{MeetingPoint, Published};
 use crew::star::{Root, allow_connections};
-use diag::session::invitation::{self, Invitation, Invited};
 use facts::device::DeviceName;
 use facts::error::{Failure, Step, invalid};
 use facts::interrupt;
@@ -31,6 +30,8 @@ use facts::token::Token;
 use node::machine::usable_cpus;
 use plan::DEFAULT_PORT;
 use plan::tools::TOOLS;
+use session::invitation;
+use session::invitation::{Invitation, Invited};
 
 /// Number of servers that are invited at the same time.
 const MOST_AT_ONCE: usize = 64;

@@ -12,10 +12,10 @@ use campaign::timetable::SurveyWork;
 use crew::introduction::Introduction;
 use crew::meeting_point::{Published, SIGHT_LIMIT};
 use crew::star::{Event, Root};
-use diag::session::invitation::Invited;
 use facts::error::Failure;
 use facts::limit;
 use facts::number::time_text;
+use session::invitation::Invited;
 
 /// How much longer than [`SIGHT_LIMIT`] the coordinator waits for tasks that do not see its file.
 const GRACE: Duration = Duration::from_secs(1);

@@ -6,14 +6,14 @@ use super::request::SurveyRequest;
 use crew::meeting_point::Coordinator;
 use crew::star::JOIN_LIMIT;
 use diag::run::served::{LOST, Taken, next, take_client};
-use diag::session::AcceptedClient;
-use diag::session::control_line::{Called, ControlLine, Order, Ready};
-use diag::session::invitation::Invitation;
 use facts::device::DeviceName;
 use facts::error::{Context, Failure};
 use facts::token::Token;
 use members::nics::NicPlan;
 use plan::tools::TOOLS;
+use session::AcceptedClient;
+use session::control_line::{Called, ControlLine, Order, Ready};
+use session::invitation::Invitation;
 
 /// Joins the survey of the client of this process, when it is the client's turn. `own` has the NIC
 /// of the server, with which the process measures if the coordinator names none and the NIC is a

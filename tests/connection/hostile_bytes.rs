@@ -8,8 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::harness::legacy::block;
-use diag::session::dry_run::Verdict;
 use plan::tools::peer_tools;
+use session::dry_run::Verdict;
 
 /// Inputs derived from each file of the corpus.
 const MUTANTS: u64 = 1000;

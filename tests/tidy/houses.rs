@@ -60,6 +60,7 @@ pub static PACKAGES: &[Package] = &[
     src::WHY,
     src::STAT,
     src::REPORT,
+    src::SESSION,
     src::DIAG,
     src::SELFTEST,
     src::DEVICES,

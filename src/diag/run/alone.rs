@@ -13,7 +13,6 @@ use super::{bandwidth, verify};
 use crate::bench;
 use crate::bench::api::{Bandwidth, BenchmarkTask, OneSidedLatency, Part, Peer, RoundTripLatency};
 use crate::bench::common::{PORTAL_INDEX, service_limits};
-use crate::session::PeerCheck;
 use facts::device::FabricAddress;
 use facts::error::{Failure, Kind};
 use facts::host::host_name;
@@ -24,6 +23,7 @@ use node::nic_states;
 use plan::Plan;
 use plan::run_options::Side;
 use report::{Connected, Reporter};
+use session::PeerCheck;
 
 /// Measures as `plan` says.
 ///

@@ -321,9 +321,9 @@ mod tests {
     use super::*;
     use crate::bench::api::{Part, Step};
     use crate::bench::testing::Alone;
-    use crate::session::PeerCheck;
     use facts::limit::ANSWER_LIMIT;
     use plan::testing::plan;
+    use session::PeerCheck;
 
     /// A peer with a result of `lists` lists of 4 operations.
     struct ScriptedPeer {

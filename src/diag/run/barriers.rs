@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use crate::session::{PeerCheck, Session};
 use facts::error::Failure;
 use measure::{SideResult, SideView};
+use session::{PeerCheck, Session};
 
 /// Labels of the barriers around the measurement of each size: of a latency (wire.md 6.2) and of a
 /// bandwidth (wire.md 6.3).

@@ -16,7 +16,6 @@ use crate::bench::api::{
 };
 use crate::bench::common::{PORTAL_INDEX, service_limits};
 use crate::endpoint::Endpoint;
-use crate::session::{self, Agreed, Session};
 use facts::atomic::AtomicOp;
 use facts::device::DeviceName;
 use facts::error::{Failure, Kind};
@@ -34,6 +33,8 @@ use plan::run_options::{RunOptions, Side};
 use report::columns::Layout;
 use report::summary::Summary;
 use report::{Connected, Reporter, outcome};
+use session;
+use session::{Agreed, Session};
 
 /// A session after its handshake, on either side.
 pub struct RunSession<'a> {

@@ -6,7 +6,6 @@ use super::context::Context;
 use super::results::Samples;
 use super::size_loop::{Limit, Record, Schedule, longest_iteration, pause, wait_until};
 use crate::bench::api::{Message, RepeatRoundTrip, RoundTrip, RoundTripLatency};
-use crate::session::PeerCheck;
 use facts::error::Failure;
 use facts::interrupt;
 use facts::limit::ANSWER_LIMIT;
@@ -14,6 +13,7 @@ use facts::phase::{Phase, enter};
 use facts::rate::{Pacer, Period};
 use measure::{ChosenClock, Clock, MonotonicRaw, WaitPolicy};
 use plan::run_options::Side;
+use session::PeerCheck;
 
 /// Runs the loop for `size`; returns when both sides have ended theirs. A server has no `samples`:
 /// only the latencies of the client are reported.

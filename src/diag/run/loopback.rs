@@ -10,13 +10,13 @@ use rustix::event::PollFlags;
 use rustix::process::{Pid, Signal, getpid, kill_process};
 
 use super::driver;
-use crate::session::{LISTENING, is_reason_of_peer};
 use facts::advice;
 use facts::child::{self, Duty};
 use facts::error::{Context, Failure, Kind, SEE_PEER};
 use facts::interrupt;
 use facts::net::race::loopback;
 use plan::{Plan, Role};
+use session::{LISTENING, is_reason_of_peer};
 
 /// How long a server may run after its client has ended.
 const SERVER_END_LIMIT: Duration = Duration::from_secs(2);

@@ -2,7 +2,6 @@
 
 use crate::bench::api::Issued;
 use crate::endpoint::Endpoint;
-use crate::session::Session;
 use facts::device::{DeviceName, FabricAddress};
 use facts::error::Failure;
 use facts::time_of_day::Clocks;
@@ -14,6 +13,7 @@ use node::nic::files::Files;
 use plan::Plan;
 use plan::run_options::{RunOptions, Side};
 use report::{PeerCounters, RunCounters};
+use session::Session;
 
 /// Bytes of data in a packet.
 const PACKET: u64 = 2048;

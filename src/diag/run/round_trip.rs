@@ -13,13 +13,13 @@ use super::size_loop::{Record, Schedule, longest_iteration, longest_size, repeat
 use crate::bench::api::{
     Message, RepeatRoundTrip, RepeatTransaction, RoundTrip, RoundTripLatency, Timed, Transaction,
 };
-use crate::session::PeerCheck;
 use facts::error::Failure;
 use facts::interrupt;
 use facts::limit::ANSWER_LIMIT;
 use facts::phase::{Phase, enter};
 use measure::{ChosenClock, Clock, MonotonicRaw, Recorder, Supervisor, WaitPolicy};
 use plan::run_options::SyncPoint;
+use session::PeerCheck;
 
 /// Measures messages of `size` bytes. Returns when both sides have ended the size.
 pub fn measure<B: RoundTripLatency>(

@@ -7,7 +7,6 @@ use std::time::Duration;
 use super::driver::{self, RunSession, open};
 use super::port_file::PortFile;
 use super::second_process;
-use crate::session::{Agreed, Server};
 use facts::error::{Failure, Kind};
 use facts::interrupt;
 use facts::job::Job;
@@ -16,6 +15,7 @@ use node::explain::Explain;
 use plan::run_options::Side;
 use plan::{LIMIT_IN_A_JOB, Listening, Plan};
 use report::Reporter;
+use session::{Agreed, Server};
 
 /// Listens for a client and serves it. With `--persist`, serves one client after another on the
 /// same port, also after a failed run; SIGTERM is the regular end of such a server.

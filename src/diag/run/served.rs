@@ -11,8 +11,6 @@ use rustix::event::PollFlags;
 use rustix::net::sockopt;
 
 use super::driver::{self, RunSession, open};
-use crate::session::control_line::{Called, ControlLine, Order, Ready};
-use crate::session::{AcceptedClient, Agreed, Session, TurnSignal};
 use facts::child::Duty;
 use facts::error::{Context, Failure};
 use facts::interrupt;
@@ -21,6 +19,8 @@ use plan::Plan;
 use plan::buffers::Need;
 use plan::run_options::Side;
 use report::Reporter;
+use session::control_line::{Called, ControlLine, Order, Ready};
+use session::{AcceptedClient, Agreed, Session, TurnSignal};
 
 /// Returns whether `cxidiag serve` has started this process for a client.
 pub fn is_started_for_client() -> bool {

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use super::context::Context;
 use crate::bench::api::{Benchmark, Issued};
-use crate::session::Session;
 use facts::error::{Failure, Kind};
 use facts::interrupt;
 use facts::phase::{Phase, enter};
 use measure::{Supervisor, WaitPolicy};
 use plan::buffers::Buffer;
 use plan::run_options::RunOptions;
+use session::Session;
 
 /// Number of times that each side goes over its buffers: for the check and for the next size, those
 /// that it sends from and those that it receives to.
@@ -159,13 +159,14 @@ mod tests {
     use crate::bench::testing::{ISSUED, endpoint};
     use crate::bench::write_lat;
     use crate::endpoint::Endpoint;
-    use crate::session::{self, Server};
     use facts::limit::ANSWER_LIMIT;
     use facts::net::listener::Reach;
     use plan::run_options::Side;
     use plan::testing::plan;
     use plan::tool::Tool;
     use plan::{Plan, Role};
+    use session;
+    use session::Server;
 
     /// A benchmark whose data cannot be numbered.
     struct Unnumbered;

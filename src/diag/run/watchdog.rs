@@ -6,13 +6,13 @@ use std::time::Duration;
 use cxi::Observer;
 
 use crate::endpoint::Endpoint;
-use crate::session::Session;
 use facts::advice::{Situation, remedy};
 use facts::error::Failure;
 use facts::interrupt;
 use measure::Supervisor;
 use node::nic_states;
 use plan::Plan;
+use session::Session;
 
 /// The time of a failure during the measurement, in messages.
 pub const MID_RUN: &str = "in the middle of the run";

@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::sync::LazyLock;
 
-use diag::session::dry_run::{self, Verdict};
 use facts::device::FabricAddress;
 use facts::size::MAX_SIZE;
 use node::gpu::OnGpus;
@@ -14,6 +13,8 @@ use plan::command_line;
 use plan::command_line::Request;
 use plan::run_options::MAX_GAP_US;
 use plan::tools::peer_tools;
+use session::dry_run;
+use session::dry_run::Verdict;
 
 /// This side, in all inputs.
 pub const OWN: LocalAddress = LocalAddress {

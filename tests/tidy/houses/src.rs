@@ -557,11 +557,80 @@ pub const REPORT: Package = Package {
     repeated_types: &[],
 };
 
+pub const SESSION: Package = Package {
+    name: "session",
+    directory: "src/session",
+    uses: &["crew", "cxi", "facts", "measure", "node", "plan"],
+    holds: "the control connection between the two sides of a run",
+    must_not: "know how a benchmark measures",
+    house: House {
+        directory: "src/session",
+        module: "",
+        shown_in: &["src/session/lib.rs"],
+        floors: &[
+            &[
+                ("agreed", "what both sides have agreed on"),
+                ("link_error", "why an exchange of messages failed"),
+                ("option_block", "the options of a run, bytes <-> record"),
+                ("probe_state", "what a prober says of its NICs"),
+                ("wire", "messages, bytes <-> records"),
+            ],
+            &[
+                ("admission", "whether two sides measure together: jobs, tokens, busy servers"),
+                ("control_line", "messages between a server of all tools and its processes"),
+                ("terms", "run options <-> option block"),
+                ("tick", "what shows that the process of the peer is not stopped"),
+            ],
+            &[
+                ("introduction", "what a side sends in the handshake"),
+                ("wait", "the time limits of a wait, and what the user is told of it"),
+            ],
+            &[
+                ("connection", "a connection, and the exchange of messages over it"),
+                ("peer_facts", "what two cxidiag tell each other with their versions"),
+            ],
+            &[
+                ("connect", "how a client finds its server"),
+                ("handshake", "identifies the peer and agrees on the run; without a socket"),
+            ],
+            &[
+                ("open", "an open session, from the handshake to the last barrier"),
+                ("refusal_log", "the lines about clients that were refused"),
+                ("status", "the question for the state of a server of all tools"),
+            ],
+            &[
+                ("accepted_client", "how another process takes a client over"),
+                ("counters", "the counters of a server's NIC as messages"),
+                ("reception", "the connections to a server in their handshake"),
+            ],
+            &[
+                ("arrivals", "how a server of all tools receives its clients"),
+                ("dry_run", "the handshake on bytes without a socket, for fuzzing"),
+                ("first_client", "how a server of one tool finds its client"),
+                ("turn", "the wait of a client for its turn"),
+            ],
+            &[
+                ("busy", "how a server answers clients while it measures with another one"),
+                ("invitation", "how a survey gets a process on the host of a server"),
+                ("join", "how a client begins a session"),
+            ],
+            &[
+                ("check_order", "how the NICs of another host are checked through a server"),
+                ("probe_feed", "the figures of the probes of a server"),
+                ("server", "a server's socket, from client to client"),
+            ],
+            &[("lib", "the list of modules")],
+        ],
+    },
+    parts: &[],
+    repeated_types: &[],
+};
+
 pub const DIAG: Package = Package {
     name: "diag",
     directory: "src/diag",
-    uses: &["crew", "cxi", "facts", "health", "measure", "node", "page", "plan", "report"],
-    holds: "one measurement: benchmarks, control connection, measuring loops",
+    uses: &["cxi", "facts", "health", "measure", "node", "page", "plan", "report", "session"],
+    holds: "one measurement: benchmarks and measuring loops",
     must_not: "",
     house: House {
         directory: "src/diag",
@@ -571,7 +640,6 @@ pub const DIAG: Package = Package {
             &[
                 ("endpoint", "the place of this process on the fabric"),
                 ("probe", "a short run of a tool whose result a command reads"),
-                ("session", "the control connection to the peer"),
             ],
             &[("bench/api", "the trait `Benchmark`")],
             &[("bench/common", "what benchmarks share")],
@@ -666,7 +734,10 @@ pub const PING: Package = Package {
 pub const CHECK: Package = Package {
     name: "check",
     directory: "src/check",
-    uses: &["cli", "crew", "cxi", "diag", "facts", "health", "node", "page", "plan", "report"],
+    uses: &[
+        "cli", "crew", "cxi", "diag", "facts", "health", "node", "page", "plan", "report",
+        "session",
+    ],
     holds: "the health of NICs, of many nodes, and of NICs under load: `check`",
     must_not: "measure by itself",
     house: House {
@@ -753,6 +824,7 @@ pub const MEMBERS: Package = Package {
     directory: "src/survey/members",
     uses: &[
         "campaign", "crew", "cxi", "diag", "facts", "health", "load", "measure", "node", "plan",
+        "session",
     ],
     holds: "what the NICs of a member of a survey measure in their slots",
     must_not: "choose what is measured",
@@ -775,7 +847,7 @@ pub const SURVEY: Package = Package {
     directory: "src/survey",
     uses: &[
         "campaign", "check", "cli", "crew", "cxi", "diag", "facts", "health", "load", "measure",
-        "members", "node", "page", "plan", "topology", "why",
+        "members", "node", "page", "plan", "session", "topology", "why",
     ],
     holds: "`survey` and `why`: many NICs measured with each other, and what is slow",
     must_not: "judge a measurement",
@@ -829,7 +901,7 @@ pub const SERVE: Package = Package {
     directory: "src/serve",
     uses: &[
         "cli", "crew", "cxi", "diag", "facts", "health", "measure", "members", "node", "page",
-        "plan",
+        "plan", "session",
     ],
     holds: "the server of all tools and NICs of a machine, and its probes: `serve`",
     must_not: "keep a client waiting without a word",
@@ -910,7 +982,7 @@ pub const PROGRAM: Package = Package {
     directory: "",
     uses: &[
         "check", "cli", "compare", "cxi", "devices", "diag", "facts", "link", "node", "page",
-        "ping", "plan", "report", "selftest", "serve", "stat", "survey",
+        "ping", "plan", "report", "selftest", "serve", "session", "stat", "survey",
     ],
     holds: "the program: tools and commands by name",
     must_not: "",

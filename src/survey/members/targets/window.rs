@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use diag::run::barriers::Barriers;
 use diag::run::context::Context;
 use diag::run::watchdog::Notices;
-use diag::session::PeerCheck;
 use facts::error::{Failure, Kind};
 use facts::interrupt;
 use facts::number::time_text;
 use measure::{SideResult, SideView, Supervisor};
 use plan::run_options::{RunOptions, Side};
+use session::PeerCheck;
 
 /// Longest sleep before the next check for an interruption.
 const SLICE: Duration = Duration::from_millis(20);

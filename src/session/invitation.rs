@@ -18,7 +18,7 @@ use super::peer_facts::{ASKS, PeerFacts, SURVEY, greeting};
 use super::wait::Wait;
 use super::wire::{self, MAX_PAYLOAD, REFUSAL};
 use super::{handshake, turn};
-use crate::session::accepted_client::AcceptedClient;
+use crate::accepted_client::AcceptedClient;
 use facts::error::{Context, Failure};
 use facts::limit::ANSWER_LIMIT;
 use plan::Plan;

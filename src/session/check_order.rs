@@ -10,7 +10,7 @@ use super::connect::Search;
 use super::invitation::{answer, greet};
 use super::peer_facts::CHECK;
 use super::wait::Wait;
-use crate::session::accepted_client::AcceptedClient;
+use crate::accepted_client::AcceptedClient;
 use facts::error::{Context, Failure};
 use facts::interrupt;
 use facts::number::time_text;

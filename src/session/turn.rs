@@ -22,7 +22,7 @@ use super::link_error::LinkError;
 use super::open::Session;
 use super::wait::Wait;
 use super::wire::{self, MAX_PAYLOAD, REFUSAL};
-use crate::session::accepted_client::AcceptedClient;
+use crate::accepted_client::AcceptedClient;
 use facts::error::{Failure, Step};
 use facts::number::time_text;
 use facts::{interrupt, limit};
