@@ -982,7 +982,7 @@ pub const PROGRAM: Package = Package {
     directory: "",
     uses: &[
         "check", "cli", "compare", "cxi", "devices", "diag", "facts", "link", "node", "page",
-        "ping", "plan", "report", "selftest", "serve", "session", "stat", "survey",
+        "ping", "plan", "report", "selftest", "serve", "stat", "survey",
     ],
     holds: "the program: tools and commands by name",
     must_not: "",
