@@ -4,10 +4,11 @@ use std::mem;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::probe::figures::{Ended, NicFigures, Omission};
+use crate::probe::figures::{NicFigures, Omission};
 use crate::probe::schedule::Next;
 use crew::location::Class;
 use facts::device::{DeviceName, FabricAddress};
+use members::prober_nic::EndedProbe;
 use session::control_line::ProbeProgress;
 use session::probe_state::{NicState, NodeState};
 
@@ -244,7 +245,7 @@ impl Board {
     }
 
     /// Adds a probe to the figures. Returns when the next one is due.
-    pub fn add(&self, index: usize, slot: usize, peer: &Peer, ended: Ended) -> Next {
+    pub fn add(&self, index: usize, slot: usize, peer: &Peer, ended: EndedProbe) -> Next {
         let now = self.now();
         let shared = &mut *self.lock();
         if shared.slots[slot].host.as_ref() != Some(&peer.host) {
@@ -304,7 +305,7 @@ fn peer(slot: &Slot, own: &OwnNic, index: usize) -> Result<Peer, Omission> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probe::figures::{Measured, Reason};
+    use members::prober_nic::{ProbeFailure, ProbeFigure};
 
     fn state(index: u32, is_busy: bool) -> NicState {
         NicState {
@@ -369,7 +370,7 @@ mod tests {
         let Job::Probe(peer) = board.job(0, 0) else {
             panic!("no probe");
         };
-        let failed = |result| Ended {
+        let failed = |result| EndedProbe {
             result,
             turns: 0,
             waited: Duration::ZERO,
@@ -377,10 +378,10 @@ mod tests {
             took: HOLD,
         };
         board.set_used(&[DeviceName::software(0)]);
-        assert_eq!(board.add(0, 0, &peer, failed(Err(Reason::NoAnswer))), Next::Usual);
+        assert_eq!(board.add(0, 0, &peer, failed(Err(ProbeFailure::NoAnswer))), Next::Usual);
         assert!(board.figures()[0].targets[0].is_none());
         let board = self::board();
-        board.add(0, 0, &peer, failed(Ok(Measured::Bulk(1e9))));
+        board.add(0, 0, &peer, failed(Ok(ProbeFigure::Bulk(1e9))));
         assert_eq!(board.figures()[0].targets[0].as_ref().unwrap().host, "nid1");
     }
 
@@ -390,8 +391,8 @@ mod tests {
         let Job::Probe(peer) = board.job(0, 0) else {
             panic!("no probe");
         };
-        let failed = || Ended {
-            result: Err(Reason::Error),
+        let failed = || EndedProbe {
+            result: Err(ProbeFailure::Error),
             turns: 0,
             waited: Duration::ZERO,
             stopped: Duration::ZERO,
@@ -401,7 +402,7 @@ mod tests {
         assert_eq!(board.add(0, 0, &peer, failed()), Next::Usual);
         // A client of the target may have slowed the probe.
         board.set_node(0, "nid1", Some(NodeState { nics: vec![state(1, true)] }));
-        let disturbed = Ended { result: Ok(Measured::Bulk(1e9)), ..failed() };
+        let disturbed = EndedProbe { result: Ok(ProbeFigure::Bulk(1e9)), ..failed() };
         assert_eq!(board.add(0, 0, &peer, disturbed), Next::Usual);
         assert!(board.figures()[0].targets[0].is_none());
         board.set_node(0, "nid1", Some(NodeState { nics: vec![state(1, false)] }));

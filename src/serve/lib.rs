@@ -17,7 +17,6 @@
 //!    | board           what the threads of the prober share                                      |
 //!    | ending          how a client and its process have ended                                   |
 //!    | probe_metrics   what probes have measured, as metrics                                     |
-//!    | prober_nic      a NIC that probes others all day                                          |
 //!    +-------------------------------------------------------------------------------------------+
 //!  0 | limits          what clients may ask for                                                  |
 //!    | log             the lines about events                                                    |
@@ -44,7 +43,6 @@ mod log;
 pub mod probe;
 pub mod probe_metrics;
 mod prober;
-pub mod prober_nic;
 mod probing;
 mod queue;
 mod room;

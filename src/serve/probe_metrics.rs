@@ -181,7 +181,7 @@ fn left_out(probes: &Probes) -> Vec<Sample> {
 /// Probes of a NIC at a switch that is known.
 #[cfg(any(test, feature = "testing"))]
 pub mod testing {
-    use crate::probe::figures::{Ended, Latencies, Measured};
+    use members::prober_nic::{BurstLatencies, EndedProbe, ProbeFigure};
 
     use super::*;
 
@@ -189,7 +189,7 @@ pub mod testing {
         let second = Duration::from_secs(1);
         let place = Location { group: 3, switch: 12, port: Some(1) };
         let mut nic = NicFigures::new("cxi0", Some(place), 8);
-        let latencies = Latencies {
+        let latencies = BurstLatencies {
             min: Duration::from_nanos(1800),
             median: Duration::from_nanos(2000),
             max: Duration::from_nanos(3000),
@@ -197,8 +197,8 @@ pub mod testing {
         for slot in 0..8 {
             let host = format!("nid{slot}");
             let target = nic.target(slot, (&host, "cxi0", Class::Fabric), second);
-            for measured in [Measured::Burst(latencies), Measured::Bulk(24e9)] {
-                let ended = Ended {
+            for measured in [ProbeFigure::Burst(latencies), ProbeFigure::Bulk(24e9)] {
+                let ended = EndedProbe {
                     result: Ok(measured),
                     turns: 0,
                     waited: Duration::ZERO,

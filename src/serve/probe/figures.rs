@@ -4,8 +4,9 @@
 
 use std::time::Duration;
 
-use super::schedule::{Next, WRITES};
+use super::schedule::Next;
 use crew::location::{Class, Location};
+use members::prober_nic::{BurstLatencies, EndedProbe, ProbeFailure, ProbeFigure, WRITES};
 
 /// A write that takes longer was lost and sent again: the retry handler sends a packet again after
 /// 1.07 s (libcxi.md 12.3), and no write of 8 bytes takes as long otherwise.
@@ -24,20 +25,6 @@ const SHOWN: Duration = Duration::from_secs(60);
 
 /// The same for bandwidths, which are measured more rarely.
 const BANDWIDTH_SHOWN: Duration = Duration::from_secs(300);
-
-facts::named_enum! {
-    /// Why a probe failed.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum Reason {
-        /// The NIC reported an error.
-        Error = "error",
-        /// There was no answer.
-        NoAnswer = "no_answer",
-        /// A packet was lost and sent again.
-        Resent = "resent",
-    }
-    fn name(self);
-}
 
 facts::named_enum! {
     /// Why a NIC was not probed, or a target not probed from it.
@@ -59,49 +46,6 @@ facts::named_enum! {
     fn name(self);
 }
 
-/// What a burst of writes has measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Latencies {
-    pub min: Duration,
-    pub median: Duration,
-    pub max: Duration,
-}
-
-/// What one probe has measured.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Measured {
-    Burst(Latencies),
-    /// Bytes a second.
-    Bulk(f64),
-}
-
-/// A probe that has ended.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Ended {
-    pub result: Result<Measured, Reason>,
-    /// How often the thread got its CPU back meanwhile, also after a sleep of its own.
-    pub turns: u64,
-    /// How long it waited for its CPU.
-    pub waited: Duration,
-    /// How long it neither ran nor waited for a CPU, without short sleeps of its own: the process
-    /// was stopped.
-    pub stopped: Duration,
-    /// How long the probe took.
-    pub took: Duration,
-}
-
-impl Ended {
-    /// Returns whether this host had no time for the probe: a long wait says nothing then.
-    fn had_no_time(&self) -> bool {
-        self.waited + self.stopped > self.took / 4
-    }
-
-    /// Returns whether other programs had the CPU so often that most writes may be longer.
-    fn lost_cpu(&self) -> bool {
-        self.turns >= TOO_OFTEN.into() && self.waited >= SLICE * TOO_OFTEN
-    }
-}
-
 /// The figures of one target, as one NIC sees it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TargetFigures {
@@ -111,14 +55,14 @@ pub struct TargetFigures {
     pub device: String,
     pub class: Class,
     /// Minimum and median of the last good burst, with its time.
-    latencies: Option<(Latencies, Duration)>,
+    latencies: Option<(BurstLatencies, Duration)>,
     bandwidth: Option<(f64, Duration)>,
     /// When figures were asked for first.
     since: Duration,
     pub bursts: u64,
     /// Bursts that were dropped because this host was late.
     pub late: u64,
-    failures: [u64; Reason::ALL.len()],
+    failures: [u64; ProbeFailure::ALL.len()],
     /// The last burst was disturbed, and is repeated.
     repeats: bool,
 }
@@ -134,18 +78,18 @@ impl TargetFigures {
             since: now,
             bursts: 0,
             late: 0,
-            failures: [0; Reason::ALL.len()],
+            failures: [0; ProbeFailure::ALL.len()],
             repeats: false,
         }
     }
 
     /// Adds a probe that has ended `now`. Returns when the next one is due.
-    pub fn add(&mut self, ended: Ended, now: Duration) -> Next {
+    pub fn add(&mut self, ended: EndedProbe, now: Duration) -> Next {
         let is_disturbed = match ended.result {
             // A thread that waits for a packet to be sent again yields its CPU thousands of times.
-            Ok(Measured::Burst(latencies)) if latencies.max >= LOST => ended.had_no_time(),
-            Ok(Measured::Burst(_)) => ended.lost_cpu(),
-            Ok(Measured::Bulk(_)) | Err(Reason::NoAnswer) => ended.had_no_time(),
+            Ok(ProbeFigure::Burst(latencies)) if latencies.max >= LOST => had_no_time(&ended),
+            Ok(ProbeFigure::Burst(_)) => lost_cpu(&ended),
+            Ok(ProbeFigure::Bulk(_)) | Err(ProbeFailure::NoAnswer) => had_no_time(&ended),
             // What a NIC reports is a fact.
             Err(_) => false,
         };
@@ -154,21 +98,21 @@ impl TargetFigures {
             return Next::Again;
         }
         self.repeats = false;
-        if !matches!(ended.result, Ok(Measured::Bulk(_))) {
+        if !matches!(ended.result, Ok(ProbeFigure::Bulk(_))) {
             self.bursts += 1;
             self.late += u64::from(is_disturbed);
         }
         match ended.result {
-            Ok(_) | Err(Reason::NoAnswer) if is_disturbed => return Next::Usual,
-            Ok(Measured::Burst(latencies)) => {
+            Ok(_) | Err(ProbeFailure::NoAnswer) if is_disturbed => return Next::Usual,
+            Ok(ProbeFigure::Burst(latencies)) => {
                 if latencies.max >= LOST {
-                    self.fail(Reason::Resent);
+                    self.fail(ProbeFailure::Resent);
                 }
-                if !ended.lost_cpu() {
+                if !lost_cpu(&ended) {
                     self.latencies = Some((latencies, now));
                 }
             }
-            Ok(Measured::Bulk(bytes_per_second)) => {
+            Ok(ProbeFigure::Bulk(bytes_per_second)) => {
                 self.bandwidth = Some((bytes_per_second, now));
             }
             Err(reason) => {
@@ -179,19 +123,19 @@ impl TargetFigures {
         Next::Usual
     }
 
-    fn fail(&mut self, reason: Reason) {
-        if let Some(index) = Reason::ALL.iter().position(|other| *other == reason) {
+    fn fail(&mut self, reason: ProbeFailure) {
+        if let Some(index) = ProbeFailure::ALL.iter().position(|other| *other == reason) {
             self.failures[index] += 1;
         }
     }
 
     /// Returns the number of failures for each reason, with its name.
     pub fn failures(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        Reason::ALL.iter().zip(self.failures).map(|(reason, count)| (reason.name(), count))
+        ProbeFailure::ALL.iter().zip(self.failures).map(|(reason, count)| (reason.name(), count))
     }
 
     /// Returns the latencies of the last good burst. `None` if it is too old to say something.
-    pub fn latencies(&self, now: Duration) -> Option<Latencies> {
+    pub fn latencies(&self, now: Duration) -> Option<BurstLatencies> {
         recent(self.latencies, now, SHOWN)
     }
 
@@ -262,6 +206,16 @@ impl NicFigures {
     }
 }
 
+/// Returns whether this host had no time for the probe: a long wait says nothing then.
+fn had_no_time(ended: &EndedProbe) -> bool {
+    ended.waited + ended.stopped > ended.took / 4
+}
+
+/// Returns whether other programs had the CPU so often that most writes may be longer.
+fn lost_cpu(ended: &EndedProbe) -> bool {
+    ended.turns >= TOO_OFTEN.into() && ended.waited >= SLICE * TOO_OFTEN
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -269,14 +223,14 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     /// A burst during which other programs had the CPU so often, for a slice each time.
-    fn burst(min_us: u64, turns: u32) -> Ended {
-        let latencies = Latencies {
+    fn burst(min_us: u64, turns: u32) -> EndedProbe {
+        let latencies = BurstLatencies {
             min: Duration::from_micros(min_us),
             median: Duration::from_micros(min_us + 1),
             max: Duration::from_micros(min_us + 9),
         };
-        Ended {
-            result: Ok(Measured::Burst(latencies)),
+        EndedProbe {
+            result: Ok(ProbeFigure::Burst(latencies)),
             turns: turns.into(),
             waited: SLICE * turns,
             stopped: Duration::ZERO,
@@ -284,8 +238,14 @@ mod tests {
         }
     }
 
-    fn failed(reason: Reason, waited: Duration) -> Ended {
-        Ended { result: Err(reason), turns: 9, waited, stopped: Duration::ZERO, took: 3 * SECOND }
+    fn failed(reason: ProbeFailure, waited: Duration) -> EndedProbe {
+        EndedProbe {
+            result: Err(reason),
+            turns: 9,
+            waited,
+            stopped: Duration::ZERO,
+            took: 3 * SECOND,
+        }
     }
 
     fn target() -> TargetFigures {
@@ -318,7 +278,7 @@ mod tests {
         let mut target = target();
         assert_eq!(target.add(burst(2, TOO_OFTEN - 1), SECOND), Next::Usual);
         assert!(target.latencies(SECOND).is_some());
-        let bulk = Ended { result: Ok(Measured::Bulk(1e9)), ..burst(0, 1) };
+        let bulk = EndedProbe { result: Ok(ProbeFigure::Bulk(1e9)), ..burst(0, 1) };
         assert_eq!(target.add(bulk, SECOND), Next::Again);
         assert_eq!(target.add(bulk, SECOND), Next::Usual);
         assert_eq!((target.bandwidth(SECOND), target.late), (None, 0));
@@ -330,13 +290,13 @@ mod tests {
     fn keeps_probes_that_waited_for_software_nics() {
         let mut target = target();
         let waited = Duration::from_micros(390);
-        let answered = Ended { turns: 22, waited, took: waited * 4, ..burst(10, 0) };
-        let napped = Ended { turns: 140, took: 30 * waited, ..burst(40, 0) };
+        let answered = EndedProbe { turns: 22, waited, took: waited * 4, ..burst(10, 0) };
+        let napped = EndedProbe { turns: 140, took: 30 * waited, ..burst(40, 0) };
         for (burst, second) in [(answered, 1), (napped, 2)] {
             assert_eq!(target.add(burst, second * SECOND), Next::Usual);
             assert_eq!(target.age(second * SECOND), Duration::ZERO);
         }
-        let bulk = Ended { result: Ok(Measured::Bulk(7e8)), turns: 2, ..answered };
+        let bulk = EndedProbe { result: Ok(ProbeFigure::Bulk(7e8)), turns: 2, ..answered };
         assert_eq!(target.add(bulk, SECOND), Next::Usual);
         assert_eq!((target.bandwidth(SECOND), target.bursts, target.late), (Some(7e8), 2, 0));
     }
@@ -346,7 +306,7 @@ mod tests {
         let mut target = target();
         assert_eq!(target.age(9 * SECOND), 9 * SECOND);
         target.add(burst(2, 0), 10 * SECOND);
-        let bulk = Ended { result: Ok(Measured::Bulk(1e9)), ..burst(0, 0) };
+        let bulk = EndedProbe { result: Ok(ProbeFigure::Bulk(1e9)), ..burst(0, 0) };
         target.add(bulk, 10 * SECOND);
         assert_eq!(target.bursts, 1);
         assert!(target.latencies(70 * SECOND).is_some());
@@ -358,34 +318,35 @@ mod tests {
     #[test]
     fn missing_answer_counts_if_the_host_had_its_cpu() {
         let mut target = target();
-        assert_eq!(target.add(failed(Reason::NoAnswer, 2 * SECOND), SECOND), Next::Usual);
+        assert_eq!(target.add(failed(ProbeFailure::NoAnswer, 2 * SECOND), SECOND), Next::Usual);
         assert_eq!((target.late, count(&target, "no_answer")), (1, 0));
-        assert_eq!(target.add(failed(Reason::NoAnswer, SECOND / 2), SECOND), Next::Rarer);
+        assert_eq!(target.add(failed(ProbeFailure::NoAnswer, SECOND / 2), SECOND), Next::Rarer);
         assert_eq!((target.late, count(&target, "no_answer")), (1, 1));
         // An error that the NIC reports is a fact on any host.
-        assert_eq!(target.add(failed(Reason::Error, 3 * SECOND), SECOND), Next::Rarer);
+        assert_eq!(target.add(failed(ProbeFailure::Error, 3 * SECOND), SECOND), Next::Rarer);
         assert_eq!((target.late, count(&target, "error"), target.bursts), (1, 1, 3));
     }
 
     #[test]
     fn lost_packet_counts_beside_the_figures() {
         let mut target = target();
-        let lost = Latencies {
+        let lost = BurstLatencies {
             min: Duration::from_micros(2),
             median: Duration::from_micros(3),
             max: Duration::from_millis(1073),
         };
-        let ended = Ended { result: Ok(Measured::Burst(lost)), took: lost.max, ..burst(2, 0) };
+        let ended =
+            EndedProbe { result: Ok(ProbeFigure::Burst(lost)), took: lost.max, ..burst(2, 0) };
         assert_eq!(target.add(ended, SECOND), Next::Usual);
         assert_eq!(count(&target, "resent"), 1);
         assert!(target.latencies(SECOND).is_some());
         // On an idle host, a thread that shared its CPU with the engine of a software NIC.
         let waited = Duration::from_millis(45);
-        let shared = Ended { turns: 841, waited, ..ended };
+        let shared = EndedProbe { turns: 841, waited, ..ended };
         assert_eq!(target.add(shared, 90 * SECOND), Next::Usual);
         assert_eq!((count(&target, "resent"), target.late), (2, 0));
         assert!(target.latencies(90 * SECOND).is_none());
-        let starved = Ended { waited: SECOND / 2, ..shared };
+        let starved = EndedProbe { waited: SECOND / 2, ..shared };
         assert_eq!(target.add(starved, 91 * SECOND), Next::Again);
         assert_eq!(target.add(starved, 91 * SECOND), Next::Usual);
         assert_eq!((count(&target, "resent"), target.late), (2, 1));
@@ -394,15 +355,15 @@ mod tests {
     #[test]
     fn stopped_process_accuses_no_target() {
         let mut target = target();
-        let long = Latencies {
+        let long = BurstLatencies {
             min: Duration::from_micros(2),
             median: Duration::from_micros(3),
             max: 20 * SECOND,
         };
         let took = 20 * SECOND;
         let stopped = took - Duration::from_micros(50);
-        let result = Ok(Measured::Burst(long));
-        let ended = Ended { result, stopped, took, ..burst(2, 1) };
+        let result = Ok(ProbeFigure::Burst(long));
+        let ended = EndedProbe { result, stopped, took, ..burst(2, 1) };
         assert_eq!(target.add(ended, 21 * SECOND), Next::Again);
         assert_eq!(target.add(burst(2, 0), 21 * SECOND), Next::Usual);
         assert_eq!((count(&target, "resent"), target.late, target.bursts), (0, 0, 1));

@@ -3,8 +3,7 @@
 
 use std::time::Duration;
 
-/// Number of writes of a burst.
-pub const WRITES: u64 = 20;
+use members::prober_nic::{Probe, WRITES};
 
 /// Bytes of a write of 8 bytes at a port, with headers and acknowledgement.
 const WRITE_BYTES: u64 = 136;
@@ -39,15 +38,6 @@ impl Periods {
         let shortest = Duration::from_secs_f64(bytes as f64 / budget.max(1) as f64);
         Self { burst: self.burst.max(shortest), ..self }
     }
-}
-
-/// What is probed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Probe {
-    /// Small writes, one after the other.
-    Burst,
-    /// One large transfer.
-    Bulk,
 }
 
 /// What comes after a probe.

@@ -84,8 +84,9 @@ pub fn phase(own: &str, target: &str) -> u64 {
 mod tests {
     use std::collections::{HashMap, HashSet};
 
-    use super::super::schedule::{Next, Periods, Probe, Schedule};
+    use super::super::schedule::{Next, Periods, Schedule};
     use super::*;
+    use members::prober_nic::Probe;
 
     fn hosts(count: usize) -> Vec<String> {
         (1..=count).map(|number| format!("nid{number:06}")).collect()

@@ -4,11 +4,12 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//!  2 | lib       the list of modules                                                             |
+//!  2 | lib          the list of modules                                                          |
 //!    +-------------------------------------------------------------------------------------------+
-//!  1 | nics      the pairs that the NICs of a process measure                                    |
+//!  1 | nics         the pairs that the NICs of a process measure                                 |
+//!    | prober_nic   a NIC that probes others all day                                             |
 //!    +-------------------------------------------------------------------------------------------+
-//!  0 | targets   targets that stay open, and measurements against them                           |
+//!  0 | targets      targets that stay open, and measurements against them                        |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
 //!
@@ -17,4 +18,5 @@
 #![forbid(unsafe_code)]
 
 pub mod nics;
+pub mod prober_nic;
 pub mod targets;

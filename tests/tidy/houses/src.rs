@@ -826,7 +826,7 @@ pub const MEMBERS: Package = Package {
         "campaign", "crew", "cxi", "diag", "facts", "health", "load", "measure", "node", "plan",
         "session",
     ],
-    holds: "what the NICs of a member of a survey measure in their slots",
+    holds: "what the NICs of a member of a survey measure in their slots, and NICs of a prober",
     must_not: "choose what is measured",
     house: House {
         directory: "src/survey/members",
@@ -834,7 +834,10 @@ pub const MEMBERS: Package = Package {
         shown_in: &["src/survey/members/lib.rs"],
         floors: &[
             &[("targets", "targets that stay open, and measurements against them")],
-            &[("nics", "the pairs that the NICs of a process measure")],
+            &[
+                ("nics", "the pairs that the NICs of a process measure"),
+                ("prober_nic", "a NIC that probes others all day"),
+            ],
             &[("lib", "the list of modules")],
         ],
     },
@@ -922,7 +925,6 @@ pub const SERVE: Package = Package {
                 ("board", "what the threads of the prober share"),
                 ("ending", "how a client and its process have ended"),
                 ("probe_metrics", "what probes have measured, as metrics"),
-                ("prober_nic", "a NIC that probes others all day"),
             ],
             &[
                 ("client", "a client, and the process that measures with it"),

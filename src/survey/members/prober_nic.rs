@@ -4,8 +4,11 @@
 
 use std::time::{Duration, Instant};
 
-use crate::probe::figures::{Ended, Latencies, Measured, Reason};
-use crate::probe::schedule::{Probe, WRITES};
+use crate::targets::by_tool::{lists, portal};
+use crate::targets::instruments::rates;
+use crate::targets::nic::{NicPlan, TargetNic};
+use crate::targets::test::TestPlan;
+use crate::targets::window::{Attempt, Window};
 use crew::location::Location;
 use diag::bench::api::{Benchmark, OneSidedLatency, Peer, RepeatTransaction, Transaction};
 use diag::bench::common::Initiator;
@@ -21,11 +24,6 @@ use facts::limit;
 use facts::severity::Severity;
 use health::address::algorithmic;
 use measure::{ChosenClock, ClockChoice, CpuShare, RunClock, WaitPolicy};
-use members::targets::by_tool::{lists, portal};
-use members::targets::instruments::rates;
-use members::targets::nic::{NicPlan, TargetNic};
-use members::targets::test::TestPlan;
-use members::targets::window::{Attempt, Window};
 use node::backend;
 use node::local_address::LocalAddress;
 use node::machine::Machine;
@@ -37,6 +35,64 @@ const LIMIT: Duration = Duration::from_secs(3);
 /// Longest sleep of a thread that polls on a CPU that others need (`measure::crowding`, and 250 us
 /// in the software NIC).
 const LONGEST_NAP: Duration = Duration::from_millis(1);
+
+/// Number of writes of a burst.
+pub const WRITES: u64 = 20;
+
+/// What is probed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Probe {
+    /// Small writes, one after the other.
+    Burst,
+    /// One large transfer.
+    Bulk,
+}
+
+facts::named_enum! {
+    /// Why a probe failed.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum ProbeFailure {
+        /// The NIC reported an error.
+        Error = "error",
+        /// There was no answer.
+        NoAnswer = "no_answer",
+        /// A packet was lost and sent again.
+        Resent = "resent",
+    }
+    /// Its name in metrics.
+    pub fn name(self);
+}
+
+/// What a burst of writes has measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BurstLatencies {
+    pub min: Duration,
+    pub median: Duration,
+    pub max: Duration,
+}
+
+/// What one probe has measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ProbeFigure {
+    Burst(BurstLatencies),
+    /// Bytes a second.
+    Bulk(f64),
+}
+
+/// A probe that has ended.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EndedProbe {
+    pub result: Result<ProbeFigure, ProbeFailure>,
+    /// How often the thread got its CPU back meanwhile, also after a sleep of its own.
+    pub turns: u64,
+    /// How long it waited for its CPU.
+    pub waited: Duration,
+    /// How long it neither ran nor waited for a CPU, without short sleeps of its own: the process
+    /// was stopped.
+    pub stopped: Duration,
+    /// How long the probe took.
+    pub took: Duration,
+}
 
 /// A NIC that probes others, and is their target.
 pub struct ProberNic {
@@ -133,7 +189,7 @@ impl ProberNic {
     /// # Errors
     ///
     /// A failure of this host, which says nothing about the target, and an interruption.
-    pub fn probe(&mut self, peer: FabricAddress, probe: Probe) -> Result<Ended, Failure> {
+    pub fn probe(&mut self, peer: FabricAddress, probe: Probe) -> Result<EndedProbe, Failure> {
         let mut queues = match self.queues.take() {
             Some(queues) => queues,
             None => Queues::open(&self.target, &self.runs)?,
@@ -165,13 +221,13 @@ impl ProberNic {
             Err(failure) => {
                 queues.close();
                 match failure.kind {
-                    Kind::Nic if attempt.lacks_answer() => Err(Reason::NoAnswer),
-                    Kind::Nic => Err(Reason::Error),
+                    Kind::Nic if attempt.lacks_answer() => Err(ProbeFailure::NoAnswer),
+                    Kind::Nic => Err(ProbeFailure::Error),
                     _ => return Err(failure),
                 }
             }
         };
-        Ok(Ended { result, turns, waited, stopped, took })
+        Ok(EndedProbe { result, turns, waited, stopped, took })
     }
 
     /// Releases the NIC.
@@ -219,7 +275,7 @@ fn burst(
     run: &RunOptions,
     attempt: &Attempt,
     clock: &mut RunClock,
-) -> Result<Measured, Failure> {
+) -> Result<ProbeFigure, Failure> {
     let size = run.min_size;
     let schedule = Schedule::of(run, size);
     let measuring = BurstLoop { schedule, attempt, clock: clock.clock() };
@@ -231,13 +287,13 @@ fn burst(
         return Err(Failure::environment("a burst has no writes"));
     };
     let [min, median, max] = [min, median, max].map(|latency| Duration::from_nanos(*latency));
-    Ok(Measured::Burst(Latencies { min, median, max }))
+    Ok(ProbeFigure::Burst(BurstLatencies { min, median, max }))
 }
 
-fn bulk(queues: &mut Queues, run: &RunOptions, attempt: &Attempt) -> Result<Measured, Failure> {
+fn bulk(queues: &mut Queues, run: &RunOptions, attempt: &Attempt) -> Result<ProbeFigure, Failure> {
     let results = lists::<WriteBandwidth>(&attempt.context(run), &mut queues.bulk)?;
     match rates(run, &results.own) {
-        Figures::Bandwidth { bytes_per_second, .. } => Ok(Measured::Bulk(bytes_per_second)),
+        Figures::Bandwidth { bytes_per_second, .. } => Ok(ProbeFigure::Bulk(bytes_per_second)),
         Figures::Latency { .. } => Err(Failure::environment("a bulk write has no bandwidth")),
     }
 }
