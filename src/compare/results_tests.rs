@@ -292,12 +292,12 @@ proptest! {
         let mut load = conductor(&roster, setup("standard"));
         let mut number = 0;
         loop {
-            let scenes = load.next_scenes();
-            if scenes.is_empty() {
+            let load_slots = load.next_load_slots();
+            if load_slots.is_empty() {
                 break;
             }
-            for scene in scenes {
-                let mut results = results_of(&scene, 0, |_| 1e9);
+            for load_slot in load_slots {
+                let mut results = results_of(&load_slot, 0, |_| 1e9);
                 for result in &mut results {
                     number += 1;
                     if number % 100 < usual {
@@ -313,7 +313,7 @@ proptest! {
                         _ => {}
                     }
                 }
-                load.add(&scene, &results);
+                load.add(&load_slot, &results);
             }
         }
         let findings = load.findings();

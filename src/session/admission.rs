@@ -11,7 +11,6 @@ use facts::advice::{Advise, Situation};
 use facts::error::Failure;
 use facts::job::{self, Job};
 use facts::token::{self, Token};
-use plan;
 use plan::run_options::Side;
 
 /// Longest number of a job on the control connection.

@@ -1,9 +1,9 @@
 //! `cargo bench --profile dist --bench load_scale`: what the coordinator of
 //! `survey --load=standard` does for 10,000 nodes (`CXIDIAG_BENCH_NODES=2500`, in steps of 500).
 //!
-//! It plans the scenes, writes an order for each process, reads and checks the reports, and judges.
-//! The messages have the bytes that they have between processes; no process and no connection
-//! exists.
+//! It plans the load slots, writes an order for each process, reads and checks the reports, and
+//! judges. The messages have the bytes that they have between processes; no process and no
+//! connection exists.
 
 mod status;
 
@@ -68,13 +68,13 @@ fn main() {
     let loaded = histograms(2_400.0, 0.25);
     loop {
         let began = Instant::now();
-        let scenes = conductor.next_scenes();
+        let load_slots = conductor.next_load_slots();
         costs.planned += began.elapsed();
-        if scenes.is_empty() {
+        if load_slots.is_empty() {
             break;
         }
-        let latencies = if scenes[0].is_quiet() { &quiet } else { &loaded };
-        run(&roster, &mut conductor, scenes, latencies, &mut costs);
+        let latencies = if load_slots[0].is_quiet() { &quiet } else { &loaded };
+        run(&roster, &mut conductor, load_slots, latencies, &mut costs);
     }
     let began = Instant::now();
     let findings = conductor.findings();
@@ -115,11 +115,11 @@ fn main() {
     );
 }
 
-/// Runs a block from its scenes to their results.
+/// Runs a block from its load slots to their results.
 fn run(
     roster: &Roster,
     conductor: &mut LoadConductor,
-    mut scenes: Vec<LoadSlot>,
+    mut load_slots: Vec<LoadSlot>,
     latencies: &[Histogram],
     costs: &mut Costs,
 ) {
@@ -127,11 +127,12 @@ fn run(
     let addresses: Vec<Option<FabricAddress>> =
         (0..roster.nics.len() as u32).map(address).collect();
     let began = Instant::now();
-    let slots: Vec<Slot> = scenes.iter_mut().map(|scene| slot(scene, false, |_| true)).collect();
+    let slots: Vec<Slot> =
+        load_slots.iter_mut().map(|load_slot| slot(load_slot, false, |_| true)).collect();
     let times = BlockTimes {
         number: 1,
-        slot_ns: scenes[0].slot_ns,
-        window_bytes: Some(scenes[0].window_bytes),
+        slot_ns: load_slots[0].slot_ns,
+        window_bytes: Some(load_slots[0].window_bytes),
     };
     let blocks = blocks(&slots, times, roster, &addresses);
     costs.sent +=
@@ -152,14 +153,14 @@ fn run(
         costs.read += began.elapsed();
     }
     let began = Instant::now();
-    for (scene, results) in scenes.iter().zip(by_slot(reports, scenes.len())) {
-        conductor.add(scene, &results);
+    for (load_slot, results) in load_slots.iter().zip(by_slot(reports, load_slots.len())) {
+        conductor.add(load_slot, &results);
     }
     costs.judged += began.elapsed();
     costs.received += received;
     costs.most_received = costs.most_received.max(received);
-    costs.slots += scenes.len();
-    costs.slots_ns += scenes.iter().map(|scene| scene.slot_ns).sum::<u64>();
+    costs.slots += load_slots.len();
+    costs.slots_ns += load_slots.iter().map(|load_slot| load_slot.slot_ns).sum::<u64>();
 }
 
 /// Returns what a process reports about a good fabric.

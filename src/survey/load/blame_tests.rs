@@ -148,15 +148,15 @@ fn nic_is_blamed_with_its_direction() {
 fn part_that_retests_clear_explains_nothing() {
     let nic = NicId(5);
     let mut fabric = d4().with(SlowLinks::Transmit(nic), 0.2);
-    let mut tally = fabric.survey(SLOTS);
-    fabric.run(&mut tally, Pattern::Incast(2), flows(&[(5, 0), (9, 0)]));
+    let mut results = fabric.survey(SLOTS);
+    fabric.run(&mut results, Pattern::Incast(2), flows(&[(5, 0), (9, 0)]));
     let found = |findings: LoadFindings| -> Vec<(LoadUnit, LoadFigure)> {
         let judgements = findings.judgements.into_iter();
         judgements.map(|judgement| (judgement.unit, judgement.figure)).collect()
     };
     let nic_judgement = (LoadUnit::Nic(nic), LoadFigure::Bandwidth);
-    assert_eq!(found(tally.findings()), [nic_judgement]);
-    let after = found(tally.findings_after(|judgement| judgement.unit == nic_judgement.0));
+    assert_eq!(found(results.findings()), [nic_judgement]);
+    let after = found(results.findings_after(|judgement| judgement.unit == nic_judgement.0));
     let star = (LoadUnit::System, LoadFigure::SmallestShare);
     assert!(after.contains(&nic_judgement) && after.contains(&star), "{after:?}");
 }
@@ -165,11 +165,11 @@ fn part_that_retests_clear_explains_nothing() {
 fn nobody_is_named_where_sender_and_receiver_explain_a_slow_flow() {
     // Vector 17 from two NICs alone: 4 may be slow as sender, or 5 as receiver.
     let mut fabric = d4().with(SlowLinks::Receive(NicId(5)), 0.5);
-    let mut tally = fabric.tally();
+    let mut results = fabric.load_results();
     let pattern = bisect(Set::Switch, true);
     let pairs: Vec<(u32, u32)> = (0..16).map(|nic| (nic, nic ^ 1)).collect();
-    (0..SLOTS).for_each(|_| fabric.run(&mut tally, pattern, flows(&pairs)));
-    assert_eq!(tally.findings().judgements, []);
+    (0..SLOTS).for_each(|_| fabric.run(&mut results, pattern, flows(&pairs)));
+    assert_eq!(results.findings().judgements, []);
 }
 
 #[test]
@@ -180,10 +180,10 @@ fn slow_group_is_found_by_shifts_alone_only_with_two_neighbours() {
         (SlowLinks::Global(2, 3, false), LoadUnit::GroupLinks { from: 2, to: 3, both: false }),
     ] {
         let mut fabric = d4().with(slow, 0.5);
-        let mut tally = fabric.tally();
+        let mut results = fabric.load_results();
         let pattern = Pattern::Shift(Distance::Group);
-        (0..SLOTS).for_each(|_| fabric.run(&mut tally, pattern, flows(&shift)));
-        let judgements = tally.findings().judgements;
+        (0..SLOTS).for_each(|_| fabric.run(&mut results, pattern, flows(&shift)));
+        let judgements = results.findings().judgements;
         let found: Vec<LoadUnit> = judgements.iter().map(|judgement| judgement.unit).collect();
         assert_eq!(found, [expected]);
         assert_eq!(judgements[0].pattern, pattern_name(pattern));

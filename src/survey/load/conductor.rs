@@ -1,5 +1,5 @@
-//! A fabric under load in progress: which scenes come next, and what the results so far say. The
-//! coordinator of a survey drives it, and so does a model of a fabric.
+//! A fabric under load in progress: which load slots come next, and what the results so far say.
+//! The coordinator of a survey drives it, and so does a model of a fabric.
 
 use std::collections::BTreeSet;
 
@@ -37,11 +37,11 @@ pub struct LoadConductor {
     /// Number of NICs that could be used at the beginning.
     usable: u32,
     /// The first measurement, and retests.
-    passes: Vec<LoadRound>,
-    /// Scenes with a part of the load, the next one last.
+    rounds: Vec<LoadRound>,
+    /// Load slots with a part of the load, the next one last.
     ramp: Vec<LoadSlot>,
     lost: BTreeSet<NicId>,
-    /// NICs all of whose operations failed in their last scene.
+    /// NICs all of whose operations failed in their last load slot.
     failed: BTreeSet<NicId>,
     lost_nodes: BTreeSet<NodeId>,
     left_out: Vec<LeftOut>,
@@ -90,7 +90,7 @@ impl LoadConductor {
             return Err(why_impossible(&course.left_out, is_partial.then_some(most)));
         }
         let facts = setup.tally_facts(is_partial, setup.seed);
-        let pass = LoadRound::new(course.steps, nics, LoadResults::new(roster, facts), setup.seed);
+        let round = LoadRound::new(course.steps, nics, LoadResults::new(roster, facts), setup.seed);
         let mut conductor = Self {
             roster: roster.clone(),
             rules,
@@ -105,13 +105,13 @@ impl LoadConductor {
             window_bytes: setup.sizes.window_bytes,
             slot_ns: 0,
             done: 0,
-            planned: pass.planned(),
+            planned: round.planned(),
             busy: None,
             aborted: None,
-            passes: vec![pass],
+            rounds: vec![round],
             setup,
         };
-        conductor.ramp = ramp(&conductor.passes[0], conductor.facts(), conductor.setup.seed);
+        conductor.ramp = ramp(&conductor.rounds[0], conductor.facts(), conductor.setup.seed);
         conductor.planned += conductor.ramp.len() as u32;
         Ok(conductor)
     }
@@ -123,34 +123,34 @@ impl LoadConductor {
             nics: self.usable,
             is_partial: self.is_partial,
             left_out: self.left_out.clone(),
-            ..preview(&self.passes[0], self.facts(), ramp)
+            ..preview(&self.rounds[0], self.facts(), ramp)
         }
     }
 
-    /// Returns the scenes of the next block, which have the same length and the same window: at
+    /// Returns the load slots of the next block, which have the same length and the same window: at
     /// most two seconds of them, at least one. It is empty when the load is over. The results of
     /// the block before must have been added.
-    pub fn next_scenes(&mut self) -> Vec<LoadSlot> {
-        let scenes = self.next_block();
-        for scene in &scenes {
-            self.most_aggressors = self.most_aggressors.max(scene.flows.len() as u32);
-            self.window_bytes = self.window_bytes.min(scene.window_bytes);
-            self.slot_ns = self.slot_ns.max(scene.slot_ns);
+    pub fn next_load_slots(&mut self) -> Vec<LoadSlot> {
+        let load_slots = self.next_block();
+        for load_slot in &load_slots {
+            self.most_aggressors = self.most_aggressors.max(load_slot.flows.len() as u32);
+            self.window_bytes = self.window_bytes.min(load_slot.window_bytes);
+            self.slot_ns = self.slot_ns.max(load_slot.slot_ns);
         }
-        scenes
+        load_slots
     }
 
     fn next_block(&mut self) -> Vec<LoadSlot> {
         while self.aborted.is_none() {
-            if let Some(scene) = self.ramp.pop() {
-                return vec![scene];
+            if let Some(load_slot) = self.ramp.pop() {
+                return vec![load_slot];
             }
             let rate = self.rate();
             let facts = self.setup.pass_facts(&self.roster, self.rules, rate);
-            let scenes = self.passes.last_mut().map(|pass| pass.next_block(facts));
-            let scenes = scenes.unwrap_or_default();
-            if !scenes.is_empty() || !self.begin_retest() {
-                return scenes;
+            let load_slots = self.rounds.last_mut().map(|round| round.next_block(facts));
+            let load_slots = load_slots.unwrap_or_default();
+            if !load_slots.is_empty() || !self.begin_retest() {
+                return load_slots;
             }
         }
         Vec::new()
@@ -158,7 +158,7 @@ impl LoadConductor {
 
     /// Returns the bandwidth of a NIC, as soon as it is known.
     fn rate(&self) -> Option<f64> {
-        let measured = self.passes[0].tally.quiet_bandwidth();
+        let measured = self.rounds[0].results.quiet_bandwidth();
         measured.or(self.setup.nic_rate)
     }
 
@@ -168,60 +168,60 @@ impl LoadConductor {
 
     /// Begins the next retest. Returns false if there is none.
     fn begin_retest(&mut self) -> bool {
-        if self.busy.is_some() || self.passes.len() > RETESTS {
+        if self.busy.is_some() || self.rounds.len() > RETESTS {
             return false;
         }
-        let steps: Vec<CourseStep> = match self.passes.get(1) {
+        let steps: Vec<CourseStep> = match self.rounds.get(1) {
             Some(retest) => retest.steps.clone(),
             None => {
-                let findings = self.passes[0].tally.findings();
-                steps_again(&self.passes[0].steps, &findings.judgements)
+                let findings = self.rounds[0].results.findings();
+                steps_again(&self.rounds[0].steps, &findings.judgements)
             }
         };
         if steps.is_empty() {
             return false;
         }
-        let number = self.passes.len() as u32;
+        let number = self.rounds.len() as u32;
         let mut rng = seeded_rng(self.setup.seed, number);
         let seed = rng.u64(..);
-        let first = &self.passes[0].nics;
+        let first = &self.rounds[0].nics;
         let nics = PassNics {
             nics: reordered(&first.nics, &mut rng),
             victim_nics: reordered(&first.victim_nics, &mut rng),
         };
         let facts = self.setup.tally_facts(self.is_partial, seed);
-        let pass = LoadRound::new(steps, nics, LoadResults::new(&self.roster, facts), seed);
-        self.planned += pass.planned();
-        self.passes.push(pass);
+        let round = LoadRound::new(steps, nics, LoadResults::new(&self.roster, facts), seed);
+        self.planned += round.planned();
+        self.rounds.push(round);
         true
     }
 
-    /// Adds the results of a scene of the last block. The load ends, or spares NICs, if they demand
-    /// it.
-    pub fn add(&mut self, scene: &LoadSlot, results: &[TaskResult]) {
+    /// Adds the results of a load slot of the last block. The load ends, or spares NICs, if they
+    /// demand it.
+    pub fn add(&mut self, load_slot: &LoadSlot, results: &[TaskResult]) {
         self.done += 1;
-        for alarm in alarms(scene, results, &self.lost, &mut self.failed, &self.roster) {
+        for alarm in alarms(load_slot, results, &self.lost, &mut self.failed, &self.roster) {
             match alarm {
                 Alarm::Stop(reason) => self.stop(&reason),
                 Alarm::Spare(nic, reason) => self.remove(nic, &reason),
             }
         }
-        if scene.purpose == LoadMeasurement::Ramp {
+        if load_slot.purpose == LoadMeasurement::Ramp {
             return;
         }
-        let Some(pass) = self.passes.last_mut() else {
+        let Some(round) = self.rounds.last_mut() else {
             return;
         };
         if results.iter().any(|result| !result.is_untested()) {
-            let step = CourseStep { purpose: scene.purpose, repetitions: 0 };
-            pass.measured.insert(step.name());
+            let step = CourseStep { purpose: load_slot.purpose, repetitions: 0 };
+            round.measured.insert(step.name());
         }
-        pass.tally.add(scene, results);
+        round.results.add(load_slot, results);
     }
 
-    /// Leaves a NIC whose process is gone out of all further scenes. It is to be called before the
-    /// results of the block in which the process ended are added. The loss of one node does not end
-    /// the load, the loss of a second one does.
+    /// Leaves a NIC whose process is gone out of all further load slots. It is to be called before
+    /// the results of the block in which the process ended are added. The loss of one node does not
+    /// end the load, the loss of a second one does.
     pub fn lose(&mut self, nic: NicId, reason: &str) {
         if !self.lost.insert(nic) {
             return;
@@ -241,11 +241,11 @@ impl LoadConductor {
             return;
         }
         self.left_out.push(LeftOut { what, reason: reason.to_owned() });
-        self.passes.iter_mut().for_each(|pass| pass.remove(nic));
-        for scene in &mut self.ramp {
-            scene.flows.retain(|flow| flow.source != nic && !flow.peers.contains(&nic));
+        self.rounds.iter_mut().for_each(|round| round.remove(nic));
+        for load_slot in &mut self.ramp {
+            load_slot.flows.retain(|flow| flow.source != nic && !flow.peers.contains(&nic));
         }
-        self.ramp.retain(|scene| !scene.flows.is_empty());
+        self.ramp.retain(|load_slot| !load_slot.flows.is_empty());
     }
 
     /// Notes that others use the fabric: figures have no verdict, and nothing is measured again.
@@ -253,16 +253,16 @@ impl LoadConductor {
         self.busy = Some(why);
     }
 
-    /// Ends the load: there are no further scenes. The first reason counts.
+    /// Ends the load: there are no further load slots. The first reason counts.
     pub fn stop(&mut self, reason: &str) {
         self.aborted.get_or_insert_with(|| reason.to_owned());
     }
 
-    /// Returns the number of scenes with results, the number of planned scenes with retests so far,
-    /// and the name of the current pattern.
+    /// Returns the number of load slots with results, the number of planned load slots with retests
+    /// so far, and the name of the current pattern.
     pub fn progress(&self) -> (u32, u32, String) {
         let title = if self.ramp.is_empty() {
-            self.passes.last().map(LoadRound::title).unwrap_or_default()
+            self.rounds.last().map(LoadRound::title).unwrap_or_default()
         } else {
             "ramp".into()
         };
@@ -271,11 +271,11 @@ impl LoadConductor {
 
     /// Returns what the results so far say.
     pub fn findings(&self) -> LoadFindings {
-        let retests: Vec<Retest> = self.passes[1..].iter().map(retest).collect();
+        let retests: Vec<Retest> = self.rounds[1..].iter().map(retest).collect();
         let is_cleared = |judgement: &LoadJudgement| {
             judgement.grade == Grade::Bad && certainty(judgement, &retests) == Certainty::Transient
         };
-        let mut findings = self.passes[0].tally.findings_after(is_cleared);
+        let mut findings = self.rounds[0].results.findings_after(is_cleared);
         for judgement in &mut findings.judgements {
             if judgement.grade == Grade::Bad {
                 judgement.certainty = Some(certainty(judgement, &retests));
@@ -301,7 +301,7 @@ impl LoadConductor {
         };
         findings.left_out.extend(self.left_out.iter().cloned());
         let skipped: BTreeSet<&String> =
-            self.passes.iter().flat_map(|pass| &pass.skipped).collect();
+            self.rounds.iter().flat_map(|round| &round.skipped).collect();
         findings.left_out.extend(
             skipped.into_iter().map(|title| LeftOut {
                 what: title.clone(),
@@ -318,11 +318,11 @@ impl LoadConductor {
 }
 
 /// Returns what a retest has found.
-fn retest(pass: &LoadRound) -> Retest<'_> {
-    let has_ended = pass.has_ended();
+fn retest(round: &LoadRound) -> Retest<'_> {
+    let has_ended = round.has_ended();
     Retest {
-        findings: pass.tally.findings(),
-        measured: pass.measured.iter().filter(|_| has_ended).collect(),
+        findings: round.results.findings(),
+        measured: round.measured.iter().filter(|_| has_ended).collect(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The load from the first scene to the findings, with made-up results.
+//! The load from the first load slot to the findings, with made-up results.
 
 use std::collections::BTreeSet;
 
@@ -13,47 +13,50 @@ use campaign::quiet::untested::Untested;
 use campaign::timetable::histogram::Histogram;
 use campaign::timetable::{PARTS, TaskAnswer, TaskResult, Watched};
 
-/// Runs the load to its end. `report` makes the results of a scene, with the number of the pass.
+/// Runs the load to its end. `report` makes the results of a load slot, with the number of the
+/// round.
 fn run(
     load: &mut LoadConductor,
     report: impl Fn(u32, &LoadSlot) -> Vec<TaskResult>,
 ) -> Vec<LoadSlot> {
     let mut given = Vec::new();
-    let mut pass = 0;
+    let mut round = 0;
     loop {
-        let block = load.next_scenes();
+        let block = load.next_load_slots();
         if block.is_empty() {
             return given;
         }
         let first = &block[0];
         let is_quiet = first.purpose == LoadMeasurement::Bandwidth(Pattern::Quiet);
         if is_quiet && first.repetition == 0 {
-            pass += 1;
+            round += 1;
         }
-        let ns: u64 = block.iter().map(|scene| scene.slot_ns).sum();
+        let ns: u64 = block.iter().map(|load_slot| load_slot.slot_ns).sum();
         assert!(block.len() == 1 || ns <= 2_000_000_000);
-        for scene in block.clone() {
-            let timing = (scene.slot_ns, scene.window_bytes);
+        for load_slot in block.clone() {
+            let timing = (load_slot.slot_ns, load_slot.window_bytes);
             assert_eq!(timing, (first.slot_ns, first.window_bytes));
-            load.add(&scene, &report(pass, &scene));
-            given.push(scene);
+            load.add(&load_slot, &report(round, &load_slot));
+            given.push(load_slot);
         }
     }
 }
 
-fn good(_: u32, scene: &LoadSlot) -> Vec<TaskResult> {
-    results(scene, 0, |_| 1e9)
+fn good(_: u32, load_slot: &LoadSlot) -> Vec<TaskResult> {
+    results(load_slot, 0, |_| 1e9)
 }
 
-fn purposes(scenes: &[LoadSlot]) -> Vec<LoadMeasurement> {
-    let mut purposes: Vec<LoadMeasurement> = scenes.iter().map(|scene| scene.purpose).collect();
+fn purposes(load_slots: &[LoadSlot]) -> Vec<LoadMeasurement> {
+    let mut purposes: Vec<LoadMeasurement> =
+        load_slots.iter().map(|load_slot| load_slot.purpose).collect();
     purposes.dedup();
     purposes
 }
 
-fn nics(scene: &LoadSlot) -> BTreeSet<NicId> {
-    let load = scene.flows.iter().flat_map(|flow| flow.peers.iter().copied().chain([flow.source]));
-    let victims = scene.victims.iter().flat_map(|pair| pair.nics());
+fn nics(load_slot: &LoadSlot) -> BTreeSet<NicId> {
+    let load =
+        load_slot.flows.iter().flat_map(|flow| flow.peers.iter().copied().chain([flow.source]));
+    let victims = load_slot.victims.iter().flat_map(|pair| pair.nics());
     load.chain(victims).collect()
 }
 
@@ -65,23 +68,23 @@ const SYSTEM_BOTH_WAYS: Pattern = Pattern::Bisect { of: Set::System, both_ways: 
 fn measures_steps_in_order_after_a_ramp() {
     let mut load = conductor(&d4(), setup("bisect:system,all2all"));
     let preview = load.preview();
-    let scenes = run(&mut load, good);
+    let load_slots = run(&mut load, good);
     let bandwidth = [Pattern::Quiet, SYSTEM, SYSTEM_BOTH_WAYS, Pattern::AllToAll];
     let expected: Vec<LoadMeasurement> = [LoadMeasurement::Ramp]
         .into_iter()
         .chain(bandwidth.map(LoadMeasurement::Bandwidth))
         .collect();
-    assert_eq!(purposes(&scenes), expected);
-    let ramp: Vec<usize> = scenes[..3].iter().map(|scene| scene.flows.len()).collect();
+    assert_eq!(purposes(&load_slots), expected);
+    let ramp: Vec<usize> = load_slots[..3].iter().map(|load_slot| load_slot.flows.len()).collect();
     assert_eq!(ramp, [2, 4, 8]);
-    assert_eq!(preview.slots as usize, scenes.len());
+    assert_eq!(preview.slots as usize, load_slots.len());
     assert_eq!(preview.most_aggressors, 16);
     assert_eq!(preview.peak, Some(16e9));
     assert!(preview.total_bytes.is_some_and(|bytes| bytes > 1e9));
     let (done, planned, _) = load.progress();
-    assert_eq!((done as usize, planned as usize), (scenes.len(), scenes.len()));
+    assert_eq!((done as usize, planned as usize), (load_slots.len(), load_slots.len()));
     let findings = load.findings();
-    assert_eq!(findings.settings.slots as usize, scenes.len());
+    assert_eq!(findings.settings.slots as usize, load_slots.len());
     assert_eq!(findings.settings.patterns, "bisect:system,all2all");
     assert_eq!(findings.settings.most_aggressors, 16);
     assert_eq!(findings.bandwidths.len(), 4);
@@ -99,8 +102,8 @@ fn vector_28_loads_64_of_10_000_hardware_nics() {
     assert!(preview.is_partial);
     assert_eq!(preview.left_out, []);
     assert_eq!(load.progress().0, 0);
-    let scenes = run(&mut load, good);
-    assert!(scenes.iter().all(|scene| scene.flows.len() <= 64));
+    let load_slots = run(&mut load, good);
+    assert!(load_slots.iter().all(|load_slot| load_slot.flows.len() <= 64));
     let findings = load.findings();
     assert!(findings.settings.is_partial);
     assert_eq!(findings.settings.most_aggressors, 64);
@@ -130,37 +133,38 @@ fn refuses_load_that_is_not_possible() {
 #[test]
 fn ramp_ends_the_load_that_does_harm() {
     let mut load = conductor(&d4(), setup("all2all"));
-    let timeouts = |_: u32, scene: &LoadSlot| {
-        let mut results = results(scene, 0, |_| 1e9);
-        for result in results.iter_mut().filter(|_| scene.flows.len() >= 4) {
+    let timeouts = |_: u32, load_slot: &LoadSlot| {
+        let mut results = results(load_slot, 0, |_| 1e9);
+        for result in results.iter_mut().filter(|_| load_slot.flows.len() >= 4) {
             result.watched.push((Watched::Timeouts, 1));
         }
         results
     };
-    let scenes = run(&mut load, timeouts);
-    assert_eq!(scenes.len(), 2);
+    let load_slots = run(&mut load, timeouts);
+    assert_eq!(load_slots.len(), 2);
     let findings = load.findings();
     assert!(findings.aborted.unwrap().contains("were not answered in time"));
-    assert!(load.next_scenes().is_empty());
+    assert!(load.next_load_slots().is_empty());
 }
 
 #[test]
 fn target_that_pauses_its_switch_gets_no_more_load() {
     let mut load = conductor(&d4(), setup("all2all"));
     let pausing = NicId(6);
-    let paused = |_: u32, scene: &LoadSlot| {
-        let mut results = results(scene, 0, |_| 1e9);
+    let paused = |_: u32, load_slot: &LoadSlot| {
+        let mut results = results(load_slot, 0, |_| 1e9);
         let pausing_results = results.iter_mut().filter(|result| result.nic == pausing);
-        pausing_results.for_each(|result| result.watched.push((Watched::RxPaused, scene.slot_ns)));
+        pausing_results
+            .for_each(|result| result.watched.push((Watched::RxPaused, load_slot.slot_ns)));
         results
     };
-    let scenes = run(&mut load, paused);
-    let first = scenes.iter().position(|scene| nics(scene).contains(&pausing)).unwrap();
+    let load_slots = run(&mut load, paused);
+    let first = load_slots.iter().position(|load_slot| nics(load_slot).contains(&pausing)).unwrap();
     // The rest of its block was given out already.
-    let later = scenes[first..].iter().filter(|scene| nics(scene).contains(&pausing));
+    let later = load_slots[first..].iter().filter(|load_slot| nics(load_slot).contains(&pausing));
     assert!(later.count() <= 8);
-    assert!(!nics(scenes.last().unwrap()).contains(&pausing));
-    assert_eq!(nics(scenes.last().unwrap()).len(), 15);
+    assert!(!nics(load_slots.last().unwrap()).contains(&pausing));
+    assert_eq!(nics(load_slots.last().unwrap()).len(), 15);
     let left_out = load.findings().left_out;
     assert_eq!(left_out.len(), 1);
     assert!(left_out[0].reason.contains("paused its switch"), "{left_out:?}");
@@ -170,31 +174,31 @@ fn target_that_pauses_its_switch_gets_no_more_load() {
 fn load_goes_on_without_one_lost_node_and_ends_with_the_second() {
     let mut load = conductor(&d4(), setup("bisect:system,victims"));
     let lost = [NicId(3), NicId(9)];
-    let mut scenes = Vec::new();
-    while scenes.len() < 20 {
-        scenes.extend(load.next_scenes());
+    let mut load_slots = Vec::new();
+    while load_slots.len() < 20 {
+        load_slots.extend(load.next_load_slots());
     }
     load.lose(lost[0], "n3: the process ended");
-    let failed = |scene: &LoadSlot| {
-        let mut results = results(scene, 0, |_| 1e9);
+    let failed = |load_slot: &LoadSlot| {
+        let mut results = results(load_slot, 0, |_| 1e9);
         results.retain(|result| result.nic != lost[0]);
-        for flow in scene.flows.iter().filter(|flow| flow.peers.contains(&lost[0])) {
+        for flow in load_slot.flows.iter().filter(|flow| flow.peers.contains(&lost[0])) {
             let source_results = results.iter_mut().filter(|result| result.nic == flow.source);
             source_results
                 .for_each(|result| result.answer = TaskAnswer::Failed("RC_TIMEOUT".into()));
         }
         results
     };
-    scenes.iter().for_each(|scene| load.add(scene, &failed(scene)));
-    let later = load.next_scenes();
+    load_slots.iter().for_each(|load_slot| load.add(load_slot, &failed(load_slot)));
+    let later = load.next_load_slots();
     assert!(!later.is_empty());
     let lost_name = d4().name(lost[0]);
     assert!(load.findings().unmeasured.contains(&lost_name));
-    assert!(later.iter().all(|scene| !nics(scene).contains(&lost[0])));
+    assert!(later.iter().all(|load_slot| !nics(load_slot).contains(&lost[0])));
     load.lose(lost[0], "again");
-    assert!(!load.next_scenes().is_empty());
+    assert!(!load.next_load_slots().is_empty());
     load.lose(lost[1], "n9: the process ended");
-    assert!(load.next_scenes().is_empty());
+    assert!(load.next_load_slots().is_empty());
     let findings = load.findings();
     assert!(findings.aborted.unwrap().contains("2 nodes were lost"));
     let reasons: Vec<&str> =
@@ -208,24 +212,24 @@ fn steps_without_enough_nics_are_skipped_and_named() {
     let mut load = conductor(&roster, setup("bisect,incast:8"));
     load.lose(NicId(1), "gone");
     load.lose(NicId(2), "gone");
-    let scenes = run(&mut load, good);
-    assert!(!purposes(&scenes).contains(&LoadMeasurement::Bandwidth(Pattern::Incast(8))));
+    let load_slots = run(&mut load, good);
+    assert!(!purposes(&load_slots).contains(&LoadMeasurement::Bandwidth(Pattern::Incast(8))));
     let findings = load.findings();
     assert_eq!(findings.aborted, None, "nothing was sent before the losses");
     assert!(findings.left_out.iter().any(|left_out| left_out.what == "incast:8"));
 }
 
-/// Returns results in which flows from group 0 to group 2 are slow in the passes of `slow_in`.
+/// Returns results in which flows from group 0 to group 2 are slow in the rounds of `slow_in`.
 fn slow_links(slow_in: &[u32]) -> impl Fn(u32, &LoadSlot) -> Vec<TaskResult> {
-    move |pass, scene| {
+    move |round, load_slot| {
         let is_slow = |source: NicId| {
-            let flow = scene.flows.iter().find(|flow| flow.source == source);
+            let flow = load_slot.flows.iter().find(|flow| flow.source == source);
             source.0 < 4 && flow.is_some_and(|flow| flow.peers.iter().all(|to| to.0 / 4 == 2))
         };
         let rate = |source| {
-            if slow_in.contains(&pass) && is_slow(source) { 0.25e9 } else { 1e9 }
+            if slow_in.contains(&round) && is_slow(source) { 0.25e9 } else { 1e9 }
         };
-        results(scene, 0, rate)
+        results(load_slot, 0, rate)
     }
 }
 
@@ -247,7 +251,7 @@ fn retests_decide_how_sure_a_bad_part_is() {
         (&[1, 3], Certainty::Transient),
     ] {
         let mut load = conductor(&d4(), setup("bisect:switch,bisect:system,all2all"));
-        let scenes = run(&mut load, slow_links(slow_in));
+        let load_slots = run(&mut load, slow_links(slow_in));
         assert_eq!(link_certainty(&load.findings()), Some(expected), "{slow_in:?}");
         let findings = load.findings();
         let named = &findings.judgements[0].pattern;
@@ -256,27 +260,28 @@ fn retests_decide_how_sure_a_bad_part_is() {
         // A part that a retest has cleared does not make its pattern bad.
         let is_bad = expected == Certainty::Bad;
         assert_eq!(grade == Grade::Bad, is_bad, "{slow_in:?}");
-        let passes = scenes.iter().filter(|scene| {
-            scene.purpose == LoadMeasurement::Bandwidth(Pattern::Quiet) && scene.repetition == 0
+        let rounds = load_slots.iter().filter(|load_slot| {
+            load_slot.purpose == LoadMeasurement::Bandwidth(Pattern::Quiet)
+                && load_slot.repetition == 0
         });
-        assert_eq!(passes.count(), 3);
-        let count = |scenes: &[LoadSlot], pattern| {
+        assert_eq!(rounds.count(), 3);
+        let count = |load_slots: &[LoadSlot], pattern| {
             let is_of_pattern =
-                |scene: &&LoadSlot| scene.purpose == LoadMeasurement::Bandwidth(pattern);
-            scenes.iter().filter(is_of_pattern).count()
+                |load_slot: &&LoadSlot| load_slot.purpose == LoadMeasurement::Bandwidth(pattern);
+            load_slots.iter().filter(is_of_pattern).count()
         };
         let switch_pattern = Pattern::Bisect { of: Set::Switch, both_ways: true };
-        assert_eq!(count(&scenes, switch_pattern), 3 * 8, "blame compares bisections");
-        assert_eq!(count(&scenes, Pattern::AllToAll), 16, "others have no retest");
-        let system_scenes: Vec<&LoadSlot> = scenes
+        assert_eq!(count(&load_slots, switch_pattern), 3 * 8, "blame compares bisections");
+        assert_eq!(count(&load_slots, Pattern::AllToAll), 16, "others have no retest");
+        let system_load_slots: Vec<&LoadSlot> = load_slots
             .iter()
-            .filter(|scene| {
-                scene.purpose == LoadMeasurement::Bandwidth(SYSTEM) && scene.repetition == 0
+            .filter(|load_slot| {
+                load_slot.purpose == LoadMeasurement::Bandwidth(SYSTEM) && load_slot.repetition == 0
             })
             .collect();
-        assert_eq!(system_scenes.len(), 3);
-        assert_ne!(system_scenes[0].flows, system_scenes[1].flows);
-        assert_ne!(system_scenes[1].flows, system_scenes[2].flows);
+        assert_eq!(system_load_slots.len(), 3);
+        assert_ne!(system_load_slots[0].flows, system_load_slots[1].flows);
+        assert_ne!(system_load_slots[1].flows, system_load_slots[2].flows);
     }
 }
 
@@ -284,12 +289,13 @@ fn retests_decide_how_sure_a_bad_part_is() {
 #[test]
 fn part_that_retests_clear_does_not_explain_unequal_shares() {
     let mut load = conductor(&d4(), setup("bisect:switch,bisect:group,incast:4"));
-    run(&mut load, |pass, scene| {
-        let is_incast = scene.purpose == LoadMeasurement::Bandwidth(Pattern::Incast(4));
-        let is_robbed =
-            |source| is_incast && scene.flows.iter().step_by(4).any(|flow| flow.source == source);
-        let is_slow = |source| pass == 1 && source == NicId(5);
-        results(scene, 0, |source| match source {
+    run(&mut load, |round, load_slot| {
+        let is_incast = load_slot.purpose == LoadMeasurement::Bandwidth(Pattern::Incast(4));
+        let is_robbed = |source| {
+            is_incast && load_slot.flows.iter().step_by(4).any(|flow| flow.source == source)
+        };
+        let is_slow = |source| round == 1 && source == NicId(5);
+        results(load_slot, 0, |source| match source {
             source if is_robbed(source) || is_slow(source) => 0.1e9,
             _ => 1e9,
         })
@@ -323,9 +329,10 @@ fn findings_have_the_slowest_good_sets_only() {
 #[test]
 fn good_fabric_has_no_retest() {
     let mut load = conductor(&d4(), setup("bisect:switch,bisect:system"));
-    let scenes = run(&mut load, good);
-    let quiet =
-        scenes.iter().filter(|scene| scene.purpose == LoadMeasurement::Bandwidth(Pattern::Quiet));
+    let load_slots = run(&mut load, good);
+    let quiet = load_slots
+        .iter()
+        .filter(|load_slot| load_slot.purpose == LoadMeasurement::Bandwidth(Pattern::Quiet));
     assert_eq!(quiet.count(), 8);
 }
 
@@ -334,9 +341,9 @@ fn retests_that_say_nothing_leave_a_suspect() {
     // Their processes wait for CPUs.
     let mut load = conductor(&d4(), setup("bisect:system"));
     let slow = slow_links(&[1, 2, 3]);
-    run(&mut load, |pass, scene| {
-        let mut results = slow(pass, scene);
-        if pass > 1 {
+    run(&mut load, |round, load_slot| {
+        let mut results = slow(round, load_slot);
+        if round > 1 {
             let untested = TaskAnswer::Untested(Untested::NoCpu);
             results.iter_mut().for_each(|result| result.answer = untested.clone());
         }
@@ -348,21 +355,21 @@ fn retests_that_say_nothing_leave_a_suspect() {
     {
         let mut load = conductor(&d4(), setup("bisect:system"));
         let slow = slow_links(slow_in);
-        let mut pass = 0;
+        let mut round = 0;
         loop {
-            let block = load.next_scenes();
-            for scene in &block {
-                let is_quiet = scene.purpose == LoadMeasurement::Bandwidth(Pattern::Quiet);
-                pass += u32::from(is_quiet && scene.repetition == 0);
-                load.add(scene, &slow(pass, scene));
+            let block = load.next_load_slots();
+            for load_slot in &block {
+                let is_quiet = load_slot.purpose == LoadMeasurement::Bandwidth(Pattern::Quiet);
+                round += u32::from(is_quiet && load_slot.repetition == 0);
+                load.add(load_slot, &slow(round, load_slot));
             }
-            if pass == 3 {
+            if round == 3 {
                 break;
             }
         }
         load.stop("the time was up");
         load.stop("another reason");
-        assert!(load.next_scenes().is_empty());
+        assert!(load.next_load_slots().is_empty());
         let findings = load.findings();
         assert_eq!(link_certainty(&findings), Some(expected));
         assert_eq!(findings.aborted.as_deref(), Some("the time was up"));
@@ -374,9 +381,9 @@ fn retest_without_the_results_of_its_last_block_says_nothing() {
     let slow = slow_links(&[1]);
     let blocks = |stops_before: Option<usize>| {
         let mut load = conductor(&d4(), setup("bisect:system"));
-        let (mut pass, mut given) = (0, 0);
+        let (mut round, mut given) = (0, 0);
         loop {
-            let block = load.next_scenes();
+            let block = load.next_load_slots();
             if block.is_empty() {
                 return (load.findings(), given);
             }
@@ -385,12 +392,12 @@ fn retest_without_the_results_of_its_last_block_says_nothing() {
                 load.stop("the coordinator was interrupted");
                 return (load.findings(), given);
             }
-            for scene in &block {
-                let is_quiet = scene.purpose == LoadMeasurement::Bandwidth(Pattern::Quiet);
-                pass += u32::from(is_quiet && scene.repetition == 0);
+            for load_slot in &block {
+                let is_quiet = load_slot.purpose == LoadMeasurement::Bandwidth(Pattern::Quiet);
+                round += u32::from(is_quiet && load_slot.repetition == 0);
                 // The first retest was not measured.
-                if pass != 2 {
-                    load.add(scene, &slow(pass, scene));
+                if round != 2 {
+                    load.add(load_slot, &slow(round, load_slot));
                 }
             }
         }
@@ -405,9 +412,10 @@ fn retest_without_the_results_of_its_last_block_says_nothing() {
 fn busy_fabric_has_figures_without_verdict_and_no_retest() {
     let mut load = conductor(&d4(), setup("bisect:system"));
     load.set_busy("others use 12 % of the NICs".into());
-    let scenes = run(&mut load, slow_links(&[1, 2, 3]));
-    let quiet =
-        scenes.iter().filter(|scene| scene.purpose == LoadMeasurement::Bandwidth(Pattern::Quiet));
+    let load_slots = run(&mut load, slow_links(&[1, 2, 3]));
+    let quiet = load_slots
+        .iter()
+        .filter(|load_slot| load_slot.purpose == LoadMeasurement::Bandwidth(Pattern::Quiet));
     assert_eq!(quiet.count(), 8);
     let findings = load.findings();
     assert_eq!(findings.unjudged.as_deref(), Some("others use 12 % of the NICs"));
@@ -418,9 +426,9 @@ fn busy_fabric_has_figures_without_verdict_and_no_retest() {
 #[test]
 fn nic_that_cannot_send_ends_the_load_with_partial_results() {
     let mut load = conductor(&d4(), setup("bisect:system"));
-    run(&mut load, |_, scene| {
-        let mut results = results(scene, 0, |_| 1e9);
-        if scene.purpose == LoadMeasurement::Bandwidth(SYSTEM) {
+    run(&mut load, |_, load_slot| {
+        let mut results = results(load_slot, 0, |_| 1e9);
+        if load_slot.purpose == LoadMeasurement::Bandwidth(SYSTEM) {
             let first_results = results.iter_mut().filter(|result| result.nic == NicId(0));
             for result in first_results {
                 result.answer = TaskAnswer::Sent { bytes: [0; PARTS], unreached: vec![0] };
@@ -437,11 +445,11 @@ fn nic_that_cannot_send_ends_the_load_with_partial_results() {
 fn slots_follow_the_measured_bandwidth() {
     let slow = LoadSetup { nic_rate: None, ..setup("incast:8") };
     let mut load = conductor(&d4(), slow);
-    let scenes = run(&mut load, |_, scene| results(scene, 0, |_| 50e6));
+    let load_slots = run(&mut load, |_, load_slot| results(load_slot, 0, |_| 50e6));
     let value_for = |pattern| {
         let purpose = LoadMeasurement::Bandwidth(pattern);
-        let scene = scenes.iter().find(|scene| scene.purpose == purpose).unwrap();
-        (scene.slot_ns / 1_000_000, scene.window_bytes)
+        let load_slot = load_slots.iter().find(|load_slot| load_slot.purpose == purpose).unwrap();
+        (load_slot.slot_ns / 1_000_000, load_slot.window_bytes)
     };
     assert_eq!(value_for(Pattern::Quiet), (250, 1 << 20));
     // 5 · 8 · 1 MiB / 50 MB/s = 839 ms
@@ -486,8 +494,8 @@ fn node_that_lies_accuses_at_most_itself() {
     let mut failures = String::new();
     for (name, lie) in lies {
         let mut load = conductor(&roster, setup("standard"));
-        run(&mut load, |_, scene| {
-            let mut results = results(scene, 0, |_| 1e9);
+        run(&mut load, |_, load_slot| {
+            let mut results = results(load_slot, 0, |_| 1e9);
             let own = results.iter_mut().filter(|result| roster.nic(result.nic).node == NodeId(0));
             own.for_each(lie);
             results

@@ -56,20 +56,22 @@ impl PausedTime {
 }
 
 impl CounterSums {
-    /// Adds the counters of a scene. Scenes of victims without load belong to the pattern "quiet".
-    pub fn add(&mut self, scene: &LoadSlot, results: &[TaskResult]) {
-        let name = match scene.purpose {
+    /// Adds the counters of a load slot. Load slots of victims without load belong to the pattern
+    /// "quiet".
+    pub fn add(&mut self, load_slot: &LoadSlot, results: &[TaskResult]) {
+        let name = match load_slot.purpose {
             LoadMeasurement::Ramp => return,
-            _ if scene.is_quiet() => pattern_name(Pattern::Quiet),
+            _ if load_slot.is_quiet() => pattern_name(Pattern::Quiet),
             purpose => purpose_name(purpose),
         };
         let sums = self.patterns.entry(name).or_default();
         let targets: BTreeSet<NicId> =
-            scene.flows.iter().flat_map(|flow| &flow.peers).copied().collect();
-        let sources: BTreeSet<NicId> = scene.flows.iter().map(|flow| flow.source).collect();
-        let at_target = matches!(scene.purpose, LoadMeasurement::Victims { at_target: true, .. });
+            load_slot.flows.iter().flat_map(|flow| &flow.peers).copied().collect();
+        let sources: BTreeSet<NicId> = load_slot.flows.iter().map(|flow| flow.source).collect();
+        let at_target =
+            matches!(load_slot.purpose, LoadMeasurement::Victims { at_target: true, .. });
         let victims: BTreeSet<NicId> =
-            scene.victims.iter().flat_map(|victim| victim.nics()).collect();
+            load_slot.victims.iter().flat_map(|victim| victim.nics()).collect();
         for result in results {
             let nic = result.nic;
             let is_aggressor = sources.contains(&nic) || targets.contains(&nic);
@@ -82,13 +84,13 @@ impl CounterSums {
                 }
             }
             let change = |watched: Watched| nic_counts.get(&watched).copied().unwrap_or(0);
-            if is_victim && !scene.is_quiet() && !at_target {
+            if is_victim && !load_slot.is_quiet() && !at_target {
                 let paused = sums.paused_victims.entry(nic).or_default();
-                paused.add(change(Watched::TxPaused), scene.slot_ns);
+                paused.add(change(Watched::TxPaused), load_slot.slot_ns);
             }
             if targets.contains(&nic) {
                 let pausing = sums.pausing_targets.entry(nic).or_default();
-                pausing.add(change(Watched::RxPaused), scene.slot_ns);
+                pausing.add(change(Watched::RxPaused), load_slot.slot_ns);
             }
             if change(Watched::Timeouts) > 0 {
                 let timeouts = self.timeouts.entry(nic).or_default();

@@ -1,4 +1,4 @@
-//! The steps of a survey under load: which scenes come in which order (load.md 3.2).
+//! The steps of a survey under load: which load slots come in which order (load.md 3.2).
 
 use super::findings::{LeftOut, Spread};
 use super::names::pattern_name;
@@ -56,7 +56,7 @@ pub struct LoadCourse {
 pub struct CourseFacts<'a> {
     /// The NICs that take part.
     pub nics: &'a [LocatedNic],
-    /// The NICs that take part in scenes of victims.
+    /// The NICs that take part in load slots of victims.
     pub nics_of_victims: &'a [LocatedNic],
     /// How many NICs are aggressors and victims.
     pub rules: RoleRules,

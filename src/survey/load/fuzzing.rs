@@ -104,7 +104,7 @@ impl Fuzzer {
     /// Draws conclusions from a report about load, as a coordinator does.
     fn add_load(&mut self, report: &Report) {
         let survey = self.survey.get_or_insert_with(Survey::new);
-        let scene = LoadSlot {
+        let load_slot = LoadSlot {
             purpose: LoadMeasurement::Bandwidth(Pattern::AllToAll),
             repetition: 0,
             place: 0,
@@ -113,7 +113,7 @@ impl Fuzzer {
             slot_ns: load_block().slot_ns,
             window_bytes: 1 << 20,
         };
-        survey.load.add(&scene, &report.results);
+        survey.load.add(&load_slot, &report.results);
         foreign_traffic(&report.results, 2.0);
         serde_json::to_string(&survey.load.findings()).expect("a document");
     }

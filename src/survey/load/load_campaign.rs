@@ -1,5 +1,5 @@
-//! The campaign that loads the fabric: scenes of aggressors and victims, until the conductor has no
-//! more of them, or the time is up.
+//! The campaign that loads the fabric: load slots of aggressors and victims, until the conductor
+//! has no more of them, or the time is up.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -62,8 +62,8 @@ pub fn begin(
     Ok(())
 }
 
-/// Loads the fabric until the conductor has no further scenes, or the time is up: at `until`, with
-/// this sentence about it. The targets of victims answer if `is_two_sided`.
+/// Loads the fabric until the conductor has no further load slots, or the time is up: at `until`,
+/// with this sentence about it. The targets of victims answer if `is_two_sided`.
 ///
 /// # Errors
 ///
@@ -79,18 +79,18 @@ pub fn run(
         if Instant::now() >= until {
             conductor.stop(why);
         }
-        let mut scenes = conductor.next_scenes();
-        if scenes.is_empty() {
+        let mut load_slots = conductor.next_load_slots();
+        if load_slots.is_empty() {
             break;
         }
         let (done, planned, pattern) = conductor.progress();
         let line = |_: &Roster, _| format!("load: slot {done} of {planned}, {pattern}");
         let members = crew.members();
         let has_address = |nic: NicId| members.has_address(nic);
-        let scene_slot = |scene: &mut LoadSlot| slot(scene, is_two_sided, has_address);
-        let slots: Vec<Slot> = scenes.iter_mut().map(scene_slot).collect();
-        let length = Duration::from_nanos(scenes[0].slot_ns);
-        let load = BlockLoad { window_bytes: scenes[0].window_bytes, idle: IDLE };
+        let load_slot_slot = |load_slot: &mut LoadSlot| slot(load_slot, is_two_sided, has_address);
+        let slots: Vec<Slot> = load_slots.iter_mut().map(load_slot_slot).collect();
+        let length = Duration::from_nanos(load_slots[0].slot_ns);
+        let load = BlockLoad { window_bytes: load_slots[0].window_bytes, idle: IDLE };
         let answered = crew.run(&slots, length, Some(load), &line)?;
         for (nic, reason) in answered.failed {
             conductor.lose(nic, &reason);
@@ -98,14 +98,16 @@ pub fn run(
             conductor.stop(&format!("{name} cannot go on: {reason}"));
         }
         lose(crew.members(), conductor, &answered.lost);
-        for (scene, results) in scenes.iter().zip(by_slot(answered.reports, scenes.len())) {
-            conductor.add(scene, &results);
+        for (load_slot, results) in
+            load_slots.iter().zip(by_slot(answered.reports, load_slots.len()))
+        {
+            conductor.add(load_slot, &results);
         }
     }
     Ok(())
 }
 
-/// Leaves lost processes out of all further scenes.
+/// Leaves lost processes out of all further load slots.
 fn lose(members: &Members, conductor: &mut LoadConductor, lost: &LostMembers) {
     for (rank, reason) in lost {
         let Some(node) = members.node(*rank) else {

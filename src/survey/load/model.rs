@@ -1,5 +1,5 @@
 //! A model of a dragonfly for tests: the rates of flows on minimal paths, with planted faults
-//! (load.md 4.7), and simple scenes of the patterns.
+//! (load.md 4.7), and simple load slots of the patterns.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use campaign::quiet::testing::Cluster;
 use campaign::timetable::{PARTS, TaskAnswer, TaskResult, Times};
 use crew::location::Location;
 
-/// Length of the slots of all scenes.
+/// Length of all load slots.
 const SLOT_NS: u64 = 250_000_000;
 
 /// A link in one direction.
@@ -217,10 +217,10 @@ impl Fabric {
         rates
     }
 
-    /// Returns the results of a scene without victims.
-    pub fn measure(&mut self, scene: &LoadSlot) -> Vec<TaskResult> {
-        let rates = self.rates(&scene.flows);
-        let counted_s = Times::from_slot(scene.slot_ns).counted() as f64 / 1e9;
+    /// Returns the results of a load slot without victims.
+    pub fn measure(&mut self, load_slot: &LoadSlot) -> Vec<TaskResult> {
+        let rates = self.rates(&load_slot.flows);
+        let counted_s = Times::from_slot(load_slot.slot_ns).counted() as f64 / 1e9;
         let result = |(flow, rate): (&Flow, f64)| {
             let noise = (0..12).map(|_| self.rng.f64()).sum::<f64>() - 6.0;
             let bytes = rate * (1.0 + self.noise * noise) * counted_s / PARTS as f64;
@@ -231,7 +231,7 @@ impl Fabric {
                 ..TaskResult::new(0, flow.source, answer)
             }
         };
-        scene.flows.iter().zip(rates).map(result).collect()
+        load_slot.flows.iter().zip(rates).map(result).collect()
     }
 
     /// Returns what the verdict needs to know about this fabric, of which the shape is known.
@@ -246,28 +246,28 @@ impl Fabric {
         }
     }
 
-    /// Returns an empty tally of this fabric.
-    pub fn tally(&self) -> LoadResults {
+    /// Returns empty results of this fabric.
+    pub fn load_results(&self) -> LoadResults {
         LoadResults::new(&self.roster, self.facts())
     }
 
-    /// Returns a tally of the quiet scenes and of this number of slots of each bisection.
+    /// Returns results of the quiet load slots and of this number of slots of each bisection.
     pub fn survey(&mut self, slots: u32) -> LoadResults {
-        let mut tally = self.tally();
+        let mut load_results = self.load_results();
         for pattern in PATTERNS {
             for slot in 0..slots {
                 let flows = self.flows(pattern, slot);
-                self.run(&mut tally, pattern, flows);
+                self.run(&mut load_results, pattern, flows);
             }
         }
-        tally
+        load_results
     }
 
     /// Adds the results of a slot with these flows.
-    pub fn run(&mut self, tally: &mut LoadResults, pattern: Pattern, flows: Vec<Flow>) {
-        let scene = bandwidth_scene(pattern, flows);
-        let results = self.measure(&scene);
-        tally.add(&scene, &results);
+    pub fn run(&mut self, load_results: &mut LoadResults, pattern: Pattern, flows: Vec<Flow>) {
+        let load_slot = bandwidth_load_slot(pattern, flows);
+        let results = self.measure(&load_slot);
+        load_results.add(&load_slot, &results);
     }
 
     /// Returns the flows of a slot, as a survey has them.
@@ -302,7 +302,7 @@ pub fn flows(pairs: &[(u32, u32)]) -> Vec<Flow> {
     pairs.map(|(from, to)| flow(NicId(*from), NicId(*to))).collect()
 }
 
-pub fn bandwidth_scene(pattern: Pattern, flows: Vec<Flow>) -> LoadSlot {
+pub fn bandwidth_load_slot(pattern: Pattern, flows: Vec<Flow>) -> LoadSlot {
     LoadSlot {
         purpose: LoadMeasurement::Bandwidth(pattern),
         repetition: 0,

@@ -31,7 +31,7 @@ pub fn pattern_name(pattern: Pattern) -> String {
     }
 }
 
-/// Returns the name of the pattern of scenes with this purpose.
+/// Returns the name of the pattern of load slots with this purpose.
 pub fn purpose_name(purpose: LoadMeasurement) -> String {
     match purpose {
         LoadMeasurement::Ramp => "ramp".into(),

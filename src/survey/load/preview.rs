@@ -30,13 +30,13 @@ pub struct LoadPreview {
     pub left_out: Vec<LeftOut>,
 }
 
-/// Returns what the steps of a pass will send, after `ramp` slots of its widest pattern.
-pub fn preview(pass: &LoadRound, facts: PassFacts, ramp: u32) -> LoadPreview {
+/// Returns what the steps of a round will send, after `ramp` slots of its widest pattern.
+pub fn preview(round: &LoadRound, facts: PassFacts, ramp: u32) -> LoadPreview {
     let mut preview = LoadPreview { slots: ramp, ..LoadPreview::default() };
     // Seconds in which a NIC sends, added up over the NICs.
     let mut sending = 0.0;
-    for step in &pass.steps {
-        let slots = pass.slots(*step, 0, facts.rules);
+    for step in &round.steps {
+        let slots = round.slots(*step, 0, facts.rules);
         let timing = timing_of(&slots, facts);
         let times = Times::from_slot(timing.slot_ns);
         let loaded_s = (times.stop_ns - times.start_ns) as f64 / 1e9;

@@ -9,16 +9,16 @@ use crate::slot::{LoadMeasurement, LoadSlot};
 /// The parts of the aggressors.
 const PARTS_OF_LOAD: [f64; 3] = [0.125, 0.25, 0.5];
 
-/// Returns scenes with parts of the sources of the widest pattern of a pass, the smallest part
+/// Returns load slots with parts of the sources of the widest pattern of a round, the smallest part
 /// last.
-pub fn ramp(pass: &LoadRound, facts: PassFacts, seed: u64) -> Vec<LoadSlot> {
-    let Some(pattern) = pass.widest() else {
+pub fn ramp(round: &LoadRound, facts: PassFacts, seed: u64) -> Vec<LoadSlot> {
+    let Some(pattern) = round.widest() else {
         return Vec::new();
     };
-    let mut all = flows(pattern, &pass.nics.nics, 0, seed);
+    let mut all = flows(pattern, &round.nics.nics, 0, seed);
     seeded_rng(seed, 0).shuffle(&mut all);
     let counts = PARTS_OF_LOAD.map(|part| (part * all.len() as f64) as usize);
-    let scene = |(place, count): (u32, usize)| {
+    let load_slot = |(place, count): (u32, usize)| {
         let slot = SlotFlows { flows: all[..count].to_vec(), victims: Vec::new() };
         let timing = timing_of(std::slice::from_ref(&slot), facts);
         LoadSlot {
@@ -32,7 +32,7 @@ pub fn ramp(pass: &LoadRound, facts: PassFacts, seed: u64) -> Vec<LoadSlot> {
         }
     };
     let counts = (0..).zip(counts).filter(|(_, count)| *count > 0);
-    let mut scenes: Vec<LoadSlot> = counts.map(scene).collect();
-    scenes.reverse();
-    scenes
+    let mut load_slots: Vec<LoadSlot> = counts.map(load_slot).collect();
+    load_slots.reverse();
+    load_slots
 }

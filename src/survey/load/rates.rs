@@ -34,17 +34,17 @@ pub struct SlotRates {
 }
 
 impl SlotRates {
-    /// Returns the rates of a scene. A NIC that could not send at all has rate 0.
-    pub fn of(scene: &LoadSlot, results: &[TaskResult]) -> Self {
+    /// Returns the rates of a load slot. A NIC that could not send at all has rate 0.
+    pub fn of(load_slot: &LoadSlot, results: &[TaskResult]) -> Self {
         let mut rates = Self::default();
-        let counted_s = Times::from_slot(scene.slot_ns).counted() as f64 / 1e9;
+        let counted_s = Times::from_slot(load_slot.slot_ns).counted() as f64 / 1e9;
         let nic_results: BTreeMap<NicId, &TaskResult> =
             results.iter().map(|result| (result.nic, result)).collect();
         let takes_part = |nic: &NicId| {
             let answer = nic_results.get(nic).map(|result| &result.answer);
             !matches!(answer, None | Some(TaskAnswer::Untested(_)))
         };
-        for flow in scene.flows.iter().filter(|flow| !flow.peers.is_empty()) {
+        for flow in load_slot.flows.iter().filter(|flow| !flow.peers.is_empty()) {
             let Some(result) = nic_results.get(&flow.source) else {
                 rates.unjudged.push(flow.clone());
                 continue;
@@ -72,12 +72,12 @@ impl SlotRates {
     }
 
     /// Leaves out the NICs whose rate is above `most`, which cannot be true.
-    pub fn leave_out_above(&mut self, most: f64, scene: &LoadSlot) {
+    pub fn leave_out_above(&mut self, most: f64, load_slot: &LoadSlot) {
         let unjudged = &mut self.unjudged;
         self.sent.retain(|sent| {
             let is_possible = sent.rate <= most;
             if !is_possible {
-                let flows = scene.flows.iter();
+                let flows = load_slot.flows.iter();
                 unjudged.extend(flows.filter(|flow| flow.source == sent.source).cloned());
             }
             is_possible
@@ -127,7 +127,7 @@ mod tests {
     use crate::slot::LoadMeasurement;
     use campaign::quiet::untested::Untested;
 
-    fn scene(flows: &[(u32, &[u32])]) -> LoadSlot {
+    fn load_slot(flows: &[(u32, &[u32])]) -> LoadSlot {
         let flow = |(source, peers): &(u32, &[u32])| Flow {
             source: NicId(*source),
             peers: peers.iter().copied().map(NicId).collect(),
@@ -154,22 +154,22 @@ mod tests {
 
     #[test]
     fn bytes_belong_to_peers_in_equal_parts() {
-        let scene = scene(&[(0, &[1, 2])]);
-        let rates = SlotRates::of(&scene, &[result(0, sent([1_300_000; PARTS]), 5)]);
+        let load_slot = load_slot(&[(0, &[1, 2])]);
+        let rates = SlotRates::of(&load_slot, &[result(0, sent([1_300_000; PARTS]), 5)]);
         let flows: Vec<_> = rates.flows().collect();
         assert_eq!(flows, [(NicId(0), NicId(1), 50e6), (NicId(0), NicId(2), 50e6)]);
     }
 
     #[test]
     fn bytes_belong_to_peers_that_were_reached() {
-        let scene = scene(&[(0, &[1, 2, 3]), (4, &[2])]);
+        let load_slot = load_slot(&[(0, &[1, 2, 3]), (4, &[2])]);
         let without = |unreached: &[u32]| TaskAnswer::Sent {
             bytes: [1_300_000; PARTS],
             unreached: unreached.to_vec(),
         };
         // The process of NIC 3 was late: its target may have been closed.
         let rates = SlotRates::of(
-            &scene,
+            &load_slot,
             &[
                 result(0, without(&[1, 2]), 0),
                 result(2, TaskAnswer::Present, 0),
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn results_that_say_nothing_are_left_out() {
-        let scene = scene(&[(0, &[5]), (1, &[5]), (2, &[5]), (3, &[5]), (4, &[5])]);
+        let load_slot = load_slot(&[(0, &[5]), (1, &[5]), (2, &[5]), (3, &[5]), (4, &[5])]);
         let mut late = [1000; PARTS];
         late[0] = 499;
         let mut uneven = [1000; PARTS];
@@ -198,7 +198,7 @@ mod tests {
             result(2, sent(uneven), 0),
             result(3, TaskAnswer::Untested(Untested::Late), 0),
         ];
-        let rates = SlotRates::of(&scene, &results);
+        let rates = SlotRates::of(&load_slot, &results);
         let sources: Vec<u32> = rates.sent.iter().map(|rate| rate.source.0).collect();
         assert_eq!(sources, [2]);
         let unknown: Vec<u32> = rates.unknown_flows().map(|(source, _)| source.0).collect();
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn nic_that_cannot_send_has_rate_zero() {
         let failed = result(0, TaskAnswer::Failed("no route".into()), 0);
-        let rates = SlotRates::of(&scene(&[(0, &[5])]), &[failed]);
+        let rates = SlotRates::of(&load_slot(&[(0, &[5])]), &[failed]);
         assert_eq!(rates.sent[0].rate, 0.0);
     }
 }

@@ -55,7 +55,7 @@ pub struct LoadResults {
 }
 
 impl LoadResults {
-    /// Creates a tally without results.
+    /// Creates a results without results.
     pub fn new(roster: &Roster, facts: TallyFacts) -> Self {
         Self {
             roster: roster.clone(),
@@ -66,20 +66,20 @@ impl LoadResults {
         }
     }
 
-    /// Adds the results of the tasks of a scene.
-    pub fn add(&mut self, scene: &LoadSlot, results: &[TaskResult]) {
-        self.counters.add(scene, results);
-        if let LoadMeasurement::Bandwidth(pattern) = scene.purpose {
-            let mut rates = SlotRates::of(scene, results);
+    /// Adds the results of the tasks of a load slot.
+    pub fn add(&mut self, load_slot: &LoadSlot, results: &[TaskResult]) {
+        self.counters.add(load_slot, results);
+        if let LoadMeasurement::Bandwidth(pattern) = load_slot.purpose {
+            let mut rates = SlotRates::of(load_slot, results);
             if let Some(quiet) = self.quiet_bandwidth() {
-                rates.leave_out_above(MOST_OF_QUIET * quiet, scene);
+                rates.leave_out_above(MOST_OF_QUIET * quiet, load_slot);
             }
             self.rates.entry(pattern).or_default().push(rates);
         }
-        if let Some(key) = VictimKey::of(scene) {
+        if let Some(key) = VictimKey::of(load_slot) {
             let is_bandwidth = self.facts.victim_test.of_bandwidth;
             let victims = self.victims.entry(key).or_default();
-            victims.add(&self.roster, scene, results, is_bandwidth);
+            victims.add(&self.roster, load_slot, results, is_bandwidth);
         }
     }
 

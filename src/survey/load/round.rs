@@ -1,4 +1,4 @@
-//! The scenes of all steps, once: the first measurement or a retest.
+//! The load slots of all steps, once: the first measurement or a retest.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -13,7 +13,7 @@ use crate::slot::{LoadMeasurement, LoadSlot};
 use campaign::quiet::ids::NicId;
 use campaign::quiet::roster::Roster;
 
-/// What all passes have in common.
+/// What all rounds have in common.
 #[derive(Clone, Copy, Debug)]
 pub struct PassFacts<'a> {
     /// Nodes and NICs.
@@ -32,7 +32,7 @@ pub struct PassFacts<'a> {
 pub struct PassNics {
     /// NICs that take part without victims.
     pub nics: Vec<LocatedNic>,
-    /// NICs that take part in scenes of victims.
+    /// NICs that take part in load slots of victims.
     pub victim_nics: Vec<LocatedNic>,
 }
 
@@ -46,13 +46,13 @@ impl PassNics {
     }
 }
 
-/// The scenes of all steps in progress.
+/// The load slots of all steps in progress.
 #[derive(Clone, Debug)]
 pub struct LoadRound {
     pub steps: Vec<CourseStep>,
     pub nics: PassNics,
     /// The results.
-    pub tally: LoadResults,
+    pub results: LoadResults,
     /// Names of the patterns with results.
     pub measured: BTreeSet<String>,
     /// Titles of steps for which too few NICs were left.
@@ -64,17 +64,17 @@ pub struct LoadRound {
     repetition: u32,
     /// The timing of this step, since its first repetition.
     timing: Option<SlotTiming>,
-    /// Scenes of this step that come next: at most a block and a repetition.
+    /// Load slots of this step that come next: at most a block and a repetition.
     queue: VecDeque<LoadSlot>,
 }
 
 impl LoadRound {
-    /// Creates a pass before its first scene.
-    pub fn new(steps: Vec<CourseStep>, nics: PassNics, tally: LoadResults, seed: u64) -> Self {
+    /// Creates a round before its first load slot.
+    pub fn new(steps: Vec<CourseStep>, nics: PassNics, results: LoadResults, seed: u64) -> Self {
         Self {
             steps,
             nics,
-            tally,
+            results,
             measured: BTreeSet::new(),
             skipped: BTreeSet::new(),
             seed,
@@ -90,8 +90,8 @@ impl LoadRound {
         self.steps.iter().map(CourseStep::slots).sum()
     }
 
-    /// Returns whether the pass is over: the block after the last one was asked for, so the results
-    /// of the last one were added.
+    /// Returns whether the round is over: the block after the last one was asked for, so the
+    /// results of the last one were added.
     pub fn has_ended(&self) -> bool {
         self.at == self.steps.len()
     }
@@ -102,22 +102,22 @@ impl LoadRound {
         step.map(CourseStep::title).unwrap_or_default()
     }
 
-    /// Removes a NIC from all further scenes.
+    /// Removes a NIC from all further load slots.
     pub fn remove(&mut self, nic: NicId) {
         self.nics.nics.retain(|candidate| candidate.nic != nic);
         self.nics.victim_nics.retain(|victim| victim.nic != nic);
-        for scene in &mut self.queue {
-            scene.victims.retain(|pair| !pair.nics().contains(&nic));
-            scene.flows.retain(|flow| flow.source != nic);
-            for flow in &mut scene.flows {
+        for load_slot in &mut self.queue {
+            load_slot.victims.retain(|pair| !pair.nics().contains(&nic));
+            load_slot.flows.retain(|flow| flow.source != nic);
+            for flow in &mut load_slot.flows {
                 flow.peers.retain(|peer| *peer != nic);
             }
-            scene.flows.retain(|flow| !flow.peers.is_empty());
+            load_slot.flows.retain(|flow| !flow.peers.is_empty());
         }
-        self.queue.retain(|scene| !scene.flows.is_empty() || !scene.victims.is_empty());
+        self.queue.retain(|load_slot| !load_slot.flows.is_empty() || !load_slot.victims.is_empty());
     }
 
-    /// Returns the next block: scenes of one step. It is empty when all steps are done.
+    /// Returns the next block: load slots of one step. It is empty when all steps are done.
     pub fn next_block(&mut self, facts: PassFacts) -> Vec<LoadSlot> {
         while let Some(step) = self.steps.get(self.at).copied() {
             let most = self.timing.map(SlotTiming::slots_of_block);
@@ -145,7 +145,7 @@ impl LoadRound {
         } else {
             let timing = *self.timing.get_or_insert_with(|| timing_of(&slots, facts));
             let repetition = self.repetition;
-            let scene = |(place, slot): (u32, SlotFlows)| LoadSlot {
+            let load_slot = |(place, slot): (u32, SlotFlows)| LoadSlot {
                 purpose: step.purpose,
                 repetition,
                 place,
@@ -154,7 +154,7 @@ impl LoadRound {
                 slot_ns: timing.slot_ns,
                 window_bytes: timing.window_bytes,
             };
-            self.queue.extend((0..).zip(slots).map(scene));
+            self.queue.extend((0..).zip(slots).map(load_slot));
         }
         self.repetition += 1;
     }

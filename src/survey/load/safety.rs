@@ -48,7 +48,7 @@ const LEAST_NODES: usize = 2;
 /// are taken for an effect of the load.
 pub const LEAST_LOST_NODES: usize = 2;
 
-/// What the results of a scene demand.
+/// What the results of a load slot demand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Alarm {
     /// The load ends, for this reason.
@@ -58,7 +58,7 @@ pub enum Alarm {
 }
 
 /// Notes whether all operations of a flow have failed. Returns the alarm if they had in its last
-/// scene as well.
+/// load slot as well.
 fn failed_twice(
     result: &TaskResult,
     failed: &mut BTreeSet<NicId>,
@@ -77,11 +77,11 @@ fn failed_twice(
     )))
 }
 
-/// Returns what the results of a scene demand. Flows and pairs with NICs in `lost` say nothing:
+/// Returns what the results of a load slot demand. Flows and pairs with NICs in `lost` say nothing:
 /// their operations fail because a process has ended. `failed` has the NICs all of whose operations
-/// failed in their last scene: once may be the target, which a busy machine opens again.
+/// failed in their last load slot: once may be the target, which a busy machine opens again.
 pub fn alarms(
-    scene: &LoadSlot,
+    load_slot: &LoadSlot,
     results: &[TaskResult],
     lost: &BTreeSet<NicId>,
     failed: &mut BTreeSet<NicId>,
@@ -92,7 +92,7 @@ pub fn alarms(
     let is_lost = |nic: &NicId| lost.contains(nic);
     let mut alarms = Vec::new();
     let mut timeouts = BTreeSet::new();
-    for flow in &scene.flows {
+    for flow in &load_slot.flows {
         let result = by_nic.get(&flow.source);
         let Some(result) = result.filter(|_| !flow.peers.iter().any(is_lost)) else {
             continue;
@@ -103,7 +103,7 @@ pub fn alarms(
         }
     }
     let is_absent = |result: &NicId| by_nic.get(result).is_some_and(|nic| nic.is_untested());
-    let pairs = scene.victims.iter().filter(|pair| !pair.nics().iter().any(is_lost));
+    let pairs = load_slot.victims.iter().filter(|pair| !pair.nics().iter().any(is_lost));
     let (mut answered, mut unanswered, mut reasons) = (0, BTreeSet::new(), Vec::new());
     for pair in pairs {
         let Some(result) = by_nic.get(&pair.initiator) else {
@@ -140,9 +140,9 @@ pub fn alarms(
         )));
     }
     let has_paused =
-        |load_result: &&TaskResult| changed(load_result, Watched::RxPaused) > scene.slot_ns / 2;
+        |load_result: &&TaskResult| changed(load_result, Watched::RxPaused) > load_slot.slot_ns / 2;
     for nic in results.iter().filter(has_paused).map(|result| result.nic) {
-        if scene.flows.iter().any(|flow| flow.peers.contains(&nic)) {
+        if load_slot.flows.iter().any(|flow| flow.peers.contains(&nic)) {
             let reason = "it paused its switch for more than half of a slot";
             alarms.push(Alarm::Spare(nic, reason.into()));
         }

@@ -11,9 +11,9 @@ use campaign::quiet::testing::pair;
 use campaign::quiet::untested::Untested;
 use campaign::timetable::{PARTS, TaskAnswer, TaskResult, Watched};
 
-/// Returns a scene in which each of the first `sources` NICs sends to the NIC after them, and pairs
-/// of later NICs measure.
-fn scene(sources: u32, victims: u32) -> LoadSlot {
+/// Returns a load slot in which each of the first `sources` NICs sends to the NIC after them, and
+/// pairs of later NICs measure.
+fn load_slot(sources: u32, victims: u32) -> LoadSlot {
     let flow = |source| Flow { source: NicId(source), peers: vec![NicId(sources)] };
     let victim = |number| pair(sources + 1 + 2 * number, sources + 2 + 2 * number);
     LoadSlot {
@@ -27,14 +27,14 @@ fn scene(sources: u32, victims: u32) -> LoadSlot {
     }
 }
 
-/// Returns what the results of a scene demand if the scene before had the same ones.
-fn alarms_of(scene: &LoadSlot, lost: &[u32], change: impl Fn(&mut TaskResult)) -> Vec<Alarm> {
-    alarms_in_turn(scene, lost, [&change, &change]).pop().unwrap()
+/// Returns what the results of a load slot demand if the load slot before had the same ones.
+fn alarms_of(load_slot: &LoadSlot, lost: &[u32], change: impl Fn(&mut TaskResult)) -> Vec<Alarm> {
+    alarms_in_turn(load_slot, lost, [&change, &change]).pop().unwrap()
 }
 
-/// Returns what the results of scenes demand that follow each other.
+/// Returns what the results of load slots demand that follow each other.
 fn alarms_in_turn<const N: usize>(
-    scene: &LoadSlot,
+    load_slot: &LoadSlot,
     lost: &[u32],
     changes: [&dyn Fn(&mut TaskResult); N],
 ) -> Vec<Vec<Alarm>> {
@@ -42,9 +42,9 @@ fn alarms_in_turn<const N: usize>(
     let lost: BTreeSet<NicId> = lost.iter().map(|nic| NicId(*nic)).collect();
     let mut failed = BTreeSet::new();
     let change_alarms = |change: &dyn Fn(&mut TaskResult)| {
-        let mut results = results(scene, 0, |_| 1e9);
+        let mut results = results(load_slot, 0, |_| 1e9);
         results.iter_mut().for_each(change);
-        alarms(scene, &results, &lost, &mut failed, &roster)
+        alarms(load_slot, &results, &lost, &mut failed, &roster)
     };
     changes.into_iter().map(change_alarms).collect()
 }
@@ -68,7 +68,7 @@ fn default_cap_is_for_hardware_only() {
 
 #[test]
 fn good_results_raise_no_alarm() {
-    assert_eq!(alarms_of(&scene(8, 20), &[], |_| {}), []);
+    assert_eq!(alarms_of(&load_slot(8, 20), &[], |_| {}), []);
 }
 
 #[test]
@@ -81,18 +81,18 @@ fn nic_without_any_success_ends_the_load() {
         }
     };
     let failed = TaskAnswer::Failed("RC_UNDELIVERABLE".into());
-    let found = alarms_of(&scene(8, 0), &[], fail(3, failed.clone()));
+    let found = alarms_of(&load_slot(8, 0), &[], fail(3, failed.clone()));
     assert!(reason(&found).contains("nid000003 cxi0 failed twice (RC_UNDELIVERABLE)"));
     let sent = |bytes: u64, unreached| TaskAnswer::Sent {
         bytes: [bytes; PARTS],
         unreached: (0..unreached).collect(),
     };
-    let found = alarms_of(&scene(8, 0), &[], fail(3, sent(0, 5)));
+    let found = alarms_of(&load_slot(8, 0), &[], fail(3, sent(0, 5)));
     assert!(reason(&found).contains("(to 5 NICs)"));
     // Some operations succeeded; none was issued; the target has ended.
-    assert_eq!(alarms_of(&scene(8, 0), &[], fail(3, sent(1, 5))), []);
-    assert_eq!(alarms_of(&scene(8, 0), &[], fail(3, sent(0, 0))), []);
-    assert_eq!(alarms_of(&scene(8, 0), &[8], fail(3, failed)), []);
+    assert_eq!(alarms_of(&load_slot(8, 0), &[], fail(3, sent(1, 5))), []);
+    assert_eq!(alarms_of(&load_slot(8, 0), &[], fail(3, sent(0, 0))), []);
+    assert_eq!(alarms_of(&load_slot(8, 0), &[8], fail(3, failed)), []);
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn nic_that_fails_once_does_not_end_the_load() {
     };
     let good = |_: &mut TaskResult| {};
     let changes: [&dyn Fn(&mut TaskResult); 4] = [&fail, &good, &fail, &fail];
-    let found = alarms_in_turn(&scene(8, 0), &[], changes);
+    let found = alarms_in_turn(&load_slot(8, 0), &[], changes);
     assert_eq!(found.iter().map(Vec::len).collect::<Vec<_>>(), [0, 0, 0, 1]);
 }
 
@@ -117,13 +117,13 @@ fn timeouts_of_two_nics_and_one_percent_end_the_load() {
             }
         }
     };
-    assert_eq!(alarms_of(&scene(15, 0), &[], with_timeouts(1)), []);
-    assert_eq!(alarms_of(&scene(15, 0), &[15], with_timeouts(9)), []);
-    let found = alarms_of(&scene(15, 0), &[], with_timeouts(2));
+    assert_eq!(alarms_of(&load_slot(15, 0), &[], with_timeouts(1)), []);
+    assert_eq!(alarms_of(&load_slot(15, 0), &[15], with_timeouts(9)), []);
+    let found = alarms_of(&load_slot(15, 0), &[], with_timeouts(2));
     assert!(reason(&found).contains("2 of 16 NICs"));
     // 5 of 500 NICs are not above 1 %.
-    assert_eq!(alarms_of(&scene(499, 0), &[], with_timeouts(5)), []);
-    assert_eq!(alarms_of(&scene(499, 0), &[], with_timeouts(6)).len(), 1);
+    assert_eq!(alarms_of(&load_slot(499, 0), &[], with_timeouts(5)), []);
+    assert_eq!(alarms_of(&load_slot(499, 0), &[], with_timeouts(6)).len(), 1);
 }
 
 #[test]
@@ -135,8 +135,8 @@ fn target_that_pauses_its_switch_is_spared() {
             }
         }
     };
-    assert_eq!(alarms_of(&scene(8, 0), &[], paused(125_000_000)), []);
-    let found = alarms_of(&scene(8, 0), &[], paused(125_000_001));
+    assert_eq!(alarms_of(&load_slot(8, 0), &[], paused(125_000_000)), []);
+    let found = alarms_of(&load_slot(8, 0), &[], paused(125_000_001));
     assert!(matches!(&found[..], [Alarm::Spare(NicId(8), _)]), "{found:?}");
 }
 
@@ -149,8 +149,8 @@ fn unanswered_victims_end_the_load() {
             }
         }
     };
-    assert_eq!(alarms_of(&scene(8, 4), &[], fail_first(1)), []);
-    let found = alarms_of(&scene(8, 4), &[], fail_first(2));
+    assert_eq!(alarms_of(&load_slot(8, 4), &[], fail_first(1)), []);
+    let found = alarms_of(&load_slot(8, 4), &[], fail_first(2));
     assert!(reason(&found).contains("2 of 4 victims were not answered (the first: no answer)"));
     // Targets that came late cannot answer.
     let late = |result: &mut TaskResult| {
@@ -159,10 +159,10 @@ fn unanswered_victims_end_the_load() {
             result.answer = TaskAnswer::Untested(Untested::Late);
         }
     };
-    assert_eq!(alarms_of(&scene(8, 4), &[], late), []);
+    assert_eq!(alarms_of(&load_slot(8, 4), &[], late), []);
     // Two of three failures have a lost partner; 2 of 40 victims are not above 5 %.
-    assert_eq!(alarms_of(&scene(8, 4), &[10, 11], fail_first(3)), []);
-    assert_eq!(alarms_of(&scene(8, 40), &[], fail_first(2)), []);
+    assert_eq!(alarms_of(&load_slot(8, 4), &[10, 11], fail_first(3)), []);
+    assert_eq!(alarms_of(&load_slot(8, 40), &[], fail_first(2)), []);
     let untested = |result: &mut TaskResult| result.answer = TaskAnswer::Untested(Untested::Late);
-    assert_eq!(alarms_of(&scene(8, 4), &[], untested), []);
+    assert_eq!(alarms_of(&load_slot(8, 4), &[], untested), []);
 }

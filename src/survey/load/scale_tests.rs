@@ -23,17 +23,17 @@ fn assert_is_short(shape: [u16; 4], nics: u32) {
     assert_eq!(load.preview().nics, nics);
     let (mut slots, mut slots_ns, mut most_flows) = (0, 0, 0);
     loop {
-        let block = load.next_scenes();
+        let block = load.next_load_slots();
         let Some(first) = block.first() else {
             break;
         };
         assert!(block.len() as u64 * first.slot_ns <= 2_000_000_000);
-        let flows = block.iter().flat_map(|scene| &scene.flows);
+        let flows = block.iter().flat_map(|load_slot| &load_slot.flows);
         most_flows = most_flows.max(flows.map(|flow| flow.peers.len()).sum());
-        for (slot, scene) in (0..).zip(&block) {
+        for (slot, load_slot) in (0..).zip(&block) {
             slots += 1;
-            slots_ns += scene.slot_ns;
-            load.add(scene, &results(scene, slot, |_| 1e9));
+            slots_ns += load_slot.slot_ns;
+            load.add(load_slot, &results(load_slot, slot, |_| 1e9));
         }
     }
     let findings = load.findings();
@@ -42,6 +42,6 @@ fn assert_is_short(shape: [u16; 4], nics: u32) {
     let seconds = slots_ns as f64 / 1e9;
     println!("{slots} slots, {seconds} s of slots, {most_flows} flows in a block at most");
     assert!(seconds <= MOST_SECONDS, "{seconds}");
-    // Eight scenes in which each NIC sends to eight others.
+    // Eight load slots in which each NIC sends to eight others.
     assert!(most_flows <= 8 * 8 * nics as usize, "{most_flows}");
 }

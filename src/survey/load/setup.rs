@@ -36,7 +36,7 @@ pub struct LoadSetup {
 }
 
 impl LoadSetup {
-    /// Returns what the verdict of a pass needs to know.
+    /// Returns what the verdict of a round needs to know.
     pub fn tally_facts(&self, is_partial: bool, seed: u64) -> TallyFacts {
         TallyFacts {
             theory: self.theory,
@@ -48,7 +48,7 @@ impl LoadSetup {
         }
     }
 
-    /// Returns what all passes have in common. `rate` is the bandwidth of a NIC.
+    /// Returns what all rounds have in common. `rate` is the bandwidth of a NIC.
     pub fn pass_facts<'a>(
         &'a self,
         roster: &'a Roster,

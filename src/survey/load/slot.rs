@@ -1,4 +1,4 @@
-//! A scene: all flows of one slot, and what its results are counted for.
+//! A load slot: all its flows, and what its results are counted for.
 
 use super::findings::Spread;
 use super::pattern::Pattern;
@@ -14,7 +14,7 @@ pub const VICTIM: TestId = TestId(1);
 /// The test of victims in another traffic class, if the survey has one.
 pub const VICTIM_IN_OTHER_CLASS: TestId = TestId(2);
 
-/// What a scene is for. Results of scenes with the same purpose belong together.
+/// What a load slot is for. Results of load slots with the same purpose belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LoadMeasurement {
     /// Whether a part of the load is harmless: not counted.
@@ -48,10 +48,10 @@ pub struct LoadSlot {
     pub purpose: LoadMeasurement,
     /// Number of the repetition, from 0: others have other roles.
     pub repetition: u32,
-    /// Number of the scene in its repetition, from 0. Scenes of victims come quiet, loaded, loaded,
-    /// quiet.
+    /// Number of the load slot in its repetition, from 0. Load slots of victims come quiet, loaded,
+    /// loaded, quiet.
     pub place: u32,
-    /// The load; empty in a quiet scene of victims.
+    /// The load; empty in a quiet load slot of victims.
     pub flows: Vec<Flow>,
     /// Pairs that measure; empty without victims.
     pub victims: Vec<Pair>,
@@ -62,7 +62,7 @@ pub struct LoadSlot {
 }
 
 impl LoadSlot {
-    /// Returns whether it is a scene of victims without load.
+    /// Returns whether it is a load slot of victims without load.
     pub fn is_quiet(&self) -> bool {
         self.flows.is_empty()
     }

@@ -1,4 +1,4 @@
-//! A scene -> what the NICs do in its slot.
+//! A load slot -> what the NICs do in it.
 
 use std::collections::BTreeSet;
 
@@ -7,21 +7,25 @@ use campaign::quiet::ids::NicId;
 use campaign::timetable::{Slot, SlotTask};
 
 /// Leaves out flows from and to NICs that `has_address` refuses, and returns what each NIC of the
-/// scene does. A target that sends itself is not watched apart.
-pub fn slot(scene: &mut LoadSlot, is_two_sided: bool, has_address: impl Fn(NicId) -> bool) -> Slot {
+/// load slot does. A target that sends itself is not watched apart.
+pub fn slot(
+    load_slot: &mut LoadSlot,
+    is_two_sided: bool,
+    has_address: impl Fn(NicId) -> bool,
+) -> Slot {
     // What a NIC reports about its peers is about those that it was given.
-    scene.retain(&has_address);
+    load_slot.retain(&has_address);
     let mut parts = Slot::new();
     let mut targets = BTreeSet::new();
-    for flow in &scene.flows {
+    for flow in &load_slot.flows {
         targets.extend(flow.peers.iter().copied());
         parts.insert(
             flow.source,
             SlotTask::Send { test: AGGRESSOR_TEST, targets: flow.peers.clone() },
         );
     }
-    let test = scene.victim_test();
-    for pair in &scene.victims {
+    let test = load_slot.victim_test();
+    for pair in &load_slot.victims {
         if !pair.nics().into_iter().all(&has_address) {
             continue;
         }
@@ -50,7 +54,7 @@ mod tests {
     use crate::slot::{Flow, LoadMeasurement, VICTIM};
     use campaign::quiet::answer::Pair;
 
-    fn scene(flows: &[(u32, &[u32])], victims: &[(u32, u32)]) -> LoadSlot {
+    fn load_slot(flows: &[(u32, &[u32])], victims: &[(u32, u32)]) -> LoadSlot {
         let flow = |(source, peers): &(u32, &[u32])| Flow {
             source: NicId(*source),
             peers: peers.iter().map(|peer| NicId(*peer)).collect(),
@@ -71,7 +75,11 @@ mod tests {
     }
 
     /// Returns what each NIC does, where all but these NICs have an address.
-    fn described(mut scene: LoadSlot, is_two_sided: bool, without: &[u32]) -> Vec<(u32, String)> {
+    fn described(
+        mut load_slot: LoadSlot,
+        is_two_sided: bool,
+        without: &[u32],
+    ) -> Vec<(u32, String)> {
         let describe = |part: &SlotTask| match part {
             SlotTask::Send { targets, .. } => {
                 let targets: Vec<u32> = targets.iter().map(|target| target.0).collect();
@@ -81,7 +89,7 @@ mod tests {
             SlotTask::Answer { test, initiator } => format!("answer {} {}", test.0, initiator.0),
             SlotTask::Watch => "watch".into(),
         };
-        let slot = slot(&mut scene, is_two_sided, |nic| !without.contains(&nic.0));
+        let slot = slot(&mut load_slot, is_two_sided, |nic| !without.contains(&nic.0));
         slot.iter().map(|(nic, part)| (nic.0, describe(part))).collect()
     }
 
@@ -91,23 +99,23 @@ mod tests {
 
     #[test]
     fn each_nic_does_one_thing_in_a_slot() {
-        let scene = scene(&[(0, &[1, 2]), (1, &[0])], &[(3, 4)]);
+        let load_slot = load_slot(&[(0, &[1, 2]), (1, &[0])], &[(3, 4)]);
         let parts =
             [(0, "send [1, 2]"), (1, "send [0]"), (2, "watch"), (3, "measure 1 4"), (4, "watch")];
-        assert_eq!(described(scene, false, &[]), expected(parts));
+        assert_eq!(described(load_slot, false, &[]), expected(parts));
     }
 
     #[test]
     fn target_of_two_sided_victims_answers() {
         let test = VICTIM.0;
         let [answer, measure] = [format!("answer {test} 1"), format!("measure {test} 0")];
-        let found = described(scene(&[], &[(1, 0), (0, 1)]), true, &[]);
+        let found = described(load_slot(&[], &[(1, 0), (0, 1)]), true, &[]);
         assert_eq!(found, [(0, answer), (1, measure)]);
     }
 
     #[test]
     fn nics_without_address_take_no_part() {
-        let scene = scene(&[(0, &[1, 2]), (1, &[3]), (2, &[1])], &[(3, 1)]);
-        assert_eq!(described(scene, false, &[1]), expected([(0, "send [2]"), (2, "watch")]));
+        let load_slot = load_slot(&[(0, &[1, 2]), (1, &[3]), (2, &[1])], &[(3, 1)]);
+        assert_eq!(described(load_slot, false, &[1]), expected([(0, "send [2]"), (2, "watch")]));
     }
 }

@@ -1,4 +1,4 @@
-//! The slots of a step: scenes with one purpose.
+//! The load slots of a step, which have one purpose.
 
 use fastrand::Rng;
 
@@ -15,7 +15,7 @@ use campaign::quiet::answer::Pair;
 /// drift cancels out.
 const HAS_LOAD: [bool; 4] = [false, true, true, false];
 
-/// Scenes with one purpose.
+/// Load slots with one purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CourseStep {
     pub purpose: LoadMeasurement,

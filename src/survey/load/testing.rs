@@ -63,19 +63,20 @@ pub fn conductor(roster: &Roster, setup: LoadSetup) -> LoadConductor {
     LoadConductor::new(roster, all(roster), setup).unwrap()
 }
 
-/// Returns what the NICs of a scene report on a good fabric. `rate` is the bandwidth of a source.
-pub fn results(scene: &LoadSlot, slot: u32, rate: impl Fn(NicId) -> f64) -> Vec<TaskResult> {
-    let part_s = Times::from_slot(scene.slot_ns).counted() as f64 / 1e9 / PARTS as f64;
+/// Returns what the NICs of a load slot report on a good fabric. `rate` is the bandwidth of a
+/// source.
+pub fn results(load_slot: &LoadSlot, slot: u32, rate: impl Fn(NicId) -> f64) -> Vec<TaskResult> {
+    let part_s = Times::from_slot(load_slot.slot_ns).counted() as f64 / 1e9 / PARTS as f64;
     let result = |nic, answer| TaskResult::new(slot, nic, answer);
     let mut results = Vec::new();
-    let mut targets: Vec<NicId> = scene.victims.iter().map(|pair| pair.target).collect();
-    for flow in &scene.flows {
+    let mut targets: Vec<NicId> = load_slot.victims.iter().map(|pair| pair.target).collect();
+    for flow in &load_slot.flows {
         let bytes = [(rate(flow.source) * part_s) as u64; PARTS];
         let unreached = Vec::new();
         results.push(result(flow.source, TaskAnswer::Sent { bytes, unreached }));
         targets.extend(&flow.peers);
     }
-    for pair in &scene.victims {
+    for pair in &load_slot.victims {
         let mut latencies = Histogram::default();
         latencies.add(2000, 5000);
         latencies.add(2500, 100);

@@ -15,7 +15,7 @@ const LONGEST_NS: u64 = 1_000_000_000;
 /// Slots are whole multiples of this time.
 const STEP_NS: u64 = 10_000_000;
 
-/// Most time of the scenes of a block: load without a coordinator ends within this time.
+/// Most time of the load slots of a block: load without a coordinator ends within this time.
 const BLOCK_NS: u64 = 2_000_000_000;
 
 /// How often the flows that share a link fill their windows in a slot.

@@ -15,7 +15,7 @@ use campaign::quiet::ids::NicId;
 use campaign::quiet::roster::Roster;
 use campaign::quiet::trials::{Outcome, Trial, Verdict};
 
-/// Slots of each pattern in trials of a single pass.
+/// Slots of each pattern in trials of a single round.
 const SLOTS: u32 = 12;
 
 /// What is slow, by the remainder of a seed and their number.
@@ -30,15 +30,15 @@ const FAULTS: [&str; 8] = [
     "sender",
 ];
 
-/// Returns all trials of load: with retests as in a survey, and of a single pass.
+/// Returns all trials of load: with retests as in a survey, and of a single round.
 pub fn trials() -> Vec<Trial> {
     let mut trials = Vec::new();
     for (name, noise, silent) in [("quiet", 0.015, 0.0), ("noisy", 0.05, 0.0), ("busy", 0.03, 0.3)]
     {
         for (fault, part) in FAULTS.into_iter().zip(0..) {
             for has_retests in [true, false] {
-                let passes = if has_retests { "with retests" } else { "one pass" };
-                let name = format!("load {passes}, {name}: {fault}");
+                let rounds = if has_retests { "with retests" } else { "one round" };
+                let name = format!("load {rounds}, {name}: {fault}");
                 trials.push(Trial::new(name, move |seed| {
                     let (mut fabric, truth) = random_fabric(FAULTS.len() as u64 * seed + part);
                     (fabric.noise, fabric.silent) = (noise, silent);
@@ -67,13 +67,13 @@ fn survey(mut fabric: Fabric, seed: u64) -> LoadFindings {
     let mut conductor =
         LoadConductor::new(&fabric.roster, all(&fabric.roster), setup).expect("a load");
     loop {
-        let scenes = conductor.next_scenes();
-        if scenes.is_empty() {
+        let load_slots = conductor.next_load_slots();
+        if load_slots.is_empty() {
             return conductor.findings();
         }
-        for scene in scenes {
-            let results = fabric.measure(&scene);
-            conductor.add(&scene, &results);
+        for load_slot in load_slots {
+            let results = fabric.measure(&load_slot);
+            conductor.add(&load_slot, &results);
         }
     }
 }

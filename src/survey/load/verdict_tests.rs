@@ -1,9 +1,9 @@
-//! Tests of a tally with made-up results: victims, classes, targets and counters.
+//! Tests of made-up results: victims, classes, targets and counters.
 
 use super::findings::{
     FarVictim, Grade, LoadFigure, LoadFindings, LoadJudgement, LoadUnit, Spread,
 };
-use super::model::{Fabric, bandwidth_scene, bisect, d4, flow, flows};
+use super::model::{Fabric, bandwidth_load_slot, bisect, d4, flow, flows};
 use super::pattern::{Pattern, Set};
 use super::verdicts::{grade_patterns, unexplained};
 use crate::results::{LoadResults, TallyFacts};
@@ -37,12 +37,13 @@ fn measured(nic: u32, ns: f64, tail: u64) -> TaskResult {
     result(nic, TaskAnswer::Latencies(samples))
 }
 
-/// A tally whose NICs send 50 MB/s without load, in groups of victims that share nothing with them.
-fn quiet_tally(fabric: &Fabric) -> LoadResults {
-    let mut tally = fabric.tally();
-    let scene = bandwidth_scene(Pattern::Quiet, flows(&[(0, 1), (4, 5)]));
-    tally.add(&scene, &[sent(NicId(0), 50), sent(NicId(4), 50)]);
-    tally
+/// Results of a fabric whose NICs send 50 MB/s without load, in groups of victims that share
+/// nothing with them.
+fn quiet_results(fabric: &Fabric) -> LoadResults {
+    let mut load_results = fabric.load_results();
+    let load_slot = bandwidth_load_slot(Pattern::Quiet, flows(&[(0, 1), (4, 5)]));
+    load_results.add(&load_slot, &[sent(NicId(0), 50), sent(NicId(4), 50)]);
+    load_results
 }
 
 /// How victims are measured.
@@ -69,16 +70,16 @@ const INCAST: Trial = Trial {
     repetitions: 2,
 };
 
-/// Adds quiet, loaded, loaded and quiet scenes with four victims, whose latencies under load are
-/// these multiples of 2 µs.
-fn add_victims(tally: &mut LoadResults, trial: Trial, impacts: [f64; 4]) {
-    add_victims_that_waited(tally, trial, impacts, [25, 25]);
+/// Adds quiet, loaded, loaded and quiet load slots with four victims, whose latencies under load
+/// are these multiples of 2 µs.
+fn add_victims(load_results: &mut LoadResults, trial: Trial, impacts: [f64; 4]) {
+    add_victims_that_waited(load_results, trial, impacts, [25, 25]);
 }
 
 /// The same, with the parts of the time in which the processes of victims and of their targets
 /// waited for a CPU.
 fn add_victims_that_waited(
-    tally: &mut LoadResults,
+    load_results: &mut LoadResults,
     trial: Trial,
     impacts: [f64; 4],
     waited: [u8; 2],
@@ -91,7 +92,7 @@ fn add_victims_that_waited(
                 initiator: NicId(*initiator),
                 target: NicId(*target),
             });
-            let scene = LoadSlot {
+            let load_slot = LoadSlot {
                 purpose: LoadMeasurement::Victims {
                     under: trial.under,
                     spread: trial.spread,
@@ -123,25 +124,25 @@ fn add_victims_that_waited(
                 ..result(*target, TaskAnswer::Present)
             }));
             results.push(sent(NicId(0), 6));
-            tally.add(&scene, &results);
+            load_results.add(&load_slot, &results);
         }
     }
 }
 
 /// Returns what victims under an incast say whose latencies are these multiples of the quiet ones.
 fn impact_of(trial: Trial, impacts: [f64; 4]) -> LoadFindings {
-    let mut tally = quiet_tally(&d4());
-    add_victims(&mut tally, trial, impacts);
-    tally.findings()
+    let mut load_results = quiet_results(&d4());
+    add_victims(&mut load_results, trial, impacts);
+    load_results.findings()
 }
 
 /// The same for victims in the class of the load, and in another one whose quiet latency drifts.
 fn impact_of_classes(same: f64, other: f64, drift: f64) -> LoadFindings {
-    let mut tally = quiet_tally(&d4());
-    add_victims(&mut tally, INCAST, [same; 4]);
+    let mut load_results = quiet_results(&d4());
+    add_victims(&mut load_results, INCAST, [same; 4]);
     let in_other_class = Trial { in_other_class: true, drift, ..INCAST };
-    add_victims(&mut tally, in_other_class, [other; 4]);
-    tally.findings()
+    add_victims(&mut load_results, in_other_class, [other; 4]);
+    load_results.findings()
 }
 
 #[test]
@@ -174,9 +175,9 @@ fn victims_whose_processes_waited_do_not_count() {
     // A model explains the figures of a victim that has not waited, with all that delayed them.
     for (waited, counts) in [([25, 25], true), ([26, 0], false), ([1, 26], false), ([0, 100], true)]
     {
-        let mut tally = quiet_tally(&d4());
-        add_victims_that_waited(&mut tally, INCAST, [3.0; 4], waited);
-        let findings = tally.findings();
+        let mut load_results = quiet_results(&d4());
+        add_victims_that_waited(&mut load_results, INCAST, [3.0; 4], waited);
+        let findings = load_results.findings();
         assert_eq!(findings.impacts.is_empty(), !counts, "{waited:?}");
         let unmeasured: &[&str] = if counts { &[] } else { &["victims under incast:8"] };
         assert_eq!(findings.unmeasured, unmeasured, "{waited:?}");
@@ -186,14 +187,15 @@ fn victims_whose_processes_waited_do_not_count() {
 #[test]
 fn pattern_is_unmeasured_if_most_of_it_does_not_count() {
     let unmeasured = |pattern: Pattern, waited: u32| {
-        let mut tally = quiet_tally(&d4());
+        let mut load_results = quiet_results(&d4());
         let pairs = [(0, 8), (1, 9), (2, 10), (3, 11)];
         let results = (0..4).map(|nic| TaskResult {
             waited_percent: if nic < waited { 100 } else { 0 },
             ..sent(NicId(nic), 50)
         });
-        tally.add(&bandwidth_scene(pattern, flows(&pairs)), &results.collect::<Vec<_>>());
-        let mut findings = tally.findings();
+        load_results
+            .add(&bandwidth_load_slot(pattern, flows(&pairs)), &results.collect::<Vec<_>>());
+        let mut findings = load_results.findings();
         for bandwidth in &mut findings.bandwidths {
             bandwidth.grade = Grade::Good;
         }
@@ -216,9 +218,9 @@ fn tails_of_hardware_alone_have_a_verdict() {
     {
         let fabric = d4();
         let facts = TallyFacts { is_software, ..fabric.facts() };
-        let mut tally = LoadResults::new(&fabric.roster, facts);
-        add_victims(&mut tally, Trial { tail, ..INCAST }, [1.0; 4]);
-        let findings = tally.findings();
+        let mut load_results = LoadResults::new(&fabric.roster, facts);
+        add_victims(&mut load_results, Trial { tail, ..INCAST }, [1.0; 4]);
+        let findings = load_results.findings();
         assert_eq!(findings.impacts[0].grade, grade, "{is_software} {tail}");
         let p99 = findings.impacts[0].p99.unwrap().impact;
         assert!((p99 > 5.0) == (tail == 40), "{p99}");
@@ -254,12 +256,12 @@ fn judgement_is_about_the_figure_that_is_bad() {
 /// Each of them is measured again.
 #[test]
 fn bad_patterns_have_judgements_of_their_own() {
-    let mut tally = quiet_tally(&d4());
+    let mut load_results = quiet_results(&d4());
     for (under, impact) in [(8, 5.0), (32, 3.0)] {
         let under = Pattern::Incast(under);
-        add_victims(&mut tally, Trial { under, ..INCAST }, [impact; 4]);
+        add_victims(&mut load_results, Trial { under, ..INCAST }, [impact; 4]);
     }
-    let judgements = tally.findings().judgements;
+    let judgements = load_results.findings().judgements;
     let patterns: Vec<&str> =
         judgements.iter().map(|judgement| judgement.pattern.as_str()).collect();
     assert_eq!(patterns, ["incast:8", "incast:32"]);
@@ -268,12 +270,12 @@ fn bad_patterns_have_judgements_of_their_own() {
 /// Latencies beside half of the senders say nothing.
 #[test]
 fn victims_beside_idle_aggressors_do_not_count() {
-    let mut tally = quiet_tally(&d4());
+    let mut load_results = quiet_results(&d4());
     let pair = Pair { initiator: NicId(12), target: NicId(8) };
     for place in 0..4 {
         let is_quiet = place == 0 || place == 3;
         let flows = if is_quiet { Vec::new() } else { flows(&[(0, 4), (1, 4)]) };
-        let scene = LoadSlot {
+        let load_slot = LoadSlot {
             purpose: LoadMeasurement::Victims {
                 under: Pattern::Incast(8),
                 spread: Spread::Mixed,
@@ -282,11 +284,11 @@ fn victims_beside_idle_aggressors_do_not_count() {
             },
             place,
             victims: vec![pair],
-            ..bandwidth_scene(SYSTEM, flows)
+            ..bandwidth_load_slot(SYSTEM, flows)
         };
-        tally.add(&scene, &[measured(12, 2000.0, 0), sent(NicId(0), 6)]);
+        load_results.add(&load_slot, &[measured(12, 2000.0, 0), sent(NicId(0), 6)]);
     }
-    let findings = tally.findings();
+    let findings = load_results.findings();
     assert!(findings.impacts.is_empty());
     assert_eq!(findings.unmeasured, ["victims under incast:8"]);
 }
@@ -314,13 +316,13 @@ fn spreads_show_where_interference_arises() {
     for (hit, words) in
         [(1, "in switches"), (2, "between switches of a group"), (3, "between groups")]
     {
-        let mut tally = quiet_tally(&d4());
+        let mut load_results = quiet_results(&d4());
         let spreads = [Spread::Mixed, Spread::Switches, Spread::Groups];
         for (place, spread) in spreads.into_iter().enumerate() {
             let impact = if place < hit { 3.0 } else { 1.0 };
-            add_victims(&mut tally, Trial { spread, ..INCAST }, [impact; 4]);
+            add_victims(&mut load_results, Trial { spread, ..INCAST }, [impact; 4]);
         }
-        let judgements = tally.findings().judgements;
+        let judgements = load_results.findings().judgements;
         assert_eq!(judgements.len(), 1);
         let sentence = &judgements[0].evidence[0];
         assert!(sentence.contains(words), "{sentence}");
@@ -386,15 +388,15 @@ fn load_without_impact_leaves_nothing_to_isolate_from() {
 
 #[test]
 fn low_sum_into_one_target_of_many_is_its_own() {
-    let mut tally = quiet_tally(&d4());
+    let mut load_results = quiet_results(&d4());
     for target in [3, 7, 11, 15] {
         let sources = [target - 1, target - 2].map(|source| (source, target));
-        let scene = bandwidth_scene(Pattern::Incast(2), flows(&sources));
+        let load_slot = bandwidth_load_slot(Pattern::Incast(2), flows(&sources));
         let rate = if target == 7 { 10 } else { 25 };
-        let results = scene.flows.iter().map(|flow| sent(flow.source, rate));
-        tally.add(&scene, &results.collect::<Vec<_>>());
+        let results = load_slot.flows.iter().map(|flow| sent(flow.source, rate));
+        load_results.add(&load_slot, &results.collect::<Vec<_>>());
     }
-    let judgements = tally.findings().judgements;
+    let judgements = load_results.findings().judgements;
     let found: Vec<_> = judgements
         .iter()
         .map(|judgement| (judgement.unit, judgement.figure, judgement.grade))
@@ -404,12 +406,12 @@ fn low_sum_into_one_target_of_many_is_its_own() {
 
 #[test]
 fn unequal_sources_are_no_fault_of_a_named_part() {
-    let mut tally = quiet_tally(&d4());
+    let mut load_results = quiet_results(&d4());
     for target in [3, 7, 11] {
-        let scene = bandwidth_scene(Pattern::Incast(2), flows(&[(0, target), (1, target)]));
-        tally.add(&scene, &[sent(NicId(0), 45), sent(NicId(1), 5)]);
+        let load_slot = bandwidth_load_slot(Pattern::Incast(2), flows(&[(0, target), (1, target)]));
+        load_results.add(&load_slot, &[sent(NicId(0), 45), sent(NicId(1), 5)]);
     }
-    let judgements = tally.findings().judgements;
+    let judgements = load_results.findings().judgements;
     let found: Vec<_> =
         judgements.iter().map(|judgement| (judgement.unit, judgement.figure)).collect();
     assert_eq!(found, [(LoadUnit::System, LoadFigure::SmallestShare)]);
@@ -420,14 +422,14 @@ fn share_of_theory_is_judged_unless_load_is_partial() {
     let fabric = d4();
     for (is_partial, expected) in [(false, 1), (true, 0)] {
         let facts = TallyFacts { is_partial, ..fabric.facts() };
-        let mut tally = LoadResults::new(&fabric.roster, facts);
-        let quiet = bandwidth_scene(Pattern::Quiet, flows(&[(0, 1)]));
-        tally.add(&quiet, &[sent(NicId(0), 50)]);
+        let mut load_results = LoadResults::new(&fabric.roster, facts);
+        let quiet = bandwidth_load_slot(Pattern::Quiet, flows(&[(0, 1)]));
+        load_results.add(&quiet, &[sent(NicId(0), 50)]);
         let flows = fabric.flows(SYSTEM, 0);
-        let scene = bandwidth_scene(SYSTEM, flows);
-        let results = scene.flows.iter().map(|flow| sent(flow.source, 10));
-        tally.add(&scene, &results.collect::<Vec<_>>());
-        let findings = tally.findings();
+        let load_slot = bandwidth_load_slot(SYSTEM, flows);
+        let results = load_slot.flows.iter().map(|flow| sent(flow.source, 10));
+        load_results.add(&load_slot, &results.collect::<Vec<_>>());
+        let findings = load_results.findings();
         let judged = findings.judgements.iter();
         let shares = judged.filter(|judgement| {
             judgement.figure == LoadFigure::ShareOfTheory && judgement.grade == Grade::Bad
@@ -439,7 +441,8 @@ fn share_of_theory_is_judged_unless_load_is_partial() {
     }
 }
 
-/// Returns the judgements on a loaded scene with a victim 12 to 13, in which a NIC has a counter.
+/// Returns the judgements on a loaded load slot with a victim 12 to 13, in which a NIC has a
+/// counter.
 fn with_counter(nic: u32, watched: Watched, change: u64) -> Vec<(LoadUnit, LoadFigure, Grade)> {
     with_counter_at(nic, (watched, change), false)
 }
@@ -450,19 +453,19 @@ fn with_counter_at(
     counter: (Watched, u64),
     at_target: bool,
 ) -> Vec<(LoadUnit, LoadFigure, Grade)> {
-    let mut tally = quiet_tally(&d4());
-    let mut scene = bandwidth_scene(SYSTEM, flows(&[(0, 8)]));
-    scene.purpose = LoadMeasurement::Victims {
+    let mut load_results = quiet_results(&d4());
+    let mut load_slot = bandwidth_load_slot(SYSTEM, flows(&[(0, 8)]));
+    load_slot.purpose = LoadMeasurement::Victims {
         under: SYSTEM,
         spread: Spread::Groups,
         at_target,
         in_other_class: false,
     };
-    scene.victims.push(Pair { initiator: NicId(12), target: NicId(13) });
+    load_slot.victims.push(Pair { initiator: NicId(12), target: NicId(13) });
     let mut with = result(nic, TaskAnswer::Present);
     with.watched.push(counter);
-    tally.add(&scene, &[with]);
-    let judgements = tally.findings().judgements;
+    load_results.add(&load_slot, &[with]);
+    let judgements = load_results.findings().judgements;
     judgements.iter().map(|judgement| (judgement.unit, judgement.figure, judgement.grade)).collect()
 }
 
@@ -484,8 +487,8 @@ fn counters_have_their_verdicts() {
 
 /// Returns the judgements on two slots of all2all in which NIC 0 does not reach some NICs.
 fn without_reaching(slot_lists: [&[u32]; 2]) -> Vec<LoadJudgement> {
-    let mut tally = quiet_tally(&d4());
-    let scene = bandwidth_scene(
+    let mut load_results = quiet_results(&d4());
+    let load_slot = bandwidth_load_slot(
         Pattern::AllToAll,
         (0..16)
             .map(|source| Flow {
@@ -501,9 +504,9 @@ fn without_reaching(slot_lists: [&[u32]; 2]) -> Vec<LoadJudgement> {
             // Its peers are all others, from NIC 1 on.
             unreached: unreached.iter().map(|nic| nic - 1).collect(),
         };
-        tally.add(&scene, &results);
+        load_results.add(&load_slot, &results);
     }
-    tally.findings().judgements
+    load_results.findings().judgements
 }
 
 #[test]
@@ -522,23 +525,23 @@ fn paths_on_which_operations_fail_again_are_bad() {
 
 #[test]
 fn unanswered_victims_are_bad() {
-    let mut tally = quiet_tally(&d4());
-    add_victims(&mut tally, INCAST, [1.0; 4]);
-    let mut scene = bandwidth_scene(SYSTEM, flows(&[(0, 4)]));
-    scene.purpose = LoadMeasurement::Victims {
+    let mut load_results = quiet_results(&d4());
+    add_victims(&mut load_results, INCAST, [1.0; 4]);
+    let mut load_slot = bandwidth_load_slot(SYSTEM, flows(&[(0, 4)]));
+    load_slot.purpose = LoadMeasurement::Victims {
         under: Pattern::Incast(8),
         spread: Spread::Mixed,
         at_target: false,
         in_other_class: false,
     };
-    scene.repetition = 5;
-    scene.victims.push(Pair { initiator: NicId(12), target: NicId(13) });
+    load_slot.repetition = 5;
+    load_slot.victims.push(Pair { initiator: NicId(12), target: NicId(13) });
     let failed = result(12, TaskAnswer::Failed("no answer".into()));
     let late = result(13, TaskAnswer::Untested(Untested::Late));
-    tally.add(&scene, &[failed.clone(), late]);
-    assert_eq!(tally.findings().judgements, [], "the target could not answer");
-    tally.add(&scene, &[failed]);
-    let judgements = tally.findings().judgements;
+    load_results.add(&load_slot, &[failed.clone(), late]);
+    assert_eq!(load_results.findings().judgements, [], "the target could not answer");
+    load_results.add(&load_slot, &[failed]);
+    let judgements = load_results.findings().judgements;
     assert_eq!(judgements.len(), 1);
     assert_eq!(judgements[0].figure, LoadFigure::Unanswered);
     assert!((judgements[0].value - 1.0 / 17.0).abs() < 1e-9);

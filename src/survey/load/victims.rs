@@ -32,7 +32,7 @@ pub struct PairMedians {
     pub pair: Pair,
     pub class: Class,
     pub repetition: u32,
-    /// Without load: places of the scenes, and medians.
+    /// Without load: places of the load slots, and medians.
     pub quiet: BTreeMap<u32, f64>,
     /// Under load.
     pub loaded: BTreeMap<u32, f64>,
@@ -69,9 +69,9 @@ pub struct Victims {
 }
 
 impl VictimKey {
-    /// Returns what the results of a scene belong to; `None` if it has no victims.
-    pub fn of(scene: &LoadSlot) -> Option<Self> {
-        match scene.purpose {
+    /// Returns what the results of a load slot belong to; `None` if it has no victims.
+    pub fn of(load_slot: &LoadSlot) -> Option<Self> {
+        match load_slot.purpose {
             LoadMeasurement::Victims { under, spread, at_target, in_other_class } => {
                 Some(Self { under, at_target, spread, in_other_class })
             }
@@ -81,11 +81,11 @@ impl VictimKey {
 }
 
 impl Victims {
-    /// Adds the results of a scene. `is_bandwidth` says whether victims measure a bandwidth.
+    /// Adds the results of a load slot. `is_bandwidth` says whether victims measure a bandwidth.
     pub fn add(
         &mut self,
         roster: &Roster,
-        scene: &LoadSlot,
+        load_slot: &LoadSlot,
         results: &[TaskResult],
         is_bandwidth: bool,
     ) {
@@ -96,18 +96,18 @@ impl Victims {
             matches!(answer, Some(TaskAnswer::Sent { bytes, .. }) if bytes.iter().any(|byte| *byte > 0))
         };
         // Latencies beside fewer senders say nothing about the pattern.
-        let sent = scene.flows.iter().filter(has_sent).count();
-        let is_idle = !scene.is_quiet() && 2 * sent <= scene.flows.len();
-        for pair in &scene.victims {
+        let sent = load_slot.flows.iter().filter(has_sent).count();
+        let is_idle = !load_slot.is_quiet() && 2 * sent <= load_slot.flows.len();
+        for pair in &load_slot.victims {
             let class = roster.class(*pair);
-            let key = (scene.repetition, *pair);
+            let key = (load_slot.repetition, *pair);
             let known = self.pairs.entry(key).or_insert_with(|| {
                 let number = self.counts.entry(class).or_default();
                 *number += 1;
                 PairMedians {
                     pair: *pair,
                     class,
-                    repetition: scene.repetition,
+                    repetition: load_slot.repetition,
                     quiet: BTreeMap::new(),
                     loaded: BTreeMap::new(),
                     block: (*number - 1) % MOST_BLOCKS,
@@ -117,7 +117,7 @@ impl Victims {
             let Some(result) = initiator.filter(|own| counts(own, target, is_bandwidth)) else {
                 continue;
             };
-            let is_loaded = !scene.is_quiet();
+            let is_loaded = !load_slot.is_quiet();
             let samples = match &result.answer {
                 TaskAnswer::Latencies(samples) if !is_idle => samples,
                 // A target that came late does not answer.
@@ -140,10 +140,10 @@ impl Victims {
             let block = &mut blocks[known.block];
             if is_loaded {
                 self.unanswered.1 += 1;
-                known.loaded.insert(scene.place, median);
+                known.loaded.insert(load_slot.place, median);
                 block.loaded.merge(samples);
             } else {
-                known.quiet.insert(scene.place, median);
+                known.quiet.insert(load_slot.place, median);
                 block.quiet.merge(samples);
             }
         }
