@@ -7,7 +7,6 @@ mod check;
 mod cpus;
 mod hostile;
 mod launchers;
-mod slurm;
 mod stat;
 mod survey;
 mod why;
