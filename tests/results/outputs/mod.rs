@@ -1,4 +1,4 @@
-//! Results for programs: JSON against its schema, CSV, histogram logs, expectations, comparisons.
+//! Results for programs: JSON against its schema, CSV, histogram logs, expectations.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -12,7 +12,6 @@ use crate::harness::{
 
 mod changed_documents;
 mod clock;
-mod compare;
 mod counters;
 mod expect;
 mod hdr_log;

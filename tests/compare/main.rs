@@ -1,23 +1,25 @@
 //! `cxidiag compare` on documents that tools wrote, changed where a test needs it.
 
+#[path = "../harness/mod.rs"]
+mod harness;
+
 use std::fs::File;
 use std::path::PathBuf;
 use std::process::Output;
 
 use serde_json::{Value, json};
 
-use crate::harness::{assert_status, finish};
-
-use super::{Fabric, assert_success, document, schema, short, stderr, stdout};
+use harness::short_runs::{document, short};
+use harness::{Fabric, assert_status, assert_success, finish, schema, stderr, stdout};
 
 /// A limit above the noise of any run.
 const ANY_CHANGE: &str = "--max-regress=9999%";
 
 /// The schema of what `compare --json` writes.
-const COMPARISON: &str = include_str!("../../../docs/comparison.schema.json");
+const COMPARISON: &str = include_str!("../../docs/comparison.schema.json");
 
 /// The schema of what `compare --json` writes of surveys and checks.
-const CHANGES: &str = include_str!("../../../docs/changes.schema.json");
+const CHANGES: &str = include_str!("../../docs/changes.schema.json");
 
 /// Two documents of one tool, from which files are made.
 struct Pair {
