@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
+use crate::harness::kernel::{FAILING, compile};
 use crate::harness::machine::MadeUp;
 use crate::harness::{
     CXIDIAG, Command, Fabric, LIBCXI, assert_status, assert_success, finish, stderr, stdout,
@@ -66,23 +67,6 @@ const CASES: [(&str, i32); 4] = [
 
 /// Runs a program for which the kernel refuses a call.
 static REFUSE: LazyLock<PathBuf> = LazyLock::new(|| compile("refuse", &[]));
-
-/// A library that makes files fail and the clock step.
-pub static FAILING: LazyLock<PathBuf> = LazyLock::new(|| compile("failing", &["-shared", "-fPIC"]));
-
-/// Compiles a source of `tests/kernel`.
-fn compile(name: &str, options: &[&str]) -> PathBuf {
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let mut compiler = Command::new("cc");
-    compiler
-        .args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O2"])
-        .args(options)
-        .arg("-o")
-        .arg(&program)
-        .arg(format!("{}/tests/kernel/{name}.c", env!("CARGO_MANIFEST_DIR")));
-    assert_success(&compiler.output().expect("the compiler starts"));
-    program
-}
 
 /// The program with `arguments`, for which the kernel refuses `call` with `error`.
 fn refused(fabric: &Fabric, call: &str, error: &str, arguments: &str) -> Command {

@@ -1,5 +1,5 @@
-//! Two processes and what lies between them: the control connection, legacy tools, servers of many
-//! clients, signals and deaths, and a kernel that refuses calls.
+//! Two processes and what lies between them: the control connection, legacy tools, faults of the
+//! link, signals and deaths, and a kernel that refuses calls.
 
 #[path = "../harness/mod.rs"]
 mod harness;
@@ -11,11 +11,8 @@ mod inherited;
 mod kernel;
 mod legacy_control;
 mod legacy_runs;
-mod link;
-mod ping;
-mod probes;
+mod link_faults;
 mod processes;
-mod serve;
 mod signals;
 mod soak;
 mod surroundings;

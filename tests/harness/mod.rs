@@ -3,7 +3,9 @@
 #![allow(dead_code, reason = "each test program uses a part")]
 
 pub mod c_program;
+pub mod gpu_machine;
 pub mod hosts;
+pub mod kernel;
 pub mod legacy;
 pub mod machine;
 pub mod metrics;
@@ -12,6 +14,9 @@ pub mod planted;
 mod process;
 pub mod relay;
 pub mod schema;
+pub mod short_runs;
+pub mod shown_nics;
+pub mod slurm;
 pub mod terminal;
 
 use std::fs::DirBuilder;

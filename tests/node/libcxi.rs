@@ -11,6 +11,7 @@ use std::process::{ExitStatus, Output};
 use std::sync::LazyLock;
 
 use crate::harness::c_program::{SOURCES, compile};
+use crate::harness::shown_nics::{shows_nics_in_sys, wrapper};
 use crate::harness::{Command, LIBCXI, SOFTWARE_NIC};
 use serde_json::Value;
 
@@ -52,11 +53,6 @@ pub fn succeed(command: &mut Command) -> Output {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{command:?}: {said}");
     output
-}
-
-/// Returns the command that runs programs on the library.
-pub fn wrapper() -> Command {
-    Command::new(SOFTWARE_NIC.join("cxi-softnic"))
 }
 
 /// Runs a program on the library as users do, on its own fabric.
@@ -307,18 +303,6 @@ fn wrapper_runs_programs_on_the_fabric_of_a_group() {
     );
     let note = String::from_utf8_lossy(&output.stderr);
     assert!(note.starts_with("cxi-softnic: note: /sys/class "), "{note}");
-}
-
-/// Whether this machine permits the mount namespaces in which the NICs are in `/sys/class`. Says so
-/// if it does not.
-pub fn shows_nics_in_sys() -> bool {
-    let shown =
-        wrapper().args(["test", "-e", "/sys/class/softnic"]).output().expect("the wrapper starts");
-    let is_permitted = shown.status.success();
-    if !is_permitted {
-        println!("not tested: no mount namespaces");
-    }
-    is_permitted
 }
 
 /// Memcheck reports no error: no invalid access, no decision that depends on uninitialised bytes,

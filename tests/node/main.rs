@@ -3,14 +3,9 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
-mod check;
-mod check_pcie;
-mod cxi_stat;
-mod devices;
 mod gpu;
 mod huge_pages;
 mod libcxi;
-mod link;
 mod memory;
 mod missing_functions;
 mod nic_states;
@@ -18,7 +13,5 @@ mod one_cpu;
 mod placement;
 mod recorded;
 mod releases;
-mod selftest;
-mod stress;
 mod sys;
 mod traps;

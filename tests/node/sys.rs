@@ -1,13 +1,13 @@
 //! What programs find in `/sys` under `cxi-softnic`.
 
 use std::path::Path;
-use std::process::Output;
 
 use serde_json::Value;
 
 use crate::harness::c_program::compile;
+use crate::harness::shown_nics::{check_shown_nic, shows_nics_in_sys, wrapper};
 use crate::harness::{Command, assert_status, assert_success, stderr, stdout};
-use crate::libcxi::{PROGRAMS, run, run_by, shows_nics_in_sys, wrapper};
+use crate::libcxi::{PROGRAMS, run, run_by};
 
 /// The program that finds NICs as MPICH does.
 const HWLOC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/libfabric/hwloc");
@@ -111,20 +111,6 @@ fn stat_counts_packets_of_shown_nics() {
     assert_eq!(nic["is_software"], true);
     let octets = &nic["counters"]["hni_sts_tx_ok_octets"]["delta"];
     assert!(octets.as_u64() > Some(0), "{nic}");
-}
-
-/// A check of the NIC that `cxi-softnic` shows, with these faults; `None` where it can show none.
-pub fn check_shown_nic(faults: &str) -> Option<Output> {
-    if !shows_nics_in_sys() {
-        return None;
-    }
-    let fabric = tempfile::tempdir().expect("a temporary directory");
-    let check = wrapper()
-        .args([env!("CARGO_BIN_EXE_cxidiag"), "check", "--quick", "cxi0"])
-        .env("CXIDIAG_FABRIC_DIR", fabric.path())
-        .env("CXIDIAG_FAULTS", faults)
-        .output();
-    Some(check.expect("the wrapper starts"))
 }
 
 /// The files say the same as the information of the device, a Cassini 2, and have its layout.

@@ -6,5 +6,4 @@ mod harness;
 mod files;
 mod metrics_page;
 mod outputs;
-mod report;
 mod schema;

@@ -8,6 +8,7 @@ mod documents;
 mod ending;
 mod interval;
 mod kills;
+mod launchers;
 mod nodes;
 mod programs;
 mod ranks;

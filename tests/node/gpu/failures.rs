@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::FROM_A_GPU;
-use super::machine::{ALL, Amd, Intel, Machine, Nvidia};
+use crate::harness::gpu_machine::{ALL, Amd, Intel, Machine, Nvidia};
 use crate::harness::{assert_status, assert_success};
 
 const WRITES: &str = "write-lat --loopback -d soft0 -n 2";

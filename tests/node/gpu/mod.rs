@@ -5,14 +5,13 @@
 //! builds, which tests run, a receiver fails unless every byte is the one that belongs there.
 
 mod failures;
-pub mod machine;
 
 use std::fs;
 use std::os::unix::fs::symlink;
 
+use crate::harness::gpu_machine::{ALL, Amd, Intel, Machine, Nvidia, Runtime};
 use crate::harness::machine::MadeUp;
 use crate::harness::{CXIDIAG, Command, assert_status, assert_success, finish, stdout};
-use machine::{ALL, Amd, Intel, Machine, Nvidia, Runtime};
 
 /// Two writes whose payload lies on GPU 0.
 const FROM_A_GPU: &str = "write-lat --loopback -d soft0 -n 2 -t 0";

@@ -1,17 +1,17 @@
-//! Results for programs: JSON against its schema, CSV, histogram logs, expectations, comparisons.
+//! Results for programs: JSON against its schema, CSV, histogram logs, expectations.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::Output;
 
 use serde_json::{Value, json};
 
+use crate::harness::short_runs::{document, short};
 use crate::harness::{
-    self, Command, Fabric, assert_success, measures_bandwidth, named, stderr, stdout, tools,
+    self, Command, Fabric, assert_success, measures_bandwidth, named, schema, stderr, stdout, tools,
 };
 
+mod changed_documents;
 mod clock;
-mod compare;
 mod counters;
 mod expect;
 mod hdr_log;
@@ -20,30 +20,9 @@ mod intervals;
 mod jsonl;
 mod places;
 mod progress;
-mod schema;
 mod sides;
 mod units;
 mod until;
-
-/// A short loopback run of `tool` with these options.
-fn short(tool: &str, options: &[&str]) -> Output {
-    let few: &[&str] = match tool {
-        "atomic-bw" => &["-n", "2", "-l", "4"],
-        tool if measures_bandwidth(tool) => &["-n", "2", "-l", "4", "-s", "64:128"],
-        "atomic-lat" => &["-n", "30", "--latency-gap=0"],
-        _ => &["-n", "30", "--latency-gap=0", "-s", "8:16"],
-    };
-    Fabric::new().run(&[&[tool, "--loopback", "-d", "soft0"], few, options].concat())
-}
-
-/// The one document on standard output.
-#[track_caller]
-fn document(output: &Output) -> Value {
-    let value = serde_json::from_slice(&output.stdout);
-    let value = value.unwrap_or_else(|error| panic!("{error}: {}", stdout(output)));
-    schema::check(&value);
-    value
-}
 
 #[test]
 fn writes_json_to_standard_output_and_text_to_standard_error() {

@@ -1,17 +1,25 @@
 //! `cxidiag compare` on documents that tools wrote, changed where a test needs it.
 
+#[path = "../harness/mod.rs"]
+mod harness;
+
 use std::fs::File;
 use std::path::PathBuf;
 use std::process::Output;
 
 use serde_json::{Value, json};
 
-use crate::harness::{assert_status, finish};
-
-use super::{Fabric, assert_success, document, schema, short, stderr, stdout};
+use harness::short_runs::{document, short};
+use harness::{Fabric, assert_status, assert_success, finish, schema, stderr, stdout};
 
 /// A limit above the noise of any run.
 const ANY_CHANGE: &str = "--max-regress=9999%";
+
+/// The schema of what `compare --json` writes.
+const COMPARISON: &str = include_str!("../../docs/comparison.schema.json");
+
+/// The schema of what `compare --json` writes of surveys and checks.
+const CHANGES: &str = include_str!("../../docs/changes.schema.json");
 
 /// Two documents of one tool, from which files are made.
 struct Pair {
@@ -452,7 +460,7 @@ fn reads_lines_and_standard_input() {
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let comparison: Value = serde_json::from_slice(&output.stdout).unwrap();
-    schema::check_against(schema::COMPARISON, &comparison);
+    schema::check_against(COMPARISON, &comparison);
     let group = &comparison["groups"][0];
     assert_eq!(group["base"].as_array().unwrap().len(), 2);
     assert_eq!(group["new"][0]["file"], "-");
@@ -465,7 +473,7 @@ fn reads_lines_and_standard_input() {
     let output = pair.compare(&[&option]);
     assert!(stdout(&output).contains("Verdict"));
     let comparison = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
-    schema::check_against(schema::COMPARISON, &comparison);
+    schema::check_against(COMPARISON, &comparison);
 }
 
 #[test]
@@ -529,7 +537,7 @@ fn compares_checks_and_writes_markdown() {
     let output = fabric.run(&["compare", good, bad, "--json"]);
     assert_eq!(output.status.code(), Some(3));
     let document = serde_json::from_slice(&output.stdout).expect("JSON");
-    schema::check_against(schema::CHANGES, &document);
+    schema::check_against(CHANGES, &document);
     // Different kinds, and an option for runs.
     let run = pair.file("run", &pair.base.to_string());
     for (arguments, why) in [

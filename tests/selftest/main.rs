@@ -1,11 +1,14 @@
 //! `cxidiag selftest`: the facts of docs/reference on software NICs, with and without faults.
 
+#[path = "../harness/mod.rs"]
+mod harness;
+
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 
 use serde_json::Value;
 
-use crate::harness::{
+use harness::{
     Command, Fabric, LIBCXI, assert_status, assert_success, copy_program, finish, schema, stderr,
     stdout,
 };

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use tempfile::TempDir;
 
-use crate::harness::{Command, Fabric, Server, finish};
+use super::{Command, Fabric, Server, finish};
 
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/ffi/cxi-sys/tests/gpu");
 

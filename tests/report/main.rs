@@ -1,12 +1,15 @@
 //! `report`: results as one HTML page, which Chromium opens if it is installed.
 
+#[path = "../harness/mod.rs"]
+mod harness;
+
 use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Command, Fabric, assert_status, assert_success, finish, stderr, stdout};
+use harness::{Command, Fabric, assert_status, assert_success, finish, stderr, stdout};
 
 /// NICs of the survey, in switches of four.
 const NICS: u32 = 64;

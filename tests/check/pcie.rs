@@ -8,8 +8,8 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::Value;
 
 use crate::harness::machine::MadeUp;
+use crate::harness::shown_nics::check_shown_nic;
 use crate::harness::{Fabric, assert_status, finish, schema, stdout};
-use crate::sys::check_shown_nic;
 
 /// A check of soft0 with these faults.
 fn check(options: &str, faults: &str) -> Output {

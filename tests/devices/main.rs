@@ -1,11 +1,14 @@
 //! `cxidiag devices`: the NICs of a machine and who may use them.
 
+#[path = "../harness/mod.rs"]
+mod harness;
+
 use std::process::Output;
 
 use serde_json::{Value, json};
 
-use crate::harness::machine::MadeUp;
-use crate::harness::{
+use harness::machine::MadeUp;
+use harness::{
     Command, Fabric, LIBCXI, assert_status, assert_success, finish, schema, stderr, stdout,
 };
 

@@ -17,8 +17,9 @@ use facts::token::Token;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
 
+use crate::cpus::{Work, cpus};
+use crate::harness::slurm::{Slurm, are_installed, node, outside_of_jobs};
 use crate::harness::{CXIDIAG, Command, Fabric, finish, stderr, stdout};
-use crate::slurm::{Slurm, are_installed, node, outside_of_jobs};
 
 /// What a task prints, before the line about itself.
 const FOUND: &str = "found: ";
@@ -88,7 +89,7 @@ fn found(mut launcher: Command) -> Vec<String> {
 
 #[test]
 fn tasks_of_slurm_meet() {
-    let Some(slurm) = Slurm::start(4) else {
+    let (_cpus, Some(slurm)) = (cpus(Work::Waits), Slurm::start(4)) else {
         return;
     };
     let step = |arguments: &str| {
@@ -187,7 +188,7 @@ impl Found {
 
 #[test]
 fn survey_of_slurm_blames_nic_that_loses_packets() {
-    let Some(slurm) = Slurm::start(4) else {
+    let (_cpus, Some(slurm)) = (cpus(Work::Waits), Slurm::start(4)) else {
         return;
     };
     // Pairs that waited for their CPUs are not measured: on a busy machine, these may be all.
@@ -209,7 +210,7 @@ fn survey_of_slurm_blames_nic_that_loses_packets() {
 
 #[test]
 fn survey_of_slurm_names_nodes_that_fail() {
-    let Some(slurm) = Slurm::start(4) else {
+    let (_cpus, Some(slurm)) = (cpus(Work::Waits), Slurm::start(4)) else {
         return;
     };
     let other_vni = Survey::new(&slurm).run("OPTIONS=--vni=10", "");
@@ -298,7 +299,7 @@ fn assert_printed_line_runs(line: &str, shell: impl Fn() -> Command) {
 
 #[test]
 fn survey_prints_line_of_slurm_that_runs() {
-    let Some(slurm) = Slurm::start(3) else {
+    let (_cpus, Some(slurm)) = (cpus(Work::Waits), Slurm::start(3)) else {
         return;
     };
     let survey = survey_of("soft0");

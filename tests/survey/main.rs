@@ -1,16 +1,22 @@
-//! `survey`: several processes with a software NIC each, as a user runs them.
+//! `survey` and `why`: several processes with a software NIC each, as a user runs them, alone and
+//! under the launchers of clusters.
+
+#[path = "../harness/mod.rs"]
+mod harness;
 
 mod arguments;
+mod causes;
 mod check_first;
+mod cpus;
 mod endings;
 mod findings;
+mod hostile;
+mod launchers;
 mod load;
 mod servers;
 mod tasks;
 mod topology;
 mod why;
-
-pub use servers::server_command;
 
 use std::fs;
 use std::path::Path;
@@ -20,14 +26,14 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::harness::{Command, Process, schema, stdout};
+use harness::{Command, Process, schema, stdout};
 
 /// Arguments of surveys that are not interrupted: the longest slots take 133 ms instead of 333 ms.
 pub const SHORT: &str = "--pair-time=20ms";
 
 /// The document of a survey, which is valid by its schema.
 fn document(output: &Output) -> Value {
-    schema::document(include_str!("../../../docs/survey.schema.json"), &stdout(output))
+    schema::document(include_str!("../../docs/survey.schema.json"), &stdout(output))
 }
 
 /// Returns the names of the NICs that are bad by themselves, and the number of other bad parts.

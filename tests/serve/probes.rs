@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
+use crate::harness::kernel::FAILING;
 use crate::harness::{
     CXIDIAG, Command, Fabric, Server, assert_status, assert_success, finish, stdout,
 };
-use crate::kernel::FAILING;
 use serve::probe_metrics;
 
 /// Time between two looks at a file.

@@ -7,8 +7,8 @@ use std::process::Output;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::harness::slurm::{Slurm, are_installed, outside_of_jobs};
 use crate::harness::{CXIDIAG, Command, Fabric, finish, stderr, stdout};
-use crate::slurm::{Slurm, are_installed, outside_of_jobs};
 
 /// How long a test waits for a file, which is less than the time limit of a process.
 const LIMIT: Duration = Duration::from_secs(150);

@@ -1,5 +1,8 @@
 //! `ping`: the answers of NICs.
 
+#[path = "../harness/mod.rs"]
+mod harness;
+
 use std::io::{ErrorKind, Read};
 use std::net::{TcpListener, TcpStream};
 use std::process::Output;
@@ -8,7 +11,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::harness::{Fabric, assert_status, assert_success, finish, schema, stderr, stdout};
+use harness::{Fabric, assert_status, assert_success, finish, schema, stderr, stdout};
 
 /// The document of an output, which is valid by its schema.
 fn document(output: &Output) -> Value {

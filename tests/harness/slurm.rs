@@ -17,8 +17,7 @@ use rustix::process::{
 };
 use tempfile::TempDir;
 
-use crate::cpus::{Tokens, Work, cpus};
-use crate::harness::{Command, Process, finish, stdout};
+use super::{Command, Process, finish, stdout};
 
 /// What a cluster needs, from the packages slurmctld, slurmd, slurm-client and munge of Debian.
 const PROGRAMS: [&str; 5] = ["munged", "slurmctld", "slurmd", "srun", "sinfo"];
@@ -37,7 +36,6 @@ const LAUNCHERS: [&str; 8] =
 pub struct Slurm {
     directory: TempDir,
     daemons: Vec<Process>,
-    _cpus: Tokens,
     /// Number of the first job. Other clusters on this machine have other numbers.
     pub first_job: u32,
 }
@@ -58,7 +56,6 @@ impl Slurm {
     }
 
     fn try_start(nodes: usize) -> Option<Self> {
-        let cpus = cpus(Work::Waits);
         let directory = tempfile::tempdir().expect("a temporary directory");
         let at = |name: &str| directory.path().join(name);
         let mut key = [0; 128];
@@ -84,7 +81,7 @@ impl Slurm {
             option("log-file", "munged.log"),
             option("seed-file", "munged.seed"),
         ];
-        let mut slurm = Self { directory, daemons: Vec::new(), _cpus: cpus, first_job };
+        let mut slurm = Self { directory, daemons: Vec::new(), first_job };
         slurm.start_daemon("munged", &munged);
         slurm.start_daemon("slurmctld", &["-D".into(), "-i".into()]);
         for node in (1..=nodes).map(node) {

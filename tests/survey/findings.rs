@@ -104,7 +104,7 @@ fn names_slow_nic() {
     let text = stdout(&output);
     let read = |name: &str| fs::read_to_string(directory.path().join(name)).unwrap();
     let document =
-        schema::document(include_str!("../../../docs/survey.schema.json"), &read("found.json"));
+        schema::document(include_str!("../../docs/survey.schema.json"), &read("found.json"));
     assert_eq!(bad(&document), (vec!["soft2".to_owned()], 0), "{text}");
     assert_eq!(read("bad"), "", "node2 is no node of the cluster");
     assert!(stderr(&output).contains("--bad-nodes (the file stays empty"));

@@ -7,9 +7,10 @@ use std::thread;
 
 use serde_json::Value;
 
+use crate::SHORT;
 use crate::cpus::{Work, cpus};
 use crate::harness::{Fabric, Server, assert_status, finish, schema, stderr, stdout};
-use crate::survey::{SHORT, server_command};
+use crate::servers::server_command;
 
 /// A narrow PCIe link of `soft2`, and what it makes slow (vector 1 of diagnosis.md 8).
 const NARROW: [(&str, &str); 2] = [

@@ -9,7 +9,7 @@ use std::process::Output;
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::gpu::machine::{ALL, Intel, Machine, Nvidia};
+use crate::harness::gpu_machine::{ALL, Intel, Machine, Nvidia};
 use crate::harness::machine::MadeUp;
 use crate::harness::metrics;
 use crate::harness::paused::Side;
