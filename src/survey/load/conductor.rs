@@ -19,7 +19,7 @@ pub use super::timing::LoadSizes;
 use super::verdicts::grade_patterns;
 use crate::located::{part, placed, reordered};
 use crate::results::LoadResults;
-use crate::round::{LoadRound, PassFacts, PassNics};
+use crate::round::{LoadRound, RoundFacts, RoundNics};
 use crate::seeded_rng::seeded_rng;
 use crate::slot::{LoadMeasurement, LoadSlot};
 use campaign::quiet::findings::Certainty;
@@ -67,7 +67,7 @@ impl LoadConductor {
         let is_partial = most < all.len();
         // With a cap, victims come in addition.
         let aggressors_percent = 100_usize.saturating_sub(setup.victims_percent.into()).max(1);
-        let nics = PassNics {
+        let nics = RoundNics {
             nics: part(&all, most, &mut seeded_rng(setup.seed, 0)),
             victim_nics: part(
                 &all,
@@ -89,7 +89,7 @@ impl LoadConductor {
         if course.steps.len() < 2 {
             return Err(why_impossible(&course.left_out, is_partial.then_some(most)));
         }
-        let facts = setup.tally_facts(is_partial, setup.seed);
+        let facts = setup.result_facts(is_partial, setup.seed);
         let round = LoadRound::new(course.steps, nics, LoadResults::new(roster, facts), setup.seed);
         let mut conductor = Self {
             roster: roster.clone(),
@@ -162,7 +162,7 @@ impl LoadConductor {
         measured.or(self.setup.nic_rate)
     }
 
-    fn facts(&self) -> PassFacts<'_> {
+    fn facts(&self) -> RoundFacts<'_> {
         self.setup.pass_facts(&self.roster, self.rules, self.rate())
     }
 
@@ -185,11 +185,11 @@ impl LoadConductor {
         let mut rng = seeded_rng(self.setup.seed, number);
         let seed = rng.u64(..);
         let first = &self.rounds[0].nics;
-        let nics = PassNics {
+        let nics = RoundNics {
             nics: reordered(&first.nics, &mut rng),
             victim_nics: reordered(&first.victim_nics, &mut rng),
         };
-        let facts = self.setup.tally_facts(self.is_partial, seed);
+        let facts = self.setup.result_facts(self.is_partial, seed);
         let round = LoadRound::new(steps, nics, LoadResults::new(&self.roster, facts), seed);
         self.planned += round.planned();
         self.rounds.push(round);

@@ -9,7 +9,7 @@ use super::flows::flows as flows_of;
 use super::pattern::{Pattern, Set};
 use super::testing::all_placed;
 use super::theory::{FabricShape, PAYLOAD};
-use crate::results::{LoadResults, TallyFacts};
+use crate::results::{LoadResults, ResultFacts};
 use crate::slot::{Flow, LoadMeasurement, LoadSlot};
 use campaign::quiet::findings::Test;
 use campaign::quiet::ids::NicId;
@@ -235,8 +235,8 @@ impl Fabric {
     }
 
     /// Returns what the verdict needs to know about this fabric, of which the shape is known.
-    pub fn facts(&self) -> TallyFacts {
-        TallyFacts {
+    pub fn facts(&self) -> ResultFacts {
+        ResultFacts {
             theory: Some(self.shape),
             is_partial: false,
             is_software: false,

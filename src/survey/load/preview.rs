@@ -1,7 +1,7 @@
 //! What a survey will send, for `--load=plan`.
 
 use super::findings::LeftOut;
-use crate::round::{LoadRound, PassFacts, timing_of};
+use crate::round::{LoadRound, RoundFacts, timing_of};
 use campaign::timetable::Times;
 
 /// Part of the time of slots in which nothing is sent between blocks.
@@ -31,7 +31,7 @@ pub struct LoadPreview {
 }
 
 /// Returns what the steps of a round will send, after `ramp` slots of its widest pattern.
-pub fn preview(round: &LoadRound, facts: PassFacts, ramp: u32) -> LoadPreview {
+pub fn preview(round: &LoadRound, facts: RoundFacts, ramp: u32) -> LoadPreview {
     let mut preview = LoadPreview { slots: ramp, ..LoadPreview::default() };
     // Seconds in which a NIC sends, added up over the NICs.
     let mut sending = 0.0;

@@ -2,7 +2,7 @@
 
 use super::flows::flows;
 use super::steps::SlotFlows;
-use crate::round::{LoadRound, PassFacts, timing_of};
+use crate::round::{LoadRound, RoundFacts, timing_of};
 use crate::seeded_rng::seeded_rng;
 use crate::slot::{LoadMeasurement, LoadSlot};
 
@@ -11,7 +11,7 @@ const PARTS_OF_LOAD: [f64; 3] = [0.125, 0.25, 0.5];
 
 /// Returns load slots with parts of the sources of the widest pattern of a round, the smallest part
 /// last.
-pub fn ramp(round: &LoadRound, facts: PassFacts, seed: u64) -> Vec<LoadSlot> {
+pub fn ramp(round: &LoadRound, facts: RoundFacts, seed: u64) -> Vec<LoadSlot> {
     let Some(pattern) = round.widest() else {
         return Vec::new();
     };

@@ -27,7 +27,7 @@ const MOST_OF_QUIET: f64 = 10.0;
 
 /// What the verdict needs to know about the survey.
 #[derive(Clone, Debug, PartialEq)]
-pub struct TallyFacts {
+pub struct ResultFacts {
     /// The shape of the fabric, if the user has given it.
     pub theory: Option<FabricShape>,
     /// Whether a cap kept the load below what the NICs can do: then no bandwidth is a share of
@@ -48,7 +48,7 @@ pub struct TallyFacts {
 #[derive(Clone, Debug)]
 pub struct LoadResults {
     roster: Roster,
-    facts: TallyFacts,
+    facts: ResultFacts,
     rates: BTreeMap<Pattern, Vec<SlotRates>>,
     victims: BTreeMap<VictimKey, Victims>,
     counters: CounterSums,
@@ -56,7 +56,7 @@ pub struct LoadResults {
 
 impl LoadResults {
     /// Creates a results without results.
-    pub fn new(roster: &Roster, facts: TallyFacts) -> Self {
+    pub fn new(roster: &Roster, facts: ResultFacts) -> Self {
         Self {
             roster: roster.clone(),
             facts,

@@ -15,7 +15,7 @@ use campaign::quiet::roster::Roster;
 
 /// What all rounds have in common.
 #[derive(Clone, Copy, Debug)]
-pub struct PassFacts<'a> {
+pub struct RoundFacts<'a> {
     /// Nodes and NICs.
     pub roster: &'a Roster,
     /// Bandwidth of a NIC, if it is known, in bytes per second.
@@ -29,14 +29,14 @@ pub struct PassFacts<'a> {
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct PassNics {
+pub struct RoundNics {
     /// NICs that take part without victims.
     pub nics: Vec<LocatedNic>,
     /// NICs that take part in load slots of victims.
     pub victim_nics: Vec<LocatedNic>,
 }
 
-impl PassNics {
+impl RoundNics {
     /// Returns the NICs that take part in a step.
     pub fn of(&self, purpose: LoadMeasurement) -> &[LocatedNic] {
         match purpose {
@@ -50,7 +50,7 @@ impl PassNics {
 #[derive(Clone, Debug)]
 pub struct LoadRound {
     pub steps: Vec<CourseStep>,
-    pub nics: PassNics,
+    pub nics: RoundNics,
     /// The results.
     pub results: LoadResults,
     /// Names of the patterns with results.
@@ -70,7 +70,7 @@ pub struct LoadRound {
 
 impl LoadRound {
     /// Creates a round before its first load slot.
-    pub fn new(steps: Vec<CourseStep>, nics: PassNics, results: LoadResults, seed: u64) -> Self {
+    pub fn new(steps: Vec<CourseStep>, nics: RoundNics, results: LoadResults, seed: u64) -> Self {
         Self {
             steps,
             nics,
@@ -118,7 +118,7 @@ impl LoadRound {
     }
 
     /// Returns the next block: load slots of one step. It is empty when all steps are done.
-    pub fn next_block(&mut self, facts: PassFacts) -> Vec<LoadSlot> {
+    pub fn next_block(&mut self, facts: RoundFacts) -> Vec<LoadSlot> {
         while let Some(step) = self.steps.get(self.at).copied() {
             let most = self.timing.map(SlotTiming::slots_of_block);
             if most.is_some_and(|most| self.queue.len() >= most) {
@@ -138,7 +138,7 @@ impl LoadRound {
         self.queue.drain(..count).collect()
     }
 
-    fn add_repetition(&mut self, step: CourseStep, facts: PassFacts) {
+    fn add_repetition(&mut self, step: CourseStep, facts: RoundFacts) {
         let slots = self.slots(step, self.repetition, facts.rules);
         if slots.is_empty() {
             self.skipped.insert(step.title());
@@ -178,7 +178,7 @@ impl LoadRound {
 }
 
 /// Returns the timing of the slots of a step, by the flows of one repetition.
-pub fn timing_of(slots: &[SlotFlows], facts: PassFacts) -> SlotTiming {
+pub fn timing_of(slots: &[SlotFlows], facts: RoundFacts) -> SlotTiming {
     let links = facts.theory.map_or(1, |shape| shape.links);
     let crowds = slots.iter().map(|slot| crowd(&slot.flows, facts.roster, links));
     timing(crowds.fold(0.0, f64::max), facts.rate, facts.sizes)

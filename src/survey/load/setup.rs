@@ -4,8 +4,8 @@ use super::roles::RoleRules;
 use super::safety::Cap;
 use super::theory::FabricShape;
 use super::timing::LoadSizes;
-use crate::results::TallyFacts;
-use crate::round::PassFacts;
+use crate::results::ResultFacts;
+use crate::round::RoundFacts;
 use crate::spec::LoadSpec;
 use campaign::quiet::findings::Test;
 use campaign::quiet::roster::Roster;
@@ -37,8 +37,8 @@ pub struct LoadSetup {
 
 impl LoadSetup {
     /// Returns what the verdict of a round needs to know.
-    pub fn tally_facts(&self, is_partial: bool, seed: u64) -> TallyFacts {
-        TallyFacts {
+    pub fn result_facts(&self, is_partial: bool, seed: u64) -> ResultFacts {
+        ResultFacts {
             theory: self.theory,
             is_partial,
             is_software: !self.is_hardware,
@@ -54,7 +54,7 @@ impl LoadSetup {
         roster: &'a Roster,
         rules: RoleRules,
         rate: Option<f64>,
-    ) -> PassFacts<'a> {
-        PassFacts { roster, rate, theory: self.theory.as_ref(), sizes: self.sizes, rules }
+    ) -> RoundFacts<'a> {
+        RoundFacts { roster, rate, theory: self.theory.as_ref(), sizes: self.sizes, rules }
     }
 }

@@ -6,7 +6,7 @@ use super::findings::{
 use super::model::{Fabric, bandwidth_load_slot, bisect, d4, flow, flows};
 use super::pattern::{Pattern, Set};
 use super::verdicts::{grade_patterns, unexplained};
-use crate::results::{LoadResults, TallyFacts};
+use crate::results::{LoadResults, ResultFacts};
 use crate::slot::{Flow, LoadMeasurement, LoadSlot};
 use campaign::quiet::answer::Pair;
 use campaign::quiet::ids::NicId;
@@ -217,7 +217,7 @@ fn tails_of_hardware_alone_have_a_verdict() {
         [(false, 40, Grade::Bad), (true, 40, Grade::Good), (false, 10, Grade::Good)]
     {
         let fabric = d4();
-        let facts = TallyFacts { is_software, ..fabric.facts() };
+        let facts = ResultFacts { is_software, ..fabric.facts() };
         let mut load_results = LoadResults::new(&fabric.roster, facts);
         add_victims(&mut load_results, Trial { tail, ..INCAST }, [1.0; 4]);
         let findings = load_results.findings();
@@ -421,7 +421,7 @@ fn unequal_sources_are_no_fault_of_a_named_part() {
 fn share_of_theory_is_judged_unless_load_is_partial() {
     let fabric = d4();
     for (is_partial, expected) in [(false, 1), (true, 0)] {
-        let facts = TallyFacts { is_partial, ..fabric.facts() };
+        let facts = ResultFacts { is_partial, ..fabric.facts() };
         let mut load_results = LoadResults::new(&fabric.roster, facts);
         let quiet = bandwidth_load_slot(Pattern::Quiet, flows(&[(0, 1)]));
         load_results.add(&quiet, &[sent(NicId(0), 50)]);
