@@ -10,9 +10,6 @@ use health::majority::common_text;
 use page::page::{Page, Words};
 use page::table::Align;
 
-/// Width of lines of words. Host lists may be longer, to be copied.
-const WIDTH: usize = 80;
-
 /// Returns the page of the check of many nodes.
 pub fn page(check: &FleetCheck) -> Page {
     let mut page = Page::headline(&check.summary, check.exit_status());
@@ -31,7 +28,7 @@ pub fn page(check: &FleetCheck) -> Page {
         };
         let count = format!("({} node{})", group.count, plural(group.count));
         page.empty_line();
-        page.paragraph(title.and(format!("{place} {count}: {}", group.what)), WIDTH, "  ");
+        page.paragraph(title.and(format!("{place} {count}: {}", group.what)), "  ");
         page.line(format!("  {}", group.nodes));
     }
     majority(&mut page, &check.majority);
@@ -79,7 +76,7 @@ fn remedies(page: &mut Page, check: &FleetCheck) {
         if index == 0 {
             page.empty_line();
         }
-        page.paragraph(format!("{}: {}", item.code, item.remedy), WIDTH, "  ");
+        page.paragraph(format!("{}: {}", item.code, item.remedy), "  ");
     }
 }
 

@@ -7,9 +7,6 @@ use health::{ITEMS, Item};
 use page::page::{Page, Words};
 use page::table::Align;
 
-/// Width of lines of words.
-const WIDTH: usize = 80;
-
 /// Returns the page of a check.
 pub fn page(check: &Check) -> Page {
     let mut page = Page::headline(&check.summary, check.exit_status);
@@ -55,7 +52,7 @@ pub fn block(page: &mut Page, items: &[ItemResult]) {
     }
     for item in &with_value {
         if let Some(note) = &item.note {
-            page.paragraph(format!("{}: {note}", item.name), WIDTH, "  ");
+            page.paragraph(format!("{}: {note}", item.name), "  ");
         }
     }
     let mut notes: Vec<Option<&str>> = Vec::new();
@@ -68,7 +65,7 @@ pub fn block(page: &mut Page, items: &[ItemResult]) {
         let note_results = without.iter().filter(|item| item.note.as_deref() == note);
         let names: Vec<&str> = note_results.map(|item| item.name.as_str()).collect();
         let why = note.map_or(String::new(), |note| format!(" ({note})"));
-        page.paragraph(format!("Not available{why}: {}", names.join(", ")), WIDTH, "  ");
+        page.paragraph(format!("Not available{why}: {}", names.join(", ")), "  ");
     }
 }
 
@@ -113,7 +110,7 @@ pub fn remedies(page: &mut Page, check: &Check) {
                     page.empty_line();
                 }
                 seen.push(*code);
-                page.paragraph(format!("{code} {name}: {remedy}"), WIDTH, "  ");
+                page.paragraph(format!("{code} {name}: {remedy}"), "  ");
             }
         }
     }

@@ -7,9 +7,9 @@ use std::io::{self, IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
 
-use super::progress_line::{DEFAULT_COLUMNS, columns, has_cursor};
+use super::progress_line::{columns, has_cursor};
 use super::table::{self, Align, TextStyle};
-use super::wrap::wrapped;
+use super::wrap::{WIDTH, wrapped};
 use facts::error::{Failure, UNDECIDED};
 use facts::interrupt;
 use facts::severity::Severity;
@@ -131,7 +131,7 @@ enum PageBlock {
     /// A text in which the columns count.
     Preformatted(String),
     /// Words in lines of at most this width, and what the lines behind the first one begin with.
-    Paragraph(Words, usize, &'static str),
+    Paragraph(Words, &'static str),
     Fact(String, String),
     Table(PageTable),
     /// An empty line in Markdown, without which the next line is a row of the table before it.
@@ -183,6 +183,13 @@ impl Page {
         self.0.push(PageBlock::Line(words.into()));
     }
 
+    /// Says how many of `all` entries follow after the `shown` ones, if any do.
+    pub fn and_more(&mut self, all: usize, shown: usize) {
+        if let more @ 1.. = all.saturating_sub(shown) {
+            self.line(format!("and {more} more"));
+        }
+    }
+
     pub fn lines(&mut self, lines: impl IntoIterator<Item = impl Into<Words>>) {
         self.0.extend(lines.into_iter().map(|line| PageBlock::Line(line.into())));
     }
@@ -213,15 +220,15 @@ impl Page {
         self.0.push(PageBlock::Preformatted(page.text(TextStyle::Plain)));
     }
 
-    /// Adds words in lines of at most `width` columns, as [`wrapped`] makes them. Only their
+    /// Adds words in lines of at most [`WIDTH`] columns, as [`wrapped`] makes them. Only their
     /// beginning is a verdict.
-    pub fn paragraph(&mut self, words: impl Into<Words>, width: usize, indent: &'static str) {
-        self.0.push(PageBlock::Paragraph(words.into(), width, indent));
+    pub fn paragraph(&mut self, words: impl Into<Words>, indent: &'static str) {
+        self.0.push(PageBlock::Paragraph(words.into(), indent));
     }
 
     /// Adds a paragraph two columns to the right.
-    pub fn indented(&mut self, text: &str, width: usize, indent: &str) {
-        let lines = wrapped(text, width - 2, indent);
+    pub fn indented(&mut self, text: &str, indent: &str) {
+        let lines = wrapped(text, WIDTH - 2, indent);
         self.lines(lines.iter().map(|line| format!("  {line}")));
     }
 
@@ -258,7 +265,7 @@ impl Page {
 
     /// Returns the text of the page, for a terminal with 80 columns.
     pub fn text(&self, style: TextStyle) -> String {
-        self.text_within(style, DEFAULT_COLUMNS)
+        self.text_within(style, WIDTH)
     }
 
     /// Returns the text of the page, for a terminal with this number of columns.
@@ -302,12 +309,12 @@ impl PageBlock {
                     vec![format!("```text\n{}```", text.replace("```", "` ``"))]
                 }
             },
-            Self::Paragraph(words, width, indent) => {
+            Self::Paragraph(words, indent) => {
                 let uncolored = match style {
                     TextStyle::Plain | TextStyle::Colored => TextStyle::Plain,
                     TextStyle::Markdown => TextStyle::Markdown,
                 };
-                let mut lines = wrapped(&words.text(uncolored), *width, indent);
+                let mut lines = wrapped(&words.text(uncolored), WIDTH, indent);
                 if let Some((severity, verdict)) = words.0.first()
                     && let Some(rest) = lines[0].strip_prefix(verdict)
                 {
@@ -403,15 +410,16 @@ mod tests {
     #[test]
     fn colors_verdicts_alone() {
         let mut page = Page::headline("bad: 1 of 2 NICs", 3);
-        page.paragraph(Words::first(Severity::Suspect, "SUSPECT a b (1 node): c d"), 16, "  ");
+        let sentence = format!("SUSPECT a b (1 node): {} c d", "e".repeat(64));
+        page.paragraph(Words::first(Severity::Suspect, &sentence), "  ");
         let verdict = Words::verdict(Severity::Bad, "BAD").and(" x\n").and("good");
         let row = |name: &str, verdict| vec![name.into(), verdict];
         let rows = [row("a", verdict), row("bcdefg", Words::verdict(Severity::Good, "good"))];
         page.table(&[("Item", Align::Right), ("Verdict", Align::Left)], rows);
         let plain = "\
 bad: 1 of 2 NICs
-SUSPECT a b (1
-  node): c d
+SUSPECT a b (1 node):
+  eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee c d
   Item  Verdict
      a  BAD x
         good
@@ -467,7 +475,7 @@ width  0 during the     good
     fn shows_control_characters_of_names() {
         let mut page = Page::default();
         page.line("a\x1b[31m");
-        page.paragraph("\x07üüü", 80, "");
+        page.paragraph("\x07üüü", "");
         page.fact("c", "\x1b");
         page.table(&[("d\x1b", Align::Left)], [vec!["e\x1b"]]);
         let expected = "a\\x1b[31m\n\\x07üüü\nc                : \\x1b\nd\\x1b\ne\\x1b\n";
@@ -497,7 +505,7 @@ width  0 during the     good
         let mut page = Page::default();
         page.heading(2, "<b>");
         page.list(["<c>".to_owned()]);
-        page.paragraph("<d>", 80, "");
+        page.paragraph("<d>", "");
         page.command("cxidiag <e>");
         page.preformatted(&text);
         let expected = "\

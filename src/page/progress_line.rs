@@ -8,11 +8,10 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::tcgetwinsize;
 
+use super::wrap::WIDTH;
+
 /// Erases the line from the cursor on.
 const ERASE: &str = "\x1b[K";
-
-/// Columns of a terminal that does not report its size.
-pub const DEFAULT_COLUMNS: usize = 80;
 
 /// Returns whether the terminal of this process moves its cursor and erases lines.
 pub fn has_cursor() -> bool {
@@ -81,7 +80,7 @@ impl<W: Write + AsFd> Drop for ProgressLine<W> {
 pub fn columns(out: &impl AsFd) -> usize {
     match tcgetwinsize(out) {
         Ok(size) if size.ws_col > 0 => size.ws_col.into(),
-        _ => DEFAULT_COLUMNS,
+        _ => WIDTH,
     }
 }
 

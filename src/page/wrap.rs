@@ -1,5 +1,8 @@
 //! Text in lines of a limited width.
 
+/// Columns of a paragraph, and of a terminal that does not report its size.
+pub const WIDTH: usize = 80;
+
 /// Returns `text` in lines of at most `width` columns, where its words allow it. Each line but the
 /// first begins with `indent`.
 pub fn wrapped(text: &str, width: usize, indent: &str) -> Vec<String> {

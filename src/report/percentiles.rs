@@ -5,6 +5,7 @@ use std::iter;
 
 use super::outcome::{PercentileValue, SizeResult};
 use facts::percentile::Percentile;
+use page::wrap::WIDTH;
 use plan::tool::Tool;
 
 /// Marks a percentile of too few samples.
@@ -12,9 +13,6 @@ const FEW_SAMPLES: char = '*';
 
 /// Marks a percentile that differs from the one before it by less than the spread of the tool.
 const OWN_SPREAD: char = '~';
-
-/// Width of a terminal. Percentiles that do not fit follow in a further table.
-const WIDTH: usize = 80;
 
 /// One percentile: its title, and its cell for each size, with the mark if any cell has one.
 struct PercentileColumn {

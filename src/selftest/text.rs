@@ -52,7 +52,7 @@ pub fn page(report: &SelfTest) -> Page {
 fn aftermath(page: &mut Page, report: &SelfTest) {
     for sentence in report.aftermath.sentences() {
         page.empty_line();
-        page.paragraph(Words::first(Severity::Suspect, &format!("WARNING: {sentence}")), WIDTH, "");
+        page.paragraph(Words::first(Severity::Suspect, &format!("WARNING: {sentence}")), "");
     }
 }
 

@@ -11,10 +11,14 @@ use why::causes::table::CAUSES;
 
 /// Returns findings about NIC 3 beside these good NICs, in which each test has these figures.
 fn findings(controls: &[u32], own: f64, others: f64, causes: Vec<Why>) -> SuspectFindings {
+    let others = (!controls.is_empty()).then_some(others);
+    let floor = |value| Floor { min: value, p5: value };
     let figures = |is_bandwidth| Figures {
         is_bandwidth,
         own: vec![own],
-        others: (!controls.is_empty()).then_some(others).into_iter().collect(),
+        others: others.into_iter().collect(),
+        own_floors: vec![floor(own)],
+        others_floors: others.map(floor).into_iter().collect(),
         ..Figures::default()
     };
     let planned = TESTS.iter().filter(|test| {

@@ -8,9 +8,6 @@ use page::page::{Page, Words};
 use page::table::Align;
 use why::causes::comparison::Compared;
 
-/// Width of lines.
-const WIDTH: usize = 80;
-
 /// Returns the page: the first line, the tests, and why the NIC is slow.
 pub fn page(diagnosis: &NicDiagnosis) -> Page {
     let mut page = Page::headline(&diagnosis.summary, diagnosis.exit_status);
@@ -23,7 +20,7 @@ pub fn page(diagnosis: &NicDiagnosis) -> Page {
     }
     for test in &diagnosis.tests {
         if let Some(failure) = &test.failure {
-            page.paragraph(format!("{} failed: {failure}", test.test), WIDTH, "    ");
+            page.paragraph(format!("{} failed: {failure}", test.test), "    ");
         }
     }
     for why in &diagnosis.why {
@@ -32,7 +29,7 @@ pub fn page(diagnosis: &NicDiagnosis) -> Page {
             add_lines(&mut page, &diagnosis.roster, why);
         } else if let Some(note) = &why.left_out {
             page.empty_line();
-            page.paragraph(format!("note: {note}"), WIDTH, "    ");
+            page.paragraph(format!("note: {note}"), "    ");
         }
     }
     page

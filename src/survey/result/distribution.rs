@@ -165,8 +165,6 @@ pub fn worst_places(page: &mut Page, survey: &Survey) {
         survey.verdict.aggregates.iter().filter(|aggregate| aggregate.outside > 0).collect();
     let share = |aggregate: &Aggregate| aggregate.outside as f64 / aggregate.count.max(1) as f64;
     worst.sort_by(|one, other| share(other).total_cmp(&share(one)));
-    let more = worst.len().saturating_sub(SHOWN_AGGREGATES);
-    worst.truncate(SHOWN_AGGREGATES);
     if worst.is_empty() {
         return;
     }
@@ -190,10 +188,8 @@ pub fn worst_places(page: &mut Page, survey: &Survey) {
         ]
     };
     page.empty_line();
-    page.table(&columns, worst.into_iter().map(row));
-    if more > 0 {
-        page.line(format!("and {more} more"));
-    }
+    page.table(&columns, worst.iter().take(SHOWN_AGGREGATES).copied().map(row));
+    page.and_more(worst.len(), SHOWN_AGGREGATES);
 }
 
 fn tested(survey: &Survey, test: TestId) -> &Test {

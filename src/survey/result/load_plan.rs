@@ -4,10 +4,7 @@ use super::words;
 use load::conductor::LoadPreview;
 use page::table;
 use page::table::Align;
-use page::wrap::wrapped;
-
-/// Width of lines of words.
-const WIDTH: usize = 80;
+use page::wrap::{WIDTH, wrapped};
 
 /// Returns the text of a plan, in lines of at most 80 columns where names allow it.
 pub fn plan_text(plan: &LoadPreview) -> Vec<String> {

@@ -10,9 +10,6 @@ use load::findings::{
 use page::page::{Page, Words};
 use page::table::Align;
 
-/// Width of lines of words.
-const WIDTH: usize = 80;
-
 /// Most rows of impact factors in the text.
 const MOST_IMPACTS: usize = 40;
 
@@ -58,10 +55,10 @@ pub fn bandwidths(page: &mut Page, roster: &Roster, load: &LoadFindings) {
         let note = format!(
             "Mean and Min: of a NIC that sends. Without load a NIC reaches {quiet} {unit}."
         );
-        page.paragraph(note, WIDTH, "    ");
+        page.paragraph(note, "    ");
     }
     for note in all.iter().flat_map(|bandwidth| notes(roster, bandwidth, scale)) {
-        page.paragraph(note, WIDTH, "    ");
+        page.paragraph(note, "    ");
     }
 }
 
@@ -151,17 +148,15 @@ pub fn impacts(page: &mut Page, roster: &Roster, load: &LoadFindings) {
         let (group, others) = rest.split_at(count);
         page.empty_line();
         let shown = &group[..count.min(left)];
-        page.paragraph(title(first), WIDTH, "    ");
+        page.paragraph(title(first), "    ");
         group_table(page, shown);
         for victim in shown.iter().flat_map(unnamed_far_victims) {
-            page.paragraph(victim.sentence(roster), WIDTH, "    ");
+            page.paragraph(victim.sentence(roster), "    ");
         }
         left -= shown.len();
         rest = others;
     }
-    if let more @ 1.. = load.impacts.len().saturating_sub(MOST_IMPACTS) {
-        page.line(format!("and {more} more"));
-    }
+    page.and_more(load.impacts.len(), MOST_IMPACTS);
     let resolutions = load.impacts.iter().map(|impact| impact.resolution);
     if let Some(resolution) = resolutions.max_by(f64::total_cmp) {
         let note = format!(
@@ -169,7 +164,7 @@ pub fn impacts(page: &mut Page, roster: &Roster, load: &LoadFindings) {
              medians repeat within a ratio of {}.",
             load_words::ratio(resolution)
         );
-        page.paragraph(note, WIDTH, "    ");
+        page.paragraph(note, "    ");
     }
 }
 

@@ -12,9 +12,6 @@ use load::findings::{
 };
 use page::page::{Page, Words};
 
-/// Width of lines of words.
-const WIDTH: usize = 80;
-
 /// Most judgements of each kind.
 const MOST: usize = 20;
 
@@ -31,7 +28,7 @@ pub fn add(page: &mut Page, survey: &Survey) {
     };
     page.line("\nUnder load");
     for text in remarks(load) {
-        page.paragraph(text, WIDTH, "  ");
+        page.paragraph(text, "  ");
     }
     for kind in kinds() {
         judgements(page, survey, load, kind);
@@ -43,7 +40,7 @@ pub fn add(page: &mut Page, survey: &Survey) {
             page.empty_line();
         }
         for line in lines {
-            page.paragraph(line, WIDTH, "    ");
+            page.paragraph(line, "    ");
         }
     }
 }
@@ -130,14 +127,12 @@ fn judgements(
     page.line(Words::first(severity, title));
     for finding in all.iter().take(MOST) {
         let name = load_words::unit(&survey.roster, &finding.unit);
-        page.paragraph(format!("{name}: {}", load_words::sentence(finding)), WIDTH, "    ");
+        page.paragraph(format!("{name}: {}", load_words::sentence(finding)), "    ");
         for further in further(survey, finding) {
-            page.indented(&further, WIDTH, "  ");
+            page.indented(&further, "  ");
         }
     }
-    if let more @ 1.. = all.len().saturating_sub(MOST) {
-        page.line(format!("and {more} more"));
-    }
+    page.and_more(all.len(), MOST);
 }
 
 /// Returns the evidence of a judgement, and for a bad figure what to do next.

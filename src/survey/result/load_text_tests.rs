@@ -127,7 +127,7 @@ incast:32: only 8 NICs";
     let text = section(&loaded(mixed_load()));
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.join("\n"), expected);
-    assert!(lines.iter().all(|line| line.len() <= WIDTH), "{lines:?}");
+    assert!(lines.iter().all(|line| line.len() <= 80), "{lines:?}");
 }
 
 #[test]

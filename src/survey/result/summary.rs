@@ -10,14 +10,11 @@ use super::{Conclusion, Scope, Survey, load_words, words};
 use campaign::quiet::findings::{Cause, Certainty, Findings, LimitSource, Population, Test, Unit};
 use campaign::quiet::ids::{NicId, TestId};
 use campaign::quiet::states::{State, members};
+use page::wrap::WIDTH;
 
 /// Largest operation whose data the command carries, so that the NIC does not read memory
 /// (nic.md 3.2).
 const MOST_SMALL: u64 = 192;
-
-/// Width of the first line: parts that do not fit are left to the text below it. The first part
-/// always stands, and all parts of a failure.
-const WIDTH: usize = 80;
 
 /// Most parts that the first line names.
 const MOST_NAMES: usize = 3;
@@ -69,8 +66,8 @@ pub fn summary(survey: &Survey) -> String {
     }
 }
 
-/// Returns a line with the parts that fit into it, without their reasons if only these are too
-/// long.
+/// Returns a line of [`WIDTH`] columns with the parts that fit into it, without their reasons if
+/// only these are too long. The text below it has the others.
 fn fitted(mut line: String, parts: Vec<String>) -> String {
     for part in parts.iter().filter(|part| !part.is_empty()) {
         let short = part.split_once(": ").map_or(part.as_str(), |(short, _)| short);

@@ -20,9 +20,6 @@ use facts::job;
 use facts::severity::Severity;
 use page::page::{Page, Words};
 
-/// Width of lines of words.
-const WIDTH: usize = 80;
-
 /// Most bad parts in the text.
 const MOST_BAD: usize = 50;
 
@@ -43,13 +40,13 @@ pub fn page(survey: &Survey) -> Page {
     // Programs take the verdict from the first line, however long the reason for a failure is.
     let mut page = Page::headline(&survey.summary, survey.exit_status);
     for line in [place(survey), measured(survey)] {
-        page.paragraph(line, WIDTH, "  ");
+        page.paragraph(line, "  ");
     }
     if survey.is_software {
         page.line("software NICs: no Cassini hardware involved");
     }
     if let Some(line) = virtual_functions(survey) {
-        page.paragraph(line, WIDTH, "  ");
+        page.paragraph(line, "  ");
     }
     let bad = Words::verdict(Severity::Bad, "Bad");
     let suspect =
@@ -67,11 +64,11 @@ pub fn page(survey: &Survey) -> Page {
     if !hosts.is_empty() && !survey.is_software {
         let advice = format!("Next: run 'cxidiag check' on {}.", compress(hosts));
         page.empty_line();
-        page.paragraph(advice, WIDTH, "  ");
+        page.paragraph(advice, "  ");
     }
     if let Some(advice) = advice(survey) {
         page.empty_line();
-        page.paragraph(advice, WIDTH, "  ");
+        page.paragraph(advice, "  ");
         page.lines(survey.next.iter().map(|command| format!("  {command}")));
     }
     outliers(&mut page, survey);
@@ -137,18 +134,12 @@ fn section(
         let all = evidence::sentences(survey, cause);
         let mut shown = all.iter().take(sentences);
         let first = shown.next().map_or(String::new(), |text| format!(": {text}"));
-        page.paragraph(format!("{name}{first}"), WIDTH, "    ");
+        page.paragraph(format!("{name}{first}"), "    ");
         for further in shown {
-            page.indented(further, WIDTH, "  ");
+            page.indented(further, "  ");
         }
     }
-    and_more(page, listed.len().saturating_sub(most));
-}
-
-fn and_more(page: &mut Page, more: usize) {
-    if more > 0 {
-        page.line(format!("and {more} more"));
-    }
+    page.and_more(listed.len(), most);
 }
 
 /// Adds which NICs are slower than the others of their class by more than half of the limit, if all
@@ -176,9 +167,9 @@ fn outliers(page: &mut Page, survey: &Survey) {
             if test.of_bandwidth { "bandwidth" } else { "latency" },
             words::test(test),
         );
-        page.paragraph(text, WIDTH, "    ");
+        page.paragraph(text, "    ");
     }
-    and_more(page, outliers.len().saturating_sub(MOST_OTHERS));
+    page.and_more(outliers.len(), MOST_OTHERS);
 }
 
 /// Adds which nodes had busy CPUs. The nodes of `--loopback` are this machine.
@@ -190,7 +181,7 @@ fn busy(page: &mut Page, survey: &Survey) {
     }
     page.line("\nBusy CPUs: latencies are upper bounds, bandwidths lower ones");
     if !is_here && nodes.len() > MOST_BUSY {
-        return page.paragraph(busy_together(survey), WIDTH, "    ");
+        return page.paragraph(busy_together(survey), "    ");
     }
     let shown = if is_here { 1 } else { MOST_BUSY };
     for node in nodes.iter().take(shown) {
@@ -202,7 +193,7 @@ fn busy(page: &mut Page, survey: &Survey) {
         let BusyNode { slots, busy_slots, .. } = node;
         let load = node.load.as_ref().map_or(String::new(), load_text);
         let text = format!("{name}: waited for CPUs in {busy_slots} of {slots} slots{load}");
-        page.paragraph(text, WIDTH, "    ");
+        page.paragraph(text, "    ");
     }
 }
 
@@ -302,9 +293,9 @@ fn untested(page: &mut Page, survey: &Survey) {
                 0 => String::new(),
                 count => format!(" ({})", words::counted(count, "pair")),
             };
-            page.paragraph(format!("{tests}{names}: {reason}{pairs}"), WIDTH, "    ");
+            page.paragraph(format!("{tests}{names}: {reason}{pairs}"), "    ");
         }
-        and_more(page, groups.len().saturating_sub(MOST_UNTESTED));
+        page.and_more(groups.len(), MOST_UNTESTED);
     }
 }
 
@@ -469,7 +460,7 @@ switch 003.12 (4 NICs)  write-lat 8 (us)     20    1.90   3.95        6
         assert_eq!(text, expected);
         let is_command = |line: &str| line.starts_with("  srun ");
         let mut lines = text.lines().filter(|line| !is_command(line));
-        assert!(lines.all(|line| line.len() <= WIDTH + 1), "{text}");
+        assert!(lines.all(|line| line.len() <= 81), "{text}");
     }
 
     #[test]

@@ -12,9 +12,6 @@ use why::causes::table::cause;
 use why::causes::why::{Confidence, Observation, Why};
 use why::explanation::Explanation;
 
-/// Width of lines.
-const WIDTH: usize = 80;
-
 /// Most culprits in the text.
 const MOST: usize = 20;
 
@@ -31,11 +28,9 @@ pub fn add(page: &mut Page, survey: &Survey) {
     for explanation in diagnosed().take(MOST) {
         add_lines(page, &survey.roster, explanation);
     }
-    if let more @ 1.. = diagnosed().count().saturating_sub(MOST) {
-        page.line(format!("and {more} more"));
-    }
+    page.and_more(diagnosed().count(), MOST);
     for sentence in same(survey).into_iter().chain(shared(survey)).chain(left_out(survey)) {
-        page.paragraph(sentence, WIDTH, "    ");
+        page.paragraph(sentence, "    ");
     }
 }
 
@@ -136,9 +131,9 @@ pub fn add_lines(page: &mut Page, roster: &Roster, explanation: &Explanation) {
     }
     for (is_sentence, text) in statements(roster, explanation) {
         if is_sentence {
-            page.paragraph(format!("{name}: {text}"), WIDTH, "    ");
+            page.paragraph(format!("{name}: {text}"), "    ");
         } else {
-            page.indented(&text, WIDTH, "    ");
+            page.indented(&text, "    ");
         }
     }
 }
