@@ -45,14 +45,14 @@ use facts::child::PROGRAM;
 use facts::device::LIBCXI_VARIABLE;
 use facts::error::Failure;
 use facts::interrupt;
-use facts::release::{self, Sources};
+use facts::release::{self, SourceRevision};
 use facts::token::Token;
 use multicall::Call;
 use node::backend;
 use node::machine::resource_limit;
 use plan::Plan;
 use plan::command_line;
-use plan::command_line::{Refusal, Request};
+use plan::command_line::{RefusedArguments, Request};
 use plan::tool;
 use plan::tools::{TOOLS, with_status_of};
 use report::Reporter;
@@ -61,7 +61,7 @@ use report::Reporter;
 pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
     cxi::signals::set_needed_dispositions();
     child::take_name();
-    release::record(Sources {
+    release::record(SourceRevision {
         revision: option_env!("CXIDIAG_REVISION"),
         date: option_env!("CXIDIAG_DATE"),
     });
@@ -135,7 +135,7 @@ fn start(
     program: &str,
     arguments: Vec<OsString>,
 ) -> Result<(), Failure> {
-    let refused = |Refusal { failure, outputs }| {
+    let refused = |RefusedArguments { failure, outputs }| {
         let failure = with_status_of(tool, failure);
         report::refused(tool, &outputs, &failure);
         failure
@@ -153,7 +153,7 @@ fn start(
             let libcxi = env::var_os(LIBCXI_VARIABLE).filter(|path| !path.is_empty());
             let outputs = Box::new(typed.outputs.clone());
             let plan = Plan::new(tool, program.to_owned(), *typed, libcxi.map(Into::into))
-                .map_err(|failure| refused(Refusal { failure, outputs }))?;
+                .map_err(|failure| refused(RefusedArguments { failure, outputs }))?;
             carry_out(&plan)
         }
     }

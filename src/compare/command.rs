@@ -15,7 +15,7 @@ use crate::expected::StoredVerdicts;
 use crate::results;
 use crate::results::ComparedResult;
 use crate::runs;
-use crate::runs::{ReadRun, Source};
+use crate::runs::{ReadRun, RunSource};
 use crate::text;
 use check::document::Check;
 use cli::definition::OptionDef;
@@ -97,7 +97,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         return check_expectations(&request);
     }
     if let Some(json) = &request.json {
-        let sources: Vec<Source> = request.base.iter().chain(&request.new).cloned().collect();
+        let sources: Vec<RunSource> = request.base.iter().chain(&request.new).cloned().collect();
         sources::check_output(&sources, "json", json)?;
     }
     let documents = Documents::open_json(request.json.as_ref())?;
@@ -292,7 +292,7 @@ fn check_metric(
 
 /// Reads the results of one side. Prints a warning for each line and for the documents of servers
 /// that are left out.
-fn read(sources: &[Source], arguments: &[OsString]) -> Result<ReadSide, Failure> {
+fn read(sources: &[RunSource], arguments: &[OsString]) -> Result<ReadSide, Failure> {
     let mut all = ReadSide::default();
     for source in sources {
         let read = results::read_compared(source).map_err(|failure| match sources {
@@ -309,10 +309,10 @@ fn read(sources: &[Source], arguments: &[OsString]) -> Result<ReadSide, Failure>
 
 /// Returns a hint if the file stands directly after `--json`: the user probably wanted
 /// `--json=FILE`.
-fn meant_for_json(source: &Source, arguments: &[OsString]) -> Option<String> {
+fn meant_for_json(source: &RunSource, arguments: &[OsString]) -> Option<String> {
     match source {
-        Source::Stdin => None,
-        Source::File(path) => hint_before(path.as_os_str(), arguments, ["json"].into_iter()),
+        RunSource::Stdin => None,
+        RunSource::File(path) => hint_before(path.as_os_str(), arguments, ["json"].into_iter()),
     }
 }
 
@@ -325,8 +325,8 @@ fn warn(what: impl Display) {
 struct ComparisonRequest {
     /// All arguments, for hints.
     arguments: Vec<OsString>,
-    base: Vec<Source>,
-    new: Vec<Source>,
+    base: Vec<RunSource>,
+    new: Vec<RunSource>,
     max_regress: Option<f64>,
     figure: Option<Metric>,
     /// Bounds that the files of one side are checked against, in place of a comparison.
@@ -421,7 +421,7 @@ fn parse(arguments: Vec<OsString>) -> Result<Option<ComparisonRequest>, Failure>
     if after.is_some() {
         (request.base, request.new) = (base, new);
     } else {
-        match <[Source; 2]>::try_from(base) {
+        match <[RunSource; 2]>::try_from(base) {
             Ok([base, new]) => (request.base, request.new) = (vec![base], vec![new]),
             Err(files) => {
                 let hint = files.iter().find_map(|file| meant_for_json(file, &all));
@@ -444,7 +444,7 @@ fn parse(arguments: Vec<OsString>) -> Result<Option<ComparisonRequest>, Failure>
 /// Returns the request to check the files of the only side against bounds.
 fn checked_side(
     mut request: ComparisonRequest,
-    files: Vec<Source>,
+    files: Vec<RunSource>,
     has_separator: bool,
 ) -> Result<ComparisonRequest, Failure> {
     let other_options = [
@@ -468,9 +468,9 @@ fn checked_side(
 fn read_side(
     arguments: &[OsString],
     request: &mut ComparisonRequest,
-) -> Result<Option<Vec<Source>>, Failure> {
+) -> Result<Option<Vec<RunSource>>, Failure> {
     let files = arguments::read(&usage(), &options(), arguments, request)?;
-    Ok(files.map(|files| files.iter().map(|file| Source::of(Path::new(file))).collect()))
+    Ok(files.map(|files| files.iter().map(|file| RunSource::of(Path::new(file))).collect()))
 }
 
 /// Returns a failure because of the files in the arguments.

@@ -8,7 +8,7 @@ use super::differences;
 use super::grouping::{self, RunGroup};
 use super::runs::ReadRun;
 use facts::error::Failure;
-use facts::expect::{Metric, Unit};
+use facts::expect::{Metric, MetricUnit};
 use facts::percentile::Percentile;
 use facts::robust::{median, sorted};
 use facts::severity::Severity;
@@ -113,7 +113,7 @@ pub struct SizeComparison {
     /// How the metric that decides has changed.
     pub verdict: Verdict,
     /// How a change is tested; null if the size was not measured completely on both sides.
-    pub test: Option<Test>,
+    pub test: Option<SignificanceTest>,
     /// Probability that runs that do not differ rank at least this far in the direction of the
     /// change: for the worse if the new median is worse, else for the better. The test calls it a
     /// change up to level_percent. Null if the runs were not ranked, and if the medians are equal.
@@ -179,8 +179,9 @@ impl Verdict {
 /// How a change is tested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), schemars(rename = "Test"))]
 #[serde(rename_all = "snake_case")]
-pub enum Test {
+pub enum SignificanceTest {
     /// The runs of both sides are ranked: Mann-Whitney U, one-sided.
     MannWhitneyU,
     /// Too few runs to be ranked: the metric of each side must lie outside the range of the other.
@@ -247,9 +248,9 @@ impl Figure {
 }
 
 /// The results of a row in the runs of one side that measured it completely.
-struct Measured<'a>(Vec<&'a SizeResult>);
+struct RowResults<'a>(Vec<&'a SizeResult>);
 
-impl<'a> Measured<'a> {
+impl<'a> RowResults<'a> {
     fn new(runs: &[&'a ReadRun], row: Row) -> Self {
         let result = |run: &&'a ReadRun| {
             let is_of_row = |result: &&SizeResult| result.row() == row;
@@ -273,12 +274,14 @@ impl<'a> Measured<'a> {
         ranges.try_fold(first, |all, range| Some(all.and(range?)))
     }
 
-    fn figure(&self, metric: Metric, test: Test) -> Option<Figure> {
+    fn figure(&self, metric: Metric, test: SignificanceTest) -> Option<Figure> {
         let values = sorted(&self.values(metric));
         let (least, greatest) = (*values.first()?, *values.last()?);
         let noise = match test {
-            Test::Ranges => self.own_noise(metric),
-            Test::MannWhitneyU => Some(Noise { low: least, high: greatest, is_assumed: false }),
+            SignificanceTest::Ranges => self.own_noise(metric),
+            SignificanceTest::MannWhitneyU => {
+                Some(Noise { low: least, high: greatest, is_assumed: false })
+            }
         };
         Some(Figure {
             value: median(&values)?,
@@ -449,7 +452,7 @@ impl Group {
             });
         }
         let compare = |row| {
-            let sides = [Measured::new(&base, row), Measured::new(&new, row)];
+            let sides = [RowResults::new(&base, row), RowResults::new(&new, row)];
             SizeComparison::new(row, &sides, metric, &shown, max_regress)
         };
         Self {
@@ -486,14 +489,14 @@ impl SizeComparison {
 
     fn new(
         row: Row,
-        sides: &[Measured; 2],
+        sides: &[RowResults; 2],
         metric: Metric,
         shown: &[Metric],
         max_regress: f64,
     ) -> Self {
         let [base, new] = [0, 1].map(|at| sides[at].values(metric));
         let can_rank = smallest_probability(base.len(), new.len()) <= LEVEL;
-        let test = if can_rank { Test::MannWhitneyU } else { Test::Ranges };
+        let test = if can_rank { SignificanceTest::MannWhitneyU } else { SignificanceTest::Ranges };
         let figures = [0, 1].map(|at| sides[at].figure(metric, test));
         let (verdict, tested, p_value, detectable) = match &figures {
             [None, _] => (Verdict::NoBase, None, None, None),
@@ -566,8 +569,8 @@ fn detectable_by_ranks(metric: Metric, base: &[f64], new: &[f64]) -> Option<f64>
     // Just beyond the factor at which a run of `new` and a run of `base` are equal, the order
     // changes.
     let beyond = match metric.unit() {
-        Unit::Nanoseconds => 1.0 + ORDER_CHANGES,
-        Unit::Bytes | Unit::Packets => 1.0 - ORDER_CHANGES,
+        MetricUnit::Nanoseconds => 1.0 + ORDER_CHANGES,
+        MetricUnit::Bytes | MetricUnit::Packets => 1.0 - ORDER_CHANGES,
     };
     let mut factors: Vec<f64> = new
         .iter()
@@ -588,12 +591,12 @@ fn detectable_by_ranks(metric: Metric, base: &[f64], new: &[f64]) -> Option<f64>
 /// Returns the change for the worse from which the ranges of the samples show one, in percent.
 /// `None` if a range is unknown.
 fn detectable_by_ranges(
-    sides @ [base, new]: &[Measured; 2],
+    sides @ [base, new]: &[RowResults; 2],
     metric: Metric,
     base_value: f64,
     new_value: f64,
 ) -> Option<f64> {
-    let is_faster_better = metric.unit() != Unit::Nanoseconds;
+    let is_faster_better = metric.unit() != MetricUnit::Nanoseconds;
     let sure = is_typical(metric).then(|| {
         if is_faster_better {
             100.0 - 100.0 / BEYOND_DISTURBANCE
@@ -604,7 +607,7 @@ fn detectable_by_ranges(
     if base_value <= 0.0 || new_value <= 0.0 {
         return None;
     }
-    if sides.iter().any(Measured::is_disturbed) {
+    if sides.iter().any(RowResults::is_disturbed) {
         return sure;
     }
     let Some((base_run_noise, new_run_noise)) = base.own_noise(metric).zip(new.own_noise(metric))
@@ -623,7 +626,7 @@ fn detectable_by_ranges(
 
 /// Returns the p-value of `new` being worse than `base`, or else better.
 fn probability(metric: Metric, base: &[f64], new: &[f64], is_worse: bool) -> f64 {
-    let grows = metric.unit() == Unit::Nanoseconds;
+    let grows = metric.unit() == MetricUnit::Nanoseconds;
     if is_worse == grows {
         probability_of_shift(base, new)
     } else {
@@ -634,7 +637,7 @@ fn probability(metric: Metric, base: &[f64], new: &[f64], is_worse: bool) -> f64
 /// Returns whether the value of each side lies outside the range of the other. `None` if a range is
 /// unknown.
 fn are_apart(
-    [base, new]: &[Measured; 2],
+    [base, new]: &[RowResults; 2],
     metric: Metric,
     base_value: f64,
     new_value: f64,
@@ -674,8 +677,8 @@ fn sayable(percent: f64) -> Option<f64> {
 /// Returns how much worse `new` is, in percent: a latency that grew, or a rate that fell.
 fn worse_by(metric: Metric, base: f64, new: f64) -> f64 {
     match metric.unit() {
-        Unit::Nanoseconds => change(base, new),
-        Unit::Bytes | Unit::Packets => -change(base, new),
+        MetricUnit::Nanoseconds => change(base, new),
+        MetricUnit::Bytes | MetricUnit::Packets => -change(base, new),
     }
 }
 

@@ -8,10 +8,10 @@ use page::problem::Problem;
 use plan::depths::{DepthKind, Depths, Row};
 use plan::tool::Tool;
 use report::columns;
-use report::columns::Value;
+use report::columns::Datum;
 use report::outcome::{
-    Addresses, AtomicOptions, BandwidthResult, Clock, Device, Extent, FabricAddress, Host,
-    LatencyResult, ListOptions, Options, Outcome, Side, SizeResult, Status,
+    Addresses, AtomicOptions, BandwidthResult, Extent, FabricAddress, Host, LatencyResult,
+    ListOptions, MeasuringClock, Options, Outcome, Side, SizeResult, Status, UsedDevice,
 };
 
 /// Text for what the text of a run does not say.
@@ -46,9 +46,9 @@ impl PrintedColumn {
             return Self::Size;
         }
         match columns::titled(title, tool) {
-            Some((Value::Depth(kind), _)) => Self::Depth(kind),
-            Some((Value::Count, _)) => Self::Count,
-            Some((Value::Metric(metric), scale)) => Self::Metric(metric, scale),
+            Some((Datum::Depth(kind), _)) => Self::Depth(kind),
+            Some((Datum::Count, _)) => Self::Count,
+            Some((Datum::Metric(metric), scale)) => Self::Metric(metric, scale),
             _ => Self::Unknown,
         }
     }
@@ -250,7 +250,7 @@ impl PrintedRun {
         let is_software = value("Platform").map(|text| text.starts_with("software NIC"));
         let device = value("Device").map(|name| {
             let svc_id = value("Service ID").and_then(first_number).unwrap_or(0);
-            Device { is_software, ..Device::named(name.into(), svc_id as u32) }
+            UsedDevice { is_software, ..UsedDevice::named(name.into(), svc_id as u32) }
         });
         Some(Outcome {
             schema_version: report::outcome::PRINTED,
@@ -272,7 +272,7 @@ impl PrintedRun {
             device,
             addresses: local.zip(remote).and_then(|(local, remote)| addresses(local, remote)),
             options: Some(self.options()),
-            clock: Clock { name: UNKNOWN.into(), ..Clock::default() },
+            clock: MeasuringClock { name: UNKNOWN.into(), ..MeasuringClock::default() },
             results: self.results,
             ..Outcome::default()
         })

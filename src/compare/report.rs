@@ -11,7 +11,7 @@ use crate::html;
 use crate::results;
 use crate::results::ReadResult;
 use crate::runs;
-use crate::runs::Source;
+use crate::runs::RunSource;
 use cli::arguments;
 use cli::definition::OptionDef;
 use cli::usage::{Completion, Usage, Value};
@@ -79,12 +79,12 @@ fn options() -> Vec<OptionDef<Option<Place>>> {
 
 /// Reads the arguments: the results and the page. Returns `None` if they ask for help or the
 /// version.
-fn parse(arguments: &[OsString]) -> Result<Option<(Vec<Source>, Place)>, Failure> {
+fn parse(arguments: &[OsString]) -> Result<Option<(Vec<RunSource>, Place)>, Failure> {
     let mut output = None;
     let Some(files) = arguments::read(&usage(), &options(), arguments, &mut output)? else {
         return Ok(None);
     };
-    let sources: Vec<Source> = files.iter().map(|file| Source::of(Path::new(file))).collect();
+    let sources: Vec<RunSource> = files.iter().map(|file| RunSource::of(Path::new(file))).collect();
     if sources.is_empty() {
         return Err(misplaced("there are no files with results"));
     }
@@ -99,7 +99,7 @@ fn parse(arguments: &[OsString]) -> Result<Option<(Vec<Source>, Place)>, Failure
 
 /// Reads all results. Prints a warning for each line and for the documents of servers that are left
 /// out.
-fn read(sources: &[Source]) -> Result<Vec<ReadResult>, Failure> {
+fn read(sources: &[RunSource]) -> Result<Vec<ReadResult>, Failure> {
     let mut all = Vec::new();
     for source in sources {
         let (results, warnings) = results::read(source)?;

@@ -5,7 +5,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::comparison::{self, Comparison};
 use super::printed;
-use super::runs::{self, ReadRun, Source, refused};
+use super::runs::{self, ReadRun, RunSource, refused};
 use campaign::quiet::findings::{Cause, Matrix, Unit};
 use campaign::quiet::ids::{NicId, NodeId, TestId};
 use check::document::Check;
@@ -100,7 +100,7 @@ impl Marks {
 /// # Errors
 ///
 /// The source cannot be read, has no results, or has anything else.
-pub fn read(source: &Source) -> Result<(Vec<ReadResult>, Vec<String>), Failure> {
+pub fn read(source: &RunSource) -> Result<(Vec<ReadResult>, Vec<String>), Failure> {
     let (shown, file) = (source.shown(), source.name());
     let read = |document: &[u8]| {
         let nothing = "not a result that can be drawn";
@@ -116,7 +116,7 @@ pub fn read(source: &Source) -> Result<(Vec<ReadResult>, Vec<String>), Failure> 
 /// # Errors
 ///
 /// The source cannot be read, has no results, or has anything else.
-pub fn read_compared(source: &Source) -> Result<(Vec<ComparedResult>, Vec<String>), Failure> {
+pub fn read_compared(source: &RunSource) -> Result<(Vec<ComparedResult>, Vec<String>), Failure> {
     let (shown, file) = (source.shown(), source.name());
     let run = |outcome| compared_run(&file, outcome);
     each(source, |document| compared(document, &shown, &file), run)
@@ -144,7 +144,7 @@ fn compared(document: &[u8], shown: &str, file: &str) -> Result<ComparedResult, 
 
 /// Reads each document of a source with `read`, or each run that was printed there with `printed`.
 fn each<T>(
-    source: &Source,
+    source: &RunSource,
     read: impl Fn(&[u8]) -> Result<T, Failure>,
     printed: impl Fn(Outcome) -> T,
 ) -> Result<(Vec<T>, Vec<String>), Failure> {

@@ -366,7 +366,7 @@ fn names_what_is_no_result() {
 #[test]
 fn reads_documents_of_earlier_builds() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/older-result.json");
-    let (runs, warnings) = read_compared(&Source::of(file.as_ref())).unwrap();
+    let (runs, warnings) = read_compared(&RunSource::of(file.as_ref())).unwrap();
     let [ComparedResult::Run(run)] = runs.as_slice() else {
         panic!("{runs:?}");
     };
@@ -382,7 +382,7 @@ fn reads_checks_for_comparisons_only() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let document = serde_json::to_vec(&check(vec![bad()], vec![], None)).unwrap();
     std::fs::write(&file, document).unwrap();
-    let source = Source::of(file.path());
+    let source = RunSource::of(file.path());
     let message = read(&source).unwrap_err().message();
     assert!(message.ends_with("not a result that can be drawn"), "{message}");
     let (read, _) = read_compared(&source).unwrap();
@@ -396,7 +396,7 @@ fn reads_checks_for_comparisons_only() {
 fn leaves_out_servers_of_measured_runs() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/older-result.json");
     let result = |side| {
-        let (mut results, _) = read(&Source::of(file.as_ref())).unwrap();
+        let (mut results, _) = read(&RunSource::of(file.as_ref())).unwrap();
         let mut result = results.remove(0);
         if let Content::Run(run) = &mut result.content {
             run.side = side;

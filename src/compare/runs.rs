@@ -24,13 +24,13 @@ pub struct ReadRun {
 
 /// Where runs are read from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum RunSource {
     /// Standard input.
     Stdin,
     File(PathBuf),
 }
 
-impl Source {
+impl RunSource {
     /// Returns the source that was typed: `-` is standard input.
     pub fn of(path: &Path) -> Self {
         if path == Path::new("-") { Self::Stdin } else { Self::File(path.into()) }

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::comparison::{
-    Comparison, Figure, Group, MetricComparison, Run, SizeComparison, Test, Verdict,
+    Comparison, Figure, Group, MetricComparison, Run, SignificanceTest, SizeComparison, Verdict,
 };
-use facts::expect::{Metric, Unit};
+use facts::expect::{Metric, MetricUnit};
 use facts::text::plural;
 use page::page::{Page, Words};
 use page::table::Align;
@@ -88,11 +88,11 @@ fn distinct<T: Ord>(all: impl Iterator<Item = T>) -> Vec<T> {
 fn tests(comparison: &Comparison) -> Vec<String> {
     let has = |test| comparison.sizes().any(|(_, size)| size.test == Some(test));
     let mut tests = Vec::new();
-    if has(Test::MannWhitneyU) {
+    if has(SignificanceTest::MannWhitneyU) {
         let level = comparison.level_percent;
         tests.push(format!("Mann-Whitney U of the runs, {level}% for each size and direction"));
     }
-    if has(Test::Ranges) {
+    if has(SignificanceTest::Ranges) {
         tests.push("ranges of the samples in each run; has no level".into());
     }
     tests
@@ -150,8 +150,8 @@ fn row(group: &Group, size: &SizeComparison, metric: &MetricComparison) -> Vec<W
 fn value(metric: Metric, figure: Option<&Figure>) -> String {
     let (_, scale) = metric.unit().readable();
     let decimals = match metric.unit() {
-        Unit::Bytes => 1,
-        Unit::Nanoseconds | Unit::Packets => 3,
+        MetricUnit::Bytes => 1,
+        MetricUnit::Nanoseconds | MetricUnit::Packets => 3,
     };
     figure.map_or("-".into(), |figure| format!("{:.decimals$}", figure.value / scale))
 }
@@ -180,7 +180,8 @@ fn remarks(page: &mut Page, comparison: &Comparison) {
              the metric."
         ));
     }
-    let has_few_runs = comparison.sizes().any(|(_, size)| size.test == Some(Test::Ranges));
+    let has_few_runs =
+        comparison.sizes().any(|(_, size)| size.test == Some(SignificanceTest::Ranges));
     match undecided {
         None => {}
         Some(_) if has_few_runs => {

@@ -254,9 +254,9 @@ fn parts(item: &str) -> Result<Vec<ItemPart<'_>>, String> {
 /// first label are a range. Numbers ascend. The names have neither brackets nor commas.
 pub fn compress<'a>(hosts: impl IntoIterator<Item = &'a str>) -> String {
     let hosts: BTreeSet<&str> = hosts.into_iter().collect();
-    let names: Vec<Name> = hosts.into_iter().map(Name::of).collect();
+    let names: Vec<NumberedName> = hosts.into_iter().map(NumberedName::of).collect();
     let padded: HashSet<_> =
-        names.iter().filter(|name| name.is_padded()).map(Name::padding).collect();
+        names.iter().filter(|name| name.is_padded()).map(NumberedName::padding).collect();
     // A number without leading zeros belongs to the numbers of the same length with leading zeros.
     let mut groups: BTreeMap<(&str, &str, Option<usize>), Vec<&str>> = BTreeMap::new();
     for name in &names {
@@ -278,14 +278,14 @@ pub fn compress<'a>(hosts: impl IntoIterator<Item = &'a str>) -> String {
 }
 
 /// A name, divided at its number.
-struct Name<'a> {
+struct NumberedName<'a> {
     prefix: &'a str,
     /// At most [`MOST_DIGITS`] digits; none for a name without a number.
     digits: &'a str,
     suffix: &'a str,
 }
 
-impl<'a> Name<'a> {
+impl<'a> NumberedName<'a> {
     /// Divides a name at the last number of its first label, or of the whole name if that has none.
     fn of(name: &'a str) -> Self {
         let label = name.find('.').unwrap_or(name.len());

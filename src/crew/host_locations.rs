@@ -7,7 +7,7 @@ use crate::host_list;
 use crate::location::Location;
 
 /// The names of the switch and the group of a host.
-struct SwitchName<'a> {
+struct NamedSwitch<'a> {
     switch: &'a str,
     group: &'a str,
 }
@@ -35,7 +35,7 @@ pub fn file_locations(text: &str) -> Result<HashMap<String, Location>, String> {
             if places.contains_key(&host) {
                 return Err(invalid(format!("{host} is on a line before this one")));
             }
-            places.insert(host, SwitchName { switch, group });
+            places.insert(host, NamedSwitch { switch, group });
         }
         if places.len() > host_list::MOST_HOSTS {
             return Err(invalid(format!("more than {} hosts", host_list::MOST_HOSTS)));
@@ -53,13 +53,13 @@ pub fn topology_locations<'a>(
     let places = hosts.into_iter().map(|(host, switches)| {
         let mut upward = switches.rsplit('.');
         let [switch, group] = [(); 2].map(|()| upward.next().unwrap_or_default());
-        (host.to_owned(), SwitchName { switch, group })
+        (host.to_owned(), NamedSwitch { switch, group })
     });
     numbered(places.collect())
 }
 
 /// Replaces the names of switches and groups by numbers.
-fn numbered(places: HashMap<String, SwitchName>) -> HashMap<String, Location> {
+fn numbered(places: HashMap<String, NamedSwitch>) -> HashMap<String, Location> {
     let switches = numbers(places.values().map(|place| place.switch).collect());
     let groups = numbers(places.values().map(|place| place.group).collect());
     let located = places.into_iter().map(|(host, place)| {

@@ -14,7 +14,7 @@ const LARGEST_VNI: u32 = 0xffff;
 
 /// A NIC as its process introduces it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NicFacts {
+pub struct IntroducedNic {
     /// Name of the device.
     pub device: String,
     /// Its address; none if it could not be opened.
@@ -42,7 +42,7 @@ pub struct Introduction {
     /// Location of the host by the launcher: SLURM_TOPOLOGY_ADDR.
     pub topology: Option<String>,
     /// Its NICs, in the order in which blocks number them.
-    pub nics: Vec<NicFacts>,
+    pub nics: Vec<IntroducedNic>,
 }
 
 impl Introduction {
@@ -58,11 +58,11 @@ impl Introduction {
             let count = self.nics.len();
             return Err(format!("it has {count} NICs (at most {MOST_NICS})"));
         }
-        self.nics.iter_mut().try_for_each(NicFacts::accept)
+        self.nics.iter_mut().try_for_each(IntroducedNic::accept)
     }
 }
 
-impl NicFacts {
+impl IntroducedNic {
     fn accept(&mut self) -> Result<(), String> {
         text::accept(&mut self.device);
         text::accept(&mut self.class);

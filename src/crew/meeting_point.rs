@@ -140,10 +140,10 @@ impl MeetingPoint {
     /// # Errors
     ///
     /// A file that cannot be written, and one of another survey.
-    pub fn publish(&self, task: &LauncherTask, port: u16) -> Result<Published, Failure> {
+    pub fn publish(&self, task: &LauncherTask, port: u16) -> Result<PublishedCoordinator, Failure> {
         match self {
             Self::Agreed { token, .. } => {
-                Ok(Published { token: token.clone(), addresses: Vec::new(), file: None })
+                Ok(PublishedCoordinator { token: token.clone(), addresses: Vec::new(), file: None })
             }
             Self::File(path) => {
                 let token = Token::random();
@@ -160,7 +160,7 @@ impl MeetingPoint {
                     ErrorKind::AlreadyExists => in_use(path),
                     _ => unusable(path, "write", &error),
                 })?;
-                Ok(Published {
+                Ok(PublishedCoordinator {
                     token,
                     addresses: contents.addresses,
                     file: Some((path.clone(), file)),
@@ -213,7 +213,7 @@ fn addresses() -> Vec<IpAddr> {
 
 /// The coordinator is published. The file is removed when this value is dropped.
 #[derive(Debug)]
-pub struct Published {
+pub struct PublishedCoordinator {
     /// The token of the survey.
     pub token: Token,
     /// The addresses in the file.
@@ -222,7 +222,7 @@ pub struct Published {
     file: Option<(PathBuf, File)>,
 }
 
-impl Drop for Published {
+impl Drop for PublishedCoordinator {
     fn drop(&mut self) {
         if let Some((path, file)) = &self.file
             && let (Ok(found), Ok(own)) = (fs::symlink_metadata(path), file.metadata())

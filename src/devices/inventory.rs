@@ -2,13 +2,13 @@
 //! the descriptions in their schema, docs/devices.schema.json.
 
 use cxi::address::{sent_nid, virtual_function};
-use cxi::{Member, RESOURCES, Service};
+use cxi::{RESOURCES, Service, ServiceMember};
 use serde::Serialize;
 
 use facts::device::DeviceName;
 use facts::error::Failure;
 use health::address::algorithmic_bits;
-use node::backend::Found;
+use node::backend::FoundDevice;
 use node::explain::Explain;
 use node::machine::{Machine, shown};
 use node::service::{DEFAULT_SVC_ID, Rights, ServiceOptions, ServiceRequest};
@@ -30,7 +30,7 @@ pub struct Inventory {
     /// Why the search for devices failed; null if it did not.
     error: Option<Problem>,
     /// The NICs, hardware first.
-    devices: Vec<Entry>,
+    devices: Vec<DeviceEntry>,
     #[serde(skip)]
     failed: Vec<Failure>,
 }
@@ -38,7 +38,8 @@ pub struct Inventory {
 /// One NIC.
 #[derive(Debug, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-struct Entry {
+#[cfg_attr(any(test, feature = "testing"), schemars(rename = "Entry"))]
+struct DeviceEntry {
     /// Name of the device: cxiN, or softN for a software NIC.
     name: String,
     /// Whether it is a software NIC, so that no Cassini hardware is involved.
@@ -46,7 +47,7 @@ struct Entry {
     /// Why the NIC cannot be opened or its services cannot be listed; null if they can.
     error: Option<Problem>,
     /// What the NIC reports; null if it cannot be opened.
-    nic: Option<Nic>,
+    nic: Option<NicReport>,
     /// MAC address of the network interface; null without an interface.
     mac_address: Option<String>,
     /// NUMA node of the NIC; null if the kernel does not report one.
@@ -63,7 +64,8 @@ struct Entry {
 /// What a NIC reports.
 #[derive(Debug, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-struct Nic {
+#[cfg_attr(any(test, feature = "testing"), schemars(rename = "Nic"))]
+struct NicReport {
     /// Address on the fabric.
     address: u32,
     /// Width of a PID, in bits.
@@ -139,7 +141,7 @@ struct Resource {
 
 impl Inventory {
     /// Returns what is known of the devices `found`; `failure` ended the search for others.
-    pub fn of(found: Vec<Found>, failure: Option<Failure>, machine: &Machine) -> Self {
+    pub fn of(found: Vec<FoundDevice>, failure: Option<Failure>, machine: &Machine) -> Self {
         let error = failure.as_ref().map(Problem::from);
         let mut failed: Vec<Failure> = failure.into_iter().collect();
         let devices = found.into_iter().map(|found| entry(found, machine, &mut failed)).collect();
@@ -154,7 +156,7 @@ impl Inventory {
 
     /// Returns whether the search succeeded and found no hardware.
     pub fn has_software_alone(&self) -> bool {
-        let is_hardware = |entry: &Entry| entry.name.starts_with("cxi");
+        let is_hardware = |entry: &DeviceEntry| entry.name.starts_with("cxi");
         self.error.is_none() && !self.devices.iter().any(is_hardware)
     }
 
@@ -168,10 +170,10 @@ impl Inventory {
     }
 }
 
-fn entry(found: Found, machine: &Machine, failed: &mut Vec<Failure>) -> Entry {
+fn entry(found: FoundDevice, machine: &Machine, failed: &mut Vec<Failure>) -> DeviceEntry {
     let name = found.name.to_string();
     let numa_node = machine.node_of_device(&name);
-    let mut entry = Entry {
+    let mut entry = DeviceEntry {
         is_software: found.name.platform().is_simulated,
         error: None,
         nic: None,
@@ -200,11 +202,11 @@ fn default_svc_id(device: &cxi::Device, name: DeviceName, rights: &Rights) -> Op
     rights.admit(&service).then_some(service.id)
 }
 
-fn fill(entry: &mut Entry, device: &cxi::Device, rights: &Rights) -> Result<(), Failure> {
+fn fill(entry: &mut DeviceEntry, device: &cxi::Device, rights: &Rights) -> Result<(), Failure> {
     let info = device.info();
     let has_own = !info.is_virtual_function;
     entry.is_software = info.is_simulated();
-    entry.nic = Some(Nic {
+    entry.nic = Some(NicReport {
         address: info.nid,
         pid_bits: info.pid_bits,
         pid_count: info.pid_count,
@@ -236,10 +238,10 @@ fn service_entry(
             .iter()
             .map(|member| {
                 let (kind, id) = match *member {
-                    Member::User(id) => ("user", id),
-                    Member::Group(id) => ("group", id),
-                    Member::NetworkNamespace(id) => ("network_namespace", id),
-                    Member::Other(kind) => ("other", kind),
+                    ServiceMember::User(id) => ("user", id),
+                    ServiceMember::Group(id) => ("group", id),
+                    ServiceMember::NetworkNamespace(id) => ("network_namespace", id),
+                    ServiceMember::Other(kind) => ("other", kind),
                 };
                 MemberEntry { kind, id }
             })
@@ -286,7 +288,7 @@ pub fn overview(inventory: &Inventory) -> Page {
     page
 }
 
-fn row(entry: &Entry) -> Vec<String> {
+fn row(entry: &DeviceEntry) -> Vec<String> {
     let missing = || "-".to_owned();
     let nic = entry.nic.as_ref();
     let usable: Vec<u32> = entry
@@ -308,7 +310,7 @@ fn row(entry: &Entry) -> Vec<String> {
 }
 
 /// Returns what an administrator has to know beside the numbers of the row.
-fn notes(entry: &Entry) -> Vec<&'static str> {
+fn notes(entry: &DeviceEntry) -> Vec<&'static str> {
     let nic = entry.nic.as_ref();
     let is_algorithmic =
         (entry.mac_address.as_deref()).is_none_or(|mac| algorithmic_bits(mac).is_some());
@@ -324,7 +326,7 @@ fn notes(entry: &Entry) -> Vec<&'static str> {
     .collect()
 }
 
-fn link_state(nic: &Nic) -> &'static str {
+fn link_state(nic: &NicReport) -> &'static str {
     match nic.link_is_up {
         Some(true) => "up",
         Some(false) => "DOWN",
@@ -344,7 +346,7 @@ pub fn blocks(inventory: &Inventory) -> Page {
     page
 }
 
-fn block(page: &mut Page, entry: &Entry) {
+fn block(page: &mut Page, entry: &DeviceEntry) {
     page.fact("Device", &entry.name);
     if entry.is_software {
         page.fact("Platform", "software NIC (no Cassini hardware involved)");

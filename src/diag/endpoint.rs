@@ -16,9 +16,9 @@ use node::explain::Explain;
 use node::gpu::{OnGpus, Use};
 use node::local_address::LocalAddress;
 use node::machine::Machine;
-use node::machine::placement::{self, Taken};
+use node::machine::placement::{self, ActivePlacement};
 use node::nic::files::Files;
-use node::service::{Access, Source};
+use node::service::{Access, AccessSource};
 use node::traffic_class::TrafficClass;
 use plan::Site;
 use plan::run_options::{RunOptions, Setting};
@@ -40,7 +40,7 @@ pub struct Endpoint {
     on_gpus: OnGpus,
     gpu_map: Cell<Option<GpuMap>>,
     /// The CPUs of this thread, taken before any allocation.
-    place: Taken,
+    place: ActivePlacement,
     /// A hint about these CPUs.
     hint: Option<String>,
     /// The loopback mode of the link, if it is in one.
@@ -233,7 +233,7 @@ impl Endpoint {
             address: FabricAddress { nic: self.device.info().nid, pid: self.domain.pid() },
             svc_id: self.access.svc_id.value,
             vni: self.domain.vni(),
-            has_vni_of_range: self.access.vni.source == Source::Range,
+            has_vni_of_range: self.access.vni.source == AccessSource::Range,
             class: self.access.class.value,
             simulated: self.device.info().is_simulated(),
             gpus: OnGpus {

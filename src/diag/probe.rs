@@ -89,10 +89,10 @@ impl Probe {
         );
         let child =
             started.map_err(|failure| failure.context(format!("cannot run {}", self.tool)))?;
-        let mut running = Running::new(child);
+        let mut running = RunningProcess::new(child);
         let left = |limit: Duration| limit.saturating_sub(self.since.elapsed());
         let mut is_in_time = running.read(self.limit.map(left))?;
-        let mut shares = Shares::default();
+        let mut shares = CpuShares::default();
         while let Some(limit) = self.limit.filter(|_| !is_in_time) {
             let longest = self.longest.unwrap_or(limit);
             shares = running.shares();
@@ -137,14 +137,14 @@ const END_LIMIT: Duration = Duration::from_secs(1);
 
 /// The CPU times of a process and of those that it has started.
 #[derive(Clone, Copy, Debug, Default)]
-struct Shares {
+struct CpuShares {
     /// How long they have waited for CPUs, together: they wait for each other.
     waited: Duration,
     /// How long the longest of them has run.
     ran: Duration,
 }
 
-impl Shares {
+impl CpuShares {
     /// Returns whether they explain that a run has not ended within its limit. `has_cause` states
     /// that it has named what it waits for.
     fn are_too_small(self, limit: Duration, has_cause: bool) -> bool {
@@ -155,7 +155,7 @@ impl Shares {
 
 /// A process, and what it has written. It is killed when this value is dropped, if it has not
 /// ended.
-struct Running {
+struct RunningProcess {
     child: Child,
     stdout: Output<ChildStdout>,
     stderr: Output<ChildStderr>,
@@ -190,7 +190,7 @@ impl<P: Read> Output<P> {
     }
 }
 
-impl Running {
+impl RunningProcess {
     fn new(mut child: Child) -> Self {
         let stdout = Output::of(child.stdout.take());
         let stderr = Output::of(child.stderr.take());
@@ -226,14 +226,14 @@ impl Running {
     }
 
     /// Returns the shares of the main threads of the process and of those that it has started.
-    fn shares(&self) -> Shares {
+    fn shares(&self) -> CpuShares {
         let own = self.child.id();
         let children = fs::read_to_string(format!("/proc/{own}/task/{own}/children"));
         let children = children.unwrap_or_default();
         let children = children.split_whitespace().filter_map(|id| id.parse().ok());
         let all = std::iter::once(own).chain(children);
         let all: Vec<CpuShare> = all.filter_map(CpuShare::from_process).collect();
-        Shares {
+        CpuShares {
             waited: all.iter().map(|share| share.waited()).sum(),
             ran: all.iter().map(|share| share.ran()).max().unwrap_or_default(),
         }
@@ -275,7 +275,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -291,7 +291,7 @@ mod tests {
     fn busy_cpus_excuse_runs_that_waited_for_them() {
         let excuse = |waited, ran, has_cause| {
             let [waited, ran] = [waited, ran].map(Duration::from_millis);
-            Shares { waited, ran }.are_too_small(Duration::from_secs(3), has_cause)
+            CpuShares { waited, ran }.are_too_small(Duration::from_secs(3), has_cause)
         };
         assert!(excuse(8000, 42, true));
         // Beside ten busy loops and the test programs.

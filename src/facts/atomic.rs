@@ -4,7 +4,7 @@
 use std::fmt;
 
 /// A name in a list, with its number.
-type Name<T> = (&'static str, T);
+type NamedNumber<T> = (&'static str, T);
 
 /// Declares an enum of numbers on the wire, and a table of the values with their names in the order
 /// of the declaration. A value converts to its name with `Display`, and from its number.
@@ -25,7 +25,7 @@ macro_rules! named_numbers {
         }
 
         $(#[$about_names])*
-        pub const $names: [Name<$type>; [$($number),*].len()] =
+        pub const $names: [NamedNumber<$type>; [$($number),*].len()] =
             [$(($name, $type::$variant)),*];
 
         impl fmt::Display for $type {
@@ -126,13 +126,13 @@ named_numbers! {
 /// # Errors
 ///
 /// The allowed names.
-pub fn named<T: Copy>(names: &[Name<T>], text: &str) -> Result<T, String> {
+pub fn named<T: Copy>(names: &[NamedNumber<T>], text: &str) -> Result<T, String> {
     let found = names.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
     found.map(|(_, value)| *value).ok_or_else(|| format!("expected one of {}", list(names)))
 }
 
 /// Returns the names, separated by commas.
-pub fn list<T>(names: &[Name<T>]) -> String {
+pub fn list<T>(names: &[NamedNumber<T>]) -> String {
     let names: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
     names.join(", ")
 }

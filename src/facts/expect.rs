@@ -32,7 +32,7 @@ pub enum Metric {
 
 /// The base unit of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
+pub enum MetricUnit {
     Nanoseconds,
     /// Bytes per second.
     Bytes,
@@ -65,7 +65,7 @@ const PACKET_RATES: &[Scale] = &[
     ("Mop/s", 6, 1.0),
 ];
 
-impl Unit {
+impl MetricUnit {
     /// Name of the base unit.
     pub fn name(self) -> &'static str {
         self.scales()[0].0
@@ -91,11 +91,11 @@ impl Unit {
 
 impl Metric {
     /// Returns the base unit.
-    pub fn unit(self) -> Unit {
+    pub fn unit(self) -> MetricUnit {
         match self {
-            Self::Bandwidth => Unit::Bytes,
-            Self::PacketRate => Unit::Packets,
-            _ => Unit::Nanoseconds,
+            Self::Bandwidth => MetricUnit::Bytes,
+            Self::PacketRate => MetricUnit::Packets,
+            _ => MetricUnit::Nanoseconds,
         }
     }
 
@@ -112,7 +112,7 @@ impl Metric {
 
     /// Returns whether the bandwidth tools measure the metric, and not the latency tools.
     pub fn is_of_bandwidth(self) -> bool {
-        self.unit() != Unit::Nanoseconds
+        self.unit() != MetricUnit::Nanoseconds
     }
 
     /// Returns the names of the metrics of the bandwidth tools or of the latency tools, for

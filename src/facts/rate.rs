@@ -27,33 +27,33 @@ pub enum Rate {
 
 /// What one unit is, in units of a rate: numerator and denominator.
 #[derive(Clone, Copy)]
-enum Unit {
+enum RateUnit {
     Operations(u64),
     Bytes(u64, u64),
 }
 
 /// The units by name. The first one that ends a text applies. K, M and G alone are powers of 1000:
 /// they count operations, not bytes.
-const UNITS: [(&str, Unit); 19] = [
-    ("kop/s", Unit::Operations(1_000)),
-    ("Mop/s", Unit::Operations(1_000_000)),
-    ("op/s", Unit::Operations(1)),
-    ("kB/s", Unit::Bytes(1_000, 1)),
-    ("MB/s", Unit::Bytes(1_000_000, 1)),
-    ("GB/s", Unit::Bytes(1_000_000_000, 1)),
-    ("KiB/s", Unit::Bytes(1 << 10, 1)),
-    ("MiB/s", Unit::Bytes(1 << 20, 1)),
-    ("GiB/s", Unit::Bytes(1 << 30, 1)),
-    ("Mb/s", Unit::Bytes(1_000_000, 8)),
-    ("Gb/s", Unit::Bytes(1_000_000_000, 8)),
-    ("B/s", Unit::Bytes(1, 1)),
-    ("K", Unit::Operations(1_000)),
-    ("k", Unit::Operations(1_000)),
-    ("M", Unit::Operations(1_000_000)),
-    ("m", Unit::Operations(1_000_000)),
-    ("G", Unit::Operations(1_000_000_000)),
-    ("g", Unit::Operations(1_000_000_000)),
-    ("", Unit::Operations(1)),
+const UNITS: [(&str, RateUnit); 19] = [
+    ("kop/s", RateUnit::Operations(1_000)),
+    ("Mop/s", RateUnit::Operations(1_000_000)),
+    ("op/s", RateUnit::Operations(1)),
+    ("kB/s", RateUnit::Bytes(1_000, 1)),
+    ("MB/s", RateUnit::Bytes(1_000_000, 1)),
+    ("GB/s", RateUnit::Bytes(1_000_000_000, 1)),
+    ("KiB/s", RateUnit::Bytes(1 << 10, 1)),
+    ("MiB/s", RateUnit::Bytes(1 << 20, 1)),
+    ("GiB/s", RateUnit::Bytes(1 << 30, 1)),
+    ("Mb/s", RateUnit::Bytes(1_000_000, 8)),
+    ("Gb/s", RateUnit::Bytes(1_000_000_000, 8)),
+    ("B/s", RateUnit::Bytes(1, 1)),
+    ("K", RateUnit::Operations(1_000)),
+    ("k", RateUnit::Operations(1_000)),
+    ("M", RateUnit::Operations(1_000_000)),
+    ("m", RateUnit::Operations(1_000_000)),
+    ("G", RateUnit::Operations(1_000_000_000)),
+    ("g", RateUnit::Operations(1_000_000_000)),
+    ("", RateUnit::Operations(1)),
 ];
 
 impl Rate {
@@ -95,11 +95,13 @@ impl FromStr for Rate {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        let with_unit = |(name, unit): &(&str, Unit)| Some((text.strip_suffix(name)?, *unit));
+        let with_unit = |(name, unit): &(&str, RateUnit)| Some((text.strip_suffix(name)?, *unit));
         let (number, unit) = UNITS.iter().find_map(with_unit).ok_or(())?;
         let rate = match unit {
-            Unit::Operations(factor) => Self::Operations(scaled(number, factor, 1).ok_or(())?),
-            Unit::Bytes(factor, divisor) => Self::Bytes(scaled(number, factor, divisor).ok_or(())?),
+            RateUnit::Operations(factor) => Self::Operations(scaled(number, factor, 1).ok_or(())?),
+            RateUnit::Bytes(factor, divisor) => {
+                Self::Bytes(scaled(number, factor, divisor).ok_or(())?)
+            }
         };
         let is_valid = match rate {
             Self::Operations(operations) => (1..=MAX_OPERATIONS).contains(&operations),
@@ -175,7 +177,7 @@ pub struct Pacer {
 
 /// How a schedule was kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Kept {
+pub struct KeptSchedule {
     /// Number of starts.
     pub starts: u64,
     /// Starts whose intended time had passed when the side was ready for them.
@@ -228,10 +230,10 @@ impl Pacer {
     }
 
     /// Returns how the schedule was kept so far.
-    pub fn kept(&self) -> Kept {
+    pub fn kept(&self) -> KeptSchedule {
         let intervals = self.starts.saturating_sub(1);
         let seconds = self.last.saturating_sub(self.first).max(1) as f64 / 1e9;
-        Kept {
+        KeptSchedule {
             starts: self.starts,
             late: self.late,
             per_second: (intervals > 0).then(|| intervals as f64 / seconds),
@@ -239,7 +241,7 @@ impl Pacer {
     }
 }
 
-impl Kept {
+impl KeptSchedule {
     /// Returns how the schedules of pairs of queues were kept that ran side by side, if there are
     /// any. A pair without two starts counts with the mean rate of the others.
     pub fn from_pairs(pairs: &[Self]) -> Option<Self> {
@@ -396,15 +398,15 @@ mod tests {
             }
             pacer.kept()
         };
-        let sum = Kept::from_pairs(&[21, 20, 21, 20].map(kept));
-        let expected = Kept { starts: 82, late: 0, per_second: Some(80.0) };
+        let sum = KeptSchedule::from_pairs(&[21, 20, 21, 20].map(kept));
+        let expected = KeptSchedule { starts: 82, late: 0, per_second: Some(80.0) };
         assert_eq!(sum, Some(expected));
         // The rates of the other two are unknown.
-        let sum = Kept::from_pairs(&[2, 1, 2, 0].map(kept)).unwrap();
+        let sum = KeptSchedule::from_pairs(&[2, 1, 2, 0].map(kept)).unwrap();
         assert_eq!((sum.starts, sum.per_second), (5, Some(80.0)));
-        let sum = Kept::from_pairs(&[1, 1, 0].map(kept)).unwrap();
+        let sum = KeptSchedule::from_pairs(&[1, 1, 0].map(kept)).unwrap();
         assert_eq!((sum.starts, sum.per_second), (2, None));
-        assert_eq!(Kept::from_pairs(&[]), None);
+        assert_eq!(KeptSchedule::from_pairs(&[]), None);
     }
 
     proptest! {

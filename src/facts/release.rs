@@ -5,21 +5,21 @@ use std::sync::OnceLock;
 
 /// Revision and date of the sources.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Sources {
+pub struct SourceRevision {
     /// The commit, if the program was built in a checkout.
     pub revision: Option<&'static str>,
     /// The date of the commit, such as 2026-11-22.
     pub date: Option<&'static str>,
 }
 
-static SOURCES: OnceLock<Sources> = OnceLock::new();
+static SOURCES: OnceLock<SourceRevision> = OnceLock::new();
 
 /// Records the sources of the program. The first call counts.
-pub fn record(sources: Sources) {
+pub fn record(sources: SourceRevision) {
     let _ = SOURCES.set(sources);
 }
 
 /// Returns the sources of the program, or nothing before [`record`].
-pub fn sources() -> Sources {
+pub fn sources() -> SourceRevision {
     SOURCES.get().copied().unwrap_or_default()
 }

@@ -4,9 +4,9 @@
 use super::item::{Finding, Item, unless_good};
 use super::link;
 use facts::severity::Severity;
-use node::nic::code_word_limits::{DriverLimits, Limits, bit_rate};
-use node::nic::counter::{Change, Reading};
-use node::nic::counters::Readings;
+use node::nic::code_word_limits::{CodeWordLimits, DriverLimits, bit_rate};
+use node::nic::counter::{CounterChange, CounterReading};
+use node::nic::counters::CounterReadings;
 use node::nic::files::Files;
 use node::nic::link_speed::{Corrected, LinkSpeed};
 
@@ -68,11 +68,11 @@ const COUNTERS: [&str; 5] = [
 /// The counters of a link at one moment.
 #[derive(Clone, Debug)]
 pub struct CodeWords {
-    good: Option<Reading>,
-    corrected: Option<Reading>,
-    uncorrected: Option<Reading>,
-    lanes: [Option<Reading>; MAX_LANES],
-    replays: [Option<Reading>; 2],
+    good: Option<CounterReading>,
+    corrected: Option<CounterReading>,
+    uncorrected: Option<CounterReading>,
+    lanes: [Option<CounterReading>; MAX_LANES],
+    replays: [Option<CounterReading>; 2],
 }
 
 /// Returns the names of all counters of [`CodeWords`].
@@ -84,11 +84,11 @@ pub fn names() -> impl Iterator<Item = String> {
 impl CodeWords {
     /// Reads the counters of a NIC.
     pub fn read(files: &Files) -> Self {
-        Self::of(&Readings::of(files, names()))
+        Self::of(&CounterReadings::of(files, names()))
     }
 
     /// Returns the counters of a NIC that were read.
-    pub fn of(readings: &Readings) -> Self {
+    pub fn of(readings: &CounterReadings) -> Self {
         let counter = |name: &str| readings.get(name);
         Self {
             good: counter("hni_pcs_good_cw"),
@@ -101,7 +101,7 @@ impl CodeWords {
 }
 
 /// A count between two readings.
-struct Rate {
+struct CodeWordRate {
     count: u64,
     seconds: f64,
 }
@@ -122,17 +122,17 @@ impl Gap {
     }
 }
 
-impl Rate {
-    fn between(before: Option<Reading>, after: Option<Reading>) -> Result<Self, Gap> {
+impl CodeWordRate {
+    fn between(before: Option<CounterReading>, after: Option<CounterReading>) -> Result<Self, Gap> {
         let (Some(before), Some(after)) = (before, after) else {
             return Err(Gap::Missing);
         };
-        match Change::between(before, after) {
-            Change::Counted { by, within: Some(within) } if !within.is_zero() => {
+        match CounterChange::between(before, after) {
+            CounterChange::Counted { by, within: Some(within) } if !within.is_zero() => {
                 Ok(Self { count: by, seconds: within.as_secs_f64() })
             }
-            Change::Counted { .. } => Err(Gap::Missing),
-            Change::Reset => Err(Gap::Reset),
+            CounterChange::Counted { .. } => Err(Gap::Missing),
+            CounterChange::Reset => Err(Gap::Reset),
         }
     }
 
@@ -149,7 +149,7 @@ impl Rate {
 }
 
 /// Returns the verdict on code words with errors.
-fn verdict(limits: &Limits, per_second: f64) -> Severity {
+fn verdict(limits: &CodeWordLimits, per_second: f64) -> Severity {
     if limits.bad.is_some_and(|bad| per_second > bad) {
         Severity::Bad
     } else {
@@ -171,12 +171,12 @@ pub fn evaluate(files: &Files, before: &CodeWords, after: &CodeWords) -> Vec<Fin
     }
     let speed = link::speed_text(files).and_then(|text| LinkSpeed::of(&text));
     let driver = DriverLimits::read(files);
-    let corrected = Rate::between(before.corrected, after.corrected);
-    let uncorrected = Rate::between(before.uncorrected, after.uncorrected);
+    let corrected = CodeWordRate::between(before.corrected, after.corrected);
+    let uncorrected = CodeWordRate::between(before.uncorrected, after.uncorrected);
     vec![
         flow(before, after, speed),
-        errors(&UNCORRECTED, uncorrected, speed, &Limits::uncorrected(driver, speed)),
-        errors(&CORRECTED, corrected, speed, &Limits::corrected(driver, speed)),
+        errors(&UNCORRECTED, uncorrected, speed, &CodeWordLimits::uncorrected(driver, speed)),
+        errors(&CORRECTED, corrected, speed, &CodeWordLimits::corrected(driver, speed)),
         lanes(before, after, speed),
         replays(before, after),
     ]
@@ -184,15 +184,15 @@ pub fn evaluate(files: &Files, before: &CodeWords, after: &CodeWords) -> Vec<Fin
 
 /// All code words, good or not.
 fn flow(before: &CodeWords, after: &CodeWords, speed: Option<LinkSpeed>) -> Finding {
-    let good = match Rate::between(before.good, after.good) {
+    let good = match CodeWordRate::between(before.good, after.good) {
         Ok(good) => good,
         Err(gap) => return gap.finding(&FLOW),
     };
     let with_errors = [
-        Rate::between(before.corrected, after.corrected),
-        Rate::between(before.uncorrected, after.uncorrected),
+        CodeWordRate::between(before.corrected, after.corrected),
+        CodeWordRate::between(before.uncorrected, after.uncorrected),
     ];
-    let with_errors: f64 = with_errors.iter().flatten().map(Rate::per_second).sum();
+    let with_errors: f64 = with_errors.iter().flatten().map(CodeWordRate::per_second).sum();
     let per_second = good.per_second() + with_errors;
     let value = format!("{per_second:.3e}/s");
     match speed.and_then(|speed| speed.code_words_per_s) {
@@ -207,9 +207,9 @@ fn flow(before: &CodeWords, after: &CodeWords, speed: Option<LinkSpeed>) -> Find
 
 fn errors(
     item: &'static Item,
-    rate: Result<Rate, Gap>,
+    rate: Result<CodeWordRate, Gap>,
     speed: Option<LinkSpeed>,
-    limits: &Limits,
+    limits: &CodeWordLimits,
 ) -> Finding {
     let rate = match rate {
         Ok(rate) => rate,
@@ -233,7 +233,8 @@ fn errors(
 /// The worst lane. The driver of Cassini 1 warns of a lane at a part of the limit of the link.
 fn lanes(before: &CodeWords, after: &CodeWords, speed: Option<LinkSpeed>) -> Finding {
     let rates = before.lanes.iter().zip(&after.lanes);
-    let rates: Vec<_> = rates.map(|(before, after)| Rate::between(*before, *after)).collect();
+    let rates: Vec<_> =
+        rates.map(|(before, after)| CodeWordRate::between(*before, *after)).collect();
     if rates.iter().any(|rate| matches!(rate, Err(Gap::Reset))) {
         return Gap::Reset.finding(&LANES);
     }
@@ -254,7 +255,7 @@ fn lanes(before: &CodeWords, after: &CodeWords, speed: Option<LinkSpeed>) -> Fin
 
 fn replays(before: &CodeWords, after: &CodeWords) -> Finding {
     let [sent, received] =
-        [0, 1].map(|side| Rate::between(before.replays[side], after.replays[side]));
+        [0, 1].map(|side| CodeWordRate::between(before.replays[side], after.replays[side]));
     let (sent, received) = match (sent, received) {
         (Ok(sent), Ok(received)) => (sent.count, received.count),
         (Err(Gap::Reset), _) | (_, Err(Gap::Reset)) => return Gap::Reset.finding(&REPLAYS),
@@ -380,7 +381,7 @@ mod tests {
     fn counters_without_stamps_have_rates() {
         let made_up = MadeUp::new(&[("telemetry/hni_pcs_corrected_cw", "5")]);
         let [before, after] = [(); 2].map(|()| CodeWords::read(&made_up.files).corrected);
-        let rate = Rate::between(before, after).ok().unwrap();
+        let rate = CodeWordRate::between(before, after).ok().unwrap();
         assert!(rate.seconds > 0.0);
     }
 }

@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use node::nic::counters::Changes;
+use node::nic::counters::CounterChanges;
 use node::nic::link_speed::LinkSpeed;
 
 /// What is known about one NIC.
 #[derive(Clone, Copy, Debug)]
-pub struct Evidence<'a> {
+pub struct NicEvidence<'a> {
     /// What its counters did during the run.
-    pub changes: &'a Changes,
+    pub changes: &'a CounterChanges,
     /// Packets with data that the run sent or received, about; `None` if unknown.
     pub packets: Option<u64>,
 }
 
-impl Evidence<'_> {
+impl NicEvidence<'_> {
     /// Returns by how much a counter has grown; `None` if it is not available or was reset.
     pub fn count(&self, name: &str) -> Option<u64> {
         self.changes.count(name)

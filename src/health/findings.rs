@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use super::evidence::Evidence;
-use node::nic::code_word_limits::{Limits, bit_rate};
-use node::nic::counter::Change;
+use super::evidence::NicEvidence;
+use node::nic::code_word_limits::{CodeWordLimits, bit_rate};
+use node::nic::counter::CounterChange;
 use node::nic::pcie_speed::max_corrected_per_minute;
 
 /// A rule that holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct RuleFinding {
     /// Name of the rule.
     pub code: &'static str,
     /// What happened, in a sentence.
@@ -23,11 +23,11 @@ pub struct Finding {
 struct Rule {
     code: &'static str,
     source: &'static str,
-    find: fn(&Evidence) -> Option<Found>,
+    find: fn(&NicEvidence) -> Option<RuleResult>,
 }
 
 /// What happened, and the limit.
-struct Found {
+struct RuleResult {
     text: String,
     limit: String,
     /// Where the limit comes from, if it is not the source of the rule.
@@ -67,7 +67,7 @@ const RULES: [Rule; 19] = [
 const fn rule(
     code: &'static str,
     source: &'static str,
-    find: fn(&Evidence) -> Option<Found>,
+    find: fn(&NicEvidence) -> Option<RuleResult>,
 ) -> Rule {
     Rule { code, source, find }
 }
@@ -78,10 +78,10 @@ pub fn codes() -> impl Iterator<Item = &'static str> {
 }
 
 /// Returns the rules that hold for a NIC.
-pub fn findings(evidence: &Evidence) -> Vec<Finding> {
+pub fn findings(evidence: &NicEvidence) -> Vec<RuleFinding> {
     let finding = |rule: &Rule| {
         let found = (rule.find)(evidence)?;
-        Some(Finding {
+        Some(RuleFinding {
             code: rule.code,
             text: found.text,
             limit: found.limit,
@@ -107,7 +107,7 @@ const CODE_WORD_CHECK: Duration = Duration::from_millis(500);
 /// Interval in which the driver updates the PCIe errors: a minute.
 const PCIE_CHECK: Duration = Duration::from_secs(60);
 
-fn packets_resent(evidence: &Evidence) -> Option<Found> {
+fn packets_resent(evidence: &NicEvidence) -> Option<RuleResult> {
     let timeouts = evidence.count("pct_spt_timeouts");
     let timeouts = timeouts.or_else(|| evidence.count("retry_handler/spt_timeouts"));
     let (timeouts, resent) = (timeouts.unwrap_or(0), evidence.or_0("pct_retry_srb_requests"));
@@ -121,10 +121,10 @@ fn packets_resent(evidence: &Evidence) -> Option<Found> {
     above_zero(format!("{timeouts} not answered in time, {resent} sent again{cost}"))
 }
 
-fn link_errors(evidence: &Evidence) -> Option<Found> {
+fn link_errors(evidence: &NicEvidence) -> Option<RuleResult> {
     let rate = uncorrected_per_s(evidence)?;
-    let limit = Limits::uncorrected(evidence.changes.nic.limits, evidence.speed()).bad?;
-    (rate > limit).then(|| Found {
+    let limit = CodeWordLimits::uncorrected(evidence.changes.nic.limits, evidence.speed()).bad?;
+    (rate > limit).then(|| RuleResult {
         text: format!(
             "link errors: {rate:.1} lost code words per second{}",
             evidence.about_cable()
@@ -134,7 +134,7 @@ fn link_errors(evidence: &Evidence) -> Option<Found> {
     })
 }
 
-fn uncorrected_code_words(evidence: &Evidence) -> Option<Found> {
+fn uncorrected_code_words(evidence: &NicEvidence) -> Option<RuleResult> {
     let count = evidence.count("hni_pcs_uncorrected_cw").filter(|count| *count > 0)?;
     if link_errors(evidence).is_some() {
         return None;
@@ -145,10 +145,10 @@ fn uncorrected_code_words(evidence: &Evidence) -> Option<Found> {
     ))
 }
 
-fn link_failing(evidence: &Evidence) -> Option<Found> {
+fn link_failing(evidence: &NicEvidence) -> Option<RuleResult> {
     let rate = evidence.per_second("hni_pcs_corrected_cw")?;
-    let limit = Limits::corrected(evidence.changes.nic.limits, evidence.speed()).bad?;
-    (rate > limit).then(|| Found {
+    let limit = CodeWordLimits::corrected(evidence.changes.nic.limits, evidence.speed()).bad?;
+    (rate > limit).then(|| RuleResult {
         text: format!(
             "the link is failing: {rate:.0} corrected code words per second{}",
             evidence.about_cable()
@@ -159,18 +159,18 @@ fn link_failing(evidence: &Evidence) -> Option<Found> {
 }
 
 /// A link with more errors than healthy ones have, or than the driver of Cassini 2 warns of.
-fn link_marginal(evidence: &Evidence) -> Option<Found> {
+fn link_marginal(evidence: &NicEvidence) -> Option<RuleResult> {
     let rate = evidence.per_second("hni_pcs_corrected_cw")?;
-    let limits = Limits::corrected(evidence.changes.nic.limits, evidence.speed());
+    let limits = CodeWordLimits::corrected(evidence.changes.nic.limits, evidence.speed());
     let bits = bit_rate(evidence.speed());
-    (rate > limits.suspect && link_failing(evidence).is_none()).then(|| Found {
+    (rate > limits.suspect && link_failing(evidence).is_none()).then(|| RuleResult {
         text: format!("the link is marginal: corrected bit error rate {:.1e}", rate / bits),
         limit: format!("{:.0e}", limits.suspect / bits),
         source: limits.is_of_driver.then_some(DRIVER),
     })
 }
 
-fn link_replays(evidence: &Evidence) -> Option<Found> {
+fn link_replays(evidence: &NicEvidence) -> Option<RuleResult> {
     let sent = evidence.or_0("hni_llr_tx_replay_event");
     let received = evidence.or_0("hni_llr_rx_replay_event");
     let directions = [(sent, "to the switch"), (received, "from the switch")];
@@ -186,10 +186,11 @@ fn link_replays(evidence: &Evidence) -> Option<Found> {
     (!times.is_empty()).then(|| above_zero(text()))?
 }
 
-fn bad_lane(evidence: &Evidence) -> Option<Found> {
-    let mut lanes: Vec<(u64, u32, Change)> = (evidence.changes.numbered("hni_pcs_fecl_errors_"))
-        .filter_map(|(lane, change)| Some((change.count()?, lane, change)))
-        .collect();
+fn bad_lane(evidence: &NicEvidence) -> Option<RuleResult> {
+    let mut lanes: Vec<(u64, u32, CounterChange)> =
+        (evidence.changes.numbered("hni_pcs_fecl_errors_"))
+            .filter_map(|(lane, change)| Some((change.count()?, lane, change)))
+            .collect();
     lanes.sort_unstable_by_key(|(count, lane, _)| (*count, *lane));
     let [.., (next, ..), (_, lane, worst)] = lanes[..] else {
         return None;
@@ -201,7 +202,7 @@ fn bad_lane(evidence: &Evidence) -> Option<Found> {
     // Few errors do not distinguish lanes.
     let is_alone = worst.count()? > next.saturating_mul(10) && share > 1e-9;
     let is_above = limit.is_some_and(|limit| rate > limit);
-    (is_above || is_alone).then(|| Found {
+    (is_above || is_alone).then(|| RuleResult {
         text: format!(
             "lane {lane} of the link has most errors: {rate:.0} per second{}",
             evidence.about_cable()
@@ -214,7 +215,7 @@ fn bad_lane(evidence: &Evidence) -> Option<Found> {
     })
 }
 
-fn target_oversubscribed(evidence: &Evidence) -> Option<Found> {
+fn target_oversubscribed(evidence: &NicEvidence) -> Option<RuleResult> {
     let refused = evidence.total(&[
         "pct_no_tct_nacks",
         "pct_no_trs_nacks",
@@ -230,7 +231,7 @@ fn target_oversubscribed(evidence: &Evidence) -> Option<Found> {
     (refused > 0).then(|| above_zero(text()))?
 }
 
-fn congestion(evidence: &Evidence) -> Option<Found> {
+fn congestion(evidence: &NicEvidence) -> Option<RuleResult> {
     let marked = evidence.total_numbered(&["ixe_tc_req_ecn_pkts_", "ixe_tc_rsp_ecn_pkts_"]);
     let unmarked = evidence.total_numbered(&["ixe_tc_req_no_ecn_pkts_", "ixe_tc_rsp_no_ecn_pkts_"]);
     let share = marked as f64 / marked.saturating_add(unmarked).max(1) as f64;
@@ -246,18 +247,18 @@ fn congestion(evidence: &Evidence) -> Option<Found> {
     if held_back > 0 {
         signs.push(format!("flow control of the fabric held back packets for {held_back} cycles"));
     }
-    (!signs.is_empty()).then(|| Found {
+    (!signs.is_empty()).then(|| RuleResult {
         text: format!("congestion in the fabric: {}", signs.join(", ")),
         limit: "1 % of packets or of the time, or any flow control".into(),
         source: None,
     })
 }
 
-fn slow_receiving_host(evidence: &Evidence) -> Option<Found> {
+fn slow_receiving_host(evidence: &NicEvidence) -> Option<RuleResult> {
     let paused = evidence.longest_share("hni_rx_paused_")?;
     let blocked =
         evidence.ratio("parbs_tarb_pi_posted_blocked_cnt", "parbs_tarb_pi_posted_pkts")?;
-    (paused > NOTABLE_SHARE && blocked > MAX_BLOCKED_CYCLES).then(|| Found {
+    (paused > NOTABLE_SHARE && blocked > MAX_BLOCKED_CYCLES).then(|| RuleResult {
         text: format!(
             "this host cannot keep up with what arrives: PCIe writes were blocked for {blocked:.0} \
              cycles per packet, and the NIC held off its sender for {:.1} % of the time (IOMMU, \
@@ -269,11 +270,11 @@ fn slow_receiving_host(evidence: &Evidence) -> Option<Found> {
     })
 }
 
-fn slow_sending_host(evidence: &Evidence) -> Option<Found> {
+fn slow_sending_host(evidence: &NicEvidence) -> Option<RuleResult> {
     const READS: &str = "parbs_tarb_pi_non_posted_pkts";
     evidence.count(READS).filter(|reads| *reads >= MIN_PCIE_READS)?;
     let blocked = evidence.ratio("parbs_tarb_pi_non_posted_blocked_cnt", READS)?;
-    (blocked > MAX_BLOCKED_CYCLES).then(|| Found {
+    (blocked > MAX_BLOCKED_CYCLES).then(|| RuleResult {
         text: format!(
             "this host is slow to send: PCIe reads were blocked for {blocked:.0} cycles per packet"
         ),
@@ -282,9 +283,9 @@ fn slow_sending_host(evidence: &Evidence) -> Option<Found> {
     })
 }
 
-fn class_limit(evidence: &Evidence) -> Option<Found> {
+fn class_limit(evidence: &NicEvidence) -> Option<RuleResult> {
     let share = evidence.longest_share("oxe_stall_ts_no_out_crd_tsc_")?;
-    (share > NOTABLE_SHARE).then(|| Found {
+    (share > NOTABLE_SHARE).then(|| RuleResult {
         text: format!(
             "the bandwidth limit of the traffic class held back packets for {:.1} % of the time",
             100.0 * share
@@ -294,7 +295,7 @@ fn class_limit(evidence: &Evidence) -> Option<Found> {
     })
 }
 
-fn translation_misses(evidence: &Evidence) -> Option<Found> {
+fn translation_misses(evidence: &NicEvidence) -> Option<RuleResult> {
     let users = ["oxe", "ixe", "ee"].iter().filter_map(|user| {
         let misses = evidence.count(&format!("atu_cache_miss_{user}"))?;
         let requests = evidence.count(&format!("atu_client_req_{user}"))?;
@@ -303,7 +304,7 @@ fn translation_misses(evidence: &Evidence) -> Option<Found> {
     });
     let share = users.fold(0.0, f64::max);
     let evictions = evidence.or_0("atu_cache_evictions");
-    (share > NOTABLE_SHARE || evictions > 0).then(|| Found {
+    (share > NOTABLE_SHARE || evictions > 0).then(|| RuleResult {
         text: format!(
             "the cache of address translations is too small: {:.1} % misses, {evictions} evictions \
              (use huge pages or smaller buffers)",
@@ -314,7 +315,7 @@ fn translation_misses(evidence: &Evidence) -> Option<Found> {
     })
 }
 
-fn pcie_errors(evidence: &Evidence) -> Option<Found> {
+fn pcie_errors(evidence: &NicEvidence) -> Option<RuleResult> {
     let uncorrected = evidence.or_0("properties/pcie_uncorr_err");
     let corrected = evidence.or_0("properties/pcie_corr_err");
     let per_minute = evidence.count_in("properties/pcie_corr_err", PCIE_CHECK);
@@ -324,7 +325,7 @@ fn pcie_errors(evidence: &Evidence) -> Option<Found> {
         (Some(per_minute), Some((_, limit))) => per_minute > limit as f64,
         _ => false,
     };
-    (uncorrected > 0 || is_above).then(|| Found {
+    (uncorrected > 0 || is_above).then(|| RuleResult {
         text: format!("PCIe errors: {uncorrected} not corrected, {corrected} corrected"),
         limit: match limit {
             Some((gt, limit)) => format!("0, {limit} corrected per minute at {gt} GT/s"),
@@ -334,13 +335,13 @@ fn pcie_errors(evidence: &Evidence) -> Option<Found> {
     })
 }
 
-fn slow_matching(evidence: &Evidence) -> Option<Found> {
+fn slow_matching(evidence: &NicEvidence) -> Option<RuleResult> {
     const LIMIT: f64 = 8.0;
     let requests = evidence.changes.sum("lpe_net_match_requests_")?;
     let attempts = evidence.changes.sum("lpe_sts_net_match_attempts_").unwrap_or(0);
     let unexpected = evidence.changes.sum("lpe_net_match_overflow_").unwrap_or(0);
     let depth = attempts as f64 / requests.max(1) as f64;
-    (depth > LIMIT || unexpected > 0).then(|| Found {
+    (depth > LIMIT || unexpected > 0).then(|| RuleResult {
         text: format!(
             "matching is slow: {depth:.1} list entries looked at per arrival, {unexpected} \
              unexpected arrivals"
@@ -350,7 +351,7 @@ fn slow_matching(evidence: &Evidence) -> Option<Found> {
     })
 }
 
-fn events_lost(evidence: &Evidence) -> Option<Found> {
+fn events_lost(evidence: &NicEvidence) -> Option<RuleResult> {
     let lost = evidence.total_numbered(&[
         "ee_events_dropped_ordinary_cntr_",
         "ee_events_dropped_fc_sc_cntr_",
@@ -365,7 +366,7 @@ fn events_lost(evidence: &Evidence) -> Option<Found> {
     (lost > 0).then(|| above_zero(text()))?
 }
 
-fn unknown_targets(evidence: &Evidence) -> Option<Found> {
+fn unknown_targets(evidence: &NicEvidence) -> Option<RuleResult> {
     let vni = evidence.or_0("rmu_ptl_invld_vni_cntr");
     let address = evidence.or_0("rmu_ptl_invld_dfa_cntr");
     let portal = evidence.or_0("rmu_ptl_no_ptlte_cntr");
@@ -378,7 +379,7 @@ fn unknown_targets(evidence: &Evidence) -> Option<Found> {
     ))
 }
 
-fn lossless_packets_lost(evidence: &Evidence) -> Option<Found> {
+fn lossless_packets_lost(evidence: &NicEvidence) -> Option<RuleResult> {
     let lost = evidence.changes.sum("hni_pfc_fifo_oflw_cntr_");
     let lost = lost.filter(|lost| *lost > 0)?;
     above_zero(format!(
@@ -387,7 +388,7 @@ fn lossless_packets_lost(evidence: &Evidence) -> Option<Found> {
     ))
 }
 
-fn others_use_nic(evidence: &Evidence) -> Option<Found> {
+fn others_use_nic(evidence: &NicEvidence) -> Option<RuleResult> {
     /// Packets of a NIC for each packet with data: each may be answered, and sent again.
     const FACTOR: u64 = 10;
     /// Packets that any NIC may send during a run.
@@ -396,7 +397,7 @@ fn others_use_nic(evidence: &Evidence) -> Option<Found> {
     let sent = evidence.changes.sum("hni_pkts_sent_by_tc_").unwrap_or(0);
     let received = evidence.changes.sum("hni_pkts_recv_by_tc_").unwrap_or(0);
     let limit = own.saturating_mul(FACTOR).saturating_add(ANY);
-    (sent.max(received) > limit).then(|| Found {
+    (sent.max(received) > limit).then(|| RuleResult {
         text: format!(
             "other programs use this NIC: it sent {sent} packets and received {received}, this \
              run has about {own} with data"
@@ -407,8 +408,8 @@ fn others_use_nic(evidence: &Evidence) -> Option<Found> {
 }
 
 /// Returns what was found by a rule that holds for any count.
-fn above_zero(text: String) -> Option<Found> {
-    Some(Found { text, limit: "0".into(), source: None })
+fn above_zero(text: String) -> Option<RuleResult> {
+    Some(RuleResult { text, limit: "0".into(), source: None })
 }
 
 /// Returns `1 packet was` or `37 packets were`.
@@ -422,7 +423,7 @@ fn times_text(count: u64) -> String {
 }
 
 /// Returns the uncorrected code words per second, in intervals of the driver's check.
-fn uncorrected_per_s(evidence: &Evidence) -> Option<f64> {
+fn uncorrected_per_s(evidence: &NicEvidence) -> Option<f64> {
     let count = evidence.count_in("hni_pcs_uncorrected_cw", CODE_WORD_CHECK)?;
     Some(count / CODE_WORD_CHECK.as_secs_f64())
 }

@@ -3,15 +3,16 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use node::nic::counter_table::{Preset, Row};
-use node::nic::counters::{Changes, NicFacts};
+use node::nic::counter_table::{CounterRow, Preset};
+use node::nic::counters::{CounterChanges, NicFacts};
 use node::nic::generation::Generation;
 
 /// Changes in `seconds` of a NIC of Cassini 1 at 200 Gb/s. Other counters are 0.
-fn changes(seconds: f64, counted: &[(&str, u64)]) -> Changes {
-    let change = |by| Change::Counted { by, within: Some(Duration::from_secs_f64(seconds)) };
-    let names = Preset::All.rows().flat_map(Row::names);
-    let mut by_name: BTreeMap<String, Change> = names.map(|name| (name, change(0))).collect();
+fn changes(seconds: f64, counted: &[(&str, u64)]) -> CounterChanges {
+    let change = |by| CounterChange::Counted { by, within: Some(Duration::from_secs_f64(seconds)) };
+    let names = Preset::All.rows().flat_map(CounterRow::names);
+    let mut by_name: BTreeMap<String, CounterChange> =
+        names.map(|name| (name, change(0))).collect();
     for (name, by) in counted {
         let known = by_name.insert((*name).to_owned(), change(*by));
         assert!(known.is_some(), "{name}");
@@ -23,11 +24,11 @@ fn changes(seconds: f64, counted: &[(&str, u64)]) -> Changes {
         pcie_gt_per_s: Some(16.0),
         ..NicFacts::default()
     };
-    Changes::new(nic, by_name)
+    CounterChanges::new(nic, by_name)
 }
 
-fn found(changes: &Changes) -> Vec<Finding> {
-    findings(&Evidence { changes, packets: Some(100) })
+fn found(changes: &CounterChanges) -> Vec<RuleFinding> {
+    findings(&NicEvidence { changes, packets: Some(100) })
 }
 
 #[track_caller]
@@ -56,11 +57,15 @@ fn finds_nothing_in_healthy_run() {
 
 #[test]
 fn finds_nothing_in_missing_and_reset_counters() {
-    let nothing = Changes::default();
+    let nothing = CounterChanges::default();
     assert_eq!(found(&nothing), []);
-    let reset = Preset::All.rows().flat_map(Row::names).map(|name| (name, Change::Reset)).collect();
+    let reset = Preset::All
+        .rows()
+        .flat_map(CounterRow::names)
+        .map(|name| (name, CounterChange::Reset))
+        .collect();
     let nic = changes(1.0, &[]).nic;
-    assert_eq!(found(&Changes::new(nic, reset)), []);
+    assert_eq!(found(&CounterChanges::new(nic, reset)), []);
 }
 
 #[test]
@@ -68,7 +73,7 @@ fn finds_resent_packets() {
     let resent = [("pct_spt_timeouts", 1), ("pct_retry_srb_requests", 37)];
     assert_codes(1.0, &resent, &["packets_resent"]);
     assert_codes(1.0, &resent[1..], &["packets_resent"]);
-    let expected = Finding {
+    let expected = RuleFinding {
         code: "packets_resent",
         text: "1 packet was not answered in time, 37 packets were sent again: each timeout costs \
                at least 1.07 s"
@@ -79,9 +84,9 @@ fn finds_resent_packets() {
     assert_eq!(found(&changes(1.0, &resent)), [expected]);
     // Without telemetry, the retry handler counts.
     let within = Some(Duration::from_secs(1));
-    let timeout = Change::Counted { by: 1, within };
+    let timeout = CounterChange::Counted { by: 1, within };
     let by_name = [("retry_handler/spt_timeouts".to_owned(), timeout)];
-    let handler = Changes::new(NicFacts::default(), by_name.into());
+    let handler = CounterChanges::new(NicFacts::default(), by_name.into());
     assert_eq!(found(&handler)[0].code, "packets_resent");
 }
 
@@ -140,14 +145,14 @@ proptest! {
         speed in "BS_200G|ck400G|cd50G|x",
     ) {
         let counts = counts.into_iter().cycle();
-        let names = Preset::All.rows().flat_map(Row::names);
+        let names = Preset::All.rows().flat_map(CounterRow::names);
         let by_name = names.zip(counts).map(|(name, (by, us))| {
             let within = us.map(|us| Duration::from_micros(us.into()));
-            (name, Change::Counted { by: by | 1 << 63, within })
+            (name, CounterChange::Counted { by: by | 1 << 63, within })
         });
         let mut nic = changes(1.0, &[]).nic;
         nic.link_speed = Some(speed);
-        let all = Changes::new(nic, by_name.collect());
+        let all = CounterChanges::new(nic, by_name.collect());
         prop_assert!(found(&all).len() > 8);
     }
 }
@@ -155,7 +160,7 @@ proptest! {
 #[test]
 fn only_hardware_has_cable() {
     let mut changes = changes(1.0, &[("hni_pcs_uncorrected_cw", 100)]);
-    let text = |changes: &Changes| found(changes)[0].text.clone();
+    let text = |changes: &CounterChanges| found(changes)[0].text.clone();
     assert!(text(&changes).ends_with(": reseat or replace the cable"));
     changes.nic.is_software = true;
     assert_eq!(text(&changes), "link errors: 100.0 lost code words per second");
@@ -276,7 +281,7 @@ fn finds_traffic_of_others() {
     let sent = |packets| changes(1.0, &[("hni_pkts_sent_by_tc_2", packets)]);
     assert_eq!(found(&sent(2000)), []);
     assert_eq!(found(&sent(2001))[0].code, "others_use_nic");
-    let unknown = findings(&Evidence { changes: &sent(1 << 40), packets: None });
+    let unknown = findings(&NicEvidence { changes: &sent(1 << 40), packets: None });
     assert_eq!(unknown, []);
 }
 

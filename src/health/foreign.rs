@@ -3,8 +3,8 @@
 
 use super::item::{Finding, Item, unless_good};
 use facts::severity::Severity;
-use node::nic::counter::{Change, Reading};
-use node::nic::counters::Readings;
+use node::nic::counter::{CounterChange, CounterReading};
+use node::nic::counters::CounterReadings;
 use node::nic::files::Files;
 
 /// What the NIC sends and receives while this process does not use it.
@@ -20,21 +20,22 @@ const LITTLE: f64 = 5e8;
 
 /// Bytes sent and received.
 #[derive(Clone, Debug)]
-pub struct Octets([Option<Reading>; 2]);
+pub struct Octets([Option<CounterReading>; 2]);
 
 impl Octets {
     /// Reads the counters of a NIC.
     pub fn read(files: &Files) -> Self {
         let counters = ["hni_sts_tx_ok_octets", "hni_sts_rx_ok_octets"];
         let names = counters.map(str::to_owned);
-        let readings = Readings::of(files, names);
+        let readings = CounterReadings::of(files, names);
         Self(counters.map(|name| readings.get(name)))
     }
 
     /// Returns what others have sent and received since `before`.
     pub fn since(self, before: Self) -> Finding {
         let sides = before.0.into_iter().zip(self.0);
-        let rates = sides.map(|(before, after)| Change::between(before?, after?).per_second());
+        let rates =
+            sides.map(|(before, after)| CounterChange::between(before?, after?).per_second());
         let sum: Option<f64> = rates.sum();
         let Some(rate) = sum else {
             return Finding::absent(&FOREIGN);

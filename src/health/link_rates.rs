@@ -2,8 +2,8 @@
 //! of the time the link was paused (health.md 1.5, 1.7).
 
 use node::nic::code_word_limits::bit_rate;
-use node::nic::counter::Change;
-use node::nic::counters::{Changes, NicFacts, Readings};
+use node::nic::counter::CounterChange;
+use node::nic::counters::{CounterChanges, CounterReadings, NicFacts};
 use node::nic::files::Files;
 use node::nic::link_speed::LinkSpeed;
 
@@ -23,7 +23,7 @@ const DIRECTIONS: [&str; 2] = ["rx", "tx"];
 /// one that was reset, has no rate.
 #[derive(Clone, Debug)]
 pub struct LinkRates {
-    changes: Changes,
+    changes: CounterChanges,
     /// The mode of the link; `None` for a mode without known rates.
     speed: Option<LinkSpeed>,
 }
@@ -59,19 +59,19 @@ pub fn is_link_counter(counter: &str) -> bool {
 }
 
 /// Reads the counters of a link.
-pub fn read(files: &Files) -> Readings {
-    Readings::of(files, names())
+pub fn read(files: &Files) -> CounterReadings {
+    CounterReadings::of(files, names())
 }
 
 impl LinkRates {
     /// Returns what happened between two readings of `nic`.
-    pub fn between(nic: NicFacts, before: &Readings, after: &Readings) -> Self {
+    pub fn between(nic: NicFacts, before: &CounterReadings, after: &CounterReadings) -> Self {
         let speed = nic.link_speed.as_deref().and_then(LinkSpeed::of);
-        Self { changes: Changes::between(nic, before, after), speed }
+        Self { changes: CounterChanges::between(nic, before, after), speed }
     }
 
     /// Returns the change of a counter; `None` if the NIC does not have it.
-    pub fn change(&self, counter: &str) -> Option<Change> {
+    pub fn change(&self, counter: &str) -> Option<CounterChange> {
         self.changes.of(counter)
     }
 
@@ -168,7 +168,7 @@ mod tests {
     fn reads_the_counters_of_cxi_stat_and_replays() {
         let names: Vec<String> = names().collect();
         assert_eq!(names.len(), 20 + 2);
-        let known = |name: &String| node::nic::counter_table::Row::of(name).is_some();
+        let known = |name: &String| node::nic::counter_table::CounterRow::of(name).is_some();
         assert!(names.iter().all(known), "{names:?}");
         assert!(names.iter().all(|name| is_link_counter(name)), "{names:?}");
     }

@@ -33,7 +33,7 @@ pub static UPSTREAM: Item = Item::compared_by_hand("pcie-upstream", "PCIe upstre
 const LANES: f64 = 16.0;
 
 /// What is compared of a link: its lanes or its speed.
-struct Measure {
+struct LinkMeasure {
     item: &'static Item,
     current: fn(&PciDevice) -> Option<f64>,
     max: fn(&PciDevice) -> Option<f64>,
@@ -41,7 +41,7 @@ struct Measure {
     base_units: f64,
 }
 
-static LANES_OF_LINK: Measure = Measure {
+static LANES_OF_LINK: LinkMeasure = LinkMeasure {
     item: &WIDTH,
     current: |device| device.width.map(|lanes| lanes as f64),
     max: |device| device.max_width.map(|lanes| lanes as f64),
@@ -49,7 +49,7 @@ static LANES_OF_LINK: Measure = Measure {
     base_units: 1.0,
 };
 
-static SPEED_OF_LINK: Measure = Measure {
+static SPEED_OF_LINK: LinkMeasure = LinkMeasure {
     item: &SPEED,
     current: |device| device.gt_per_s,
     max: |device| device.max_gt_per_s,
@@ -58,7 +58,7 @@ static SPEED_OF_LINK: Measure = Measure {
 };
 
 /// Lanes or speed of a link.
-struct Figure<'a> {
+struct LinkFigure<'a> {
     current: Option<f64>,
     /// The most that the lower end can do.
     max: Option<f64>,
@@ -68,8 +68,8 @@ struct Figure<'a> {
     link: Option<&'a PcieLink>,
 }
 
-impl<'a> Figure<'a> {
-    fn of(measure: &Measure, link: &'a PcieLink) -> Self {
+impl<'a> LinkFigure<'a> {
+    fn of(measure: &LinkMeasure, link: &'a PcieLink) -> Self {
         Self {
             current: (measure.current)(&link.lower),
             max: (measure.max)(&link.lower),
@@ -150,22 +150,22 @@ fn between(link: &PcieLink) -> String {
 /// Compares each link of the path with its ends. The NIC has `current` and can do `max`; a NIC that
 /// cannot do what is `expected` of its kind is suspect.
 fn compared(
-    measure: &Measure,
+    measure: &LinkMeasure,
     path: &PciePath,
     current: Option<f64>,
     max: Option<f64>,
     expected: Option<f64>,
 ) -> Finding {
     let nic_link = path.links.last();
-    let nic = Figure {
+    let nic = LinkFigure {
         current,
         max,
         max_of_upper: nic_link.and_then(|link| (measure.max)(&link.upper)),
         link: nic_link,
     };
     let above = above_slot(path).iter();
-    let links: Vec<Figure> = above.map(|link| Figure::of(measure, link)).collect();
-    let mut degraded: Vec<(f64, &Figure)> =
+    let links: Vec<LinkFigure> = above.map(|link| LinkFigure::of(measure, link)).collect();
+    let mut degraded: Vec<(f64, &LinkFigure)> =
         links.iter().chain([&nic]).filter_map(|link| Some((link.degradation()?, link))).collect();
     degraded.sort_by(|(one, _), (other, _)| one.total_cmp(other));
     let (link, verdict, note) = match degraded.first() {
@@ -192,9 +192,9 @@ fn compared(
 
 /// Returns where the degraded links are, the worst first, and what their ends can do. `None` if
 /// only the NIC itself is visible.
-fn ends_of(measure: &Measure, degraded: &[(f64, &Figure)]) -> Option<String> {
+fn ends_of(measure: &LinkMeasure, degraded: &[(f64, &LinkFigure)]) -> Option<String> {
     let text = measure.text;
-    let place = |(index, (_, link)): (usize, &(f64, &Figure))| {
+    let place = |(index, (_, link)): (usize, &(f64, &LinkFigure))| {
         let start = match index {
             0 => String::new(),
             _ => format!("also {} ", text(link.current?)),
@@ -207,7 +207,7 @@ fn ends_of(measure: &Measure, degraded: &[(f64, &Figure)]) -> Option<String> {
 }
 
 /// Returns which slot limits the NIC, if it does.
-fn limit_of_slot(measure: &Measure, nic: &Figure) -> Option<String> {
+fn limit_of_slot(measure: &LinkMeasure, nic: &LinkFigure) -> Option<String> {
     let (max, slot_value) = (nic.max?, nic.max_of_upper?);
     let is_limit = slot_value < max && nic.current? < max;
     let slot = &nic.link?.upper.address;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::item::{Finding, Item, unless_good};
 use facts::severity::Severity;
-use node::nic::counter::{Change, Reading};
+use node::nic::counter::{CounterChange, CounterReading};
 use node::nic::files::Files;
 use node::nic::pcie_path::{PciDevice, PciePath};
 use node::nic::pcie_speed::{PcieSpeed, max_corrected_per_minute};
@@ -152,10 +152,10 @@ impl Monitor {
 }
 
 fn corrected(before: Option<u64>, count: u64, files: &Files) -> Finding {
-    let reading = |value| Reading { value, at: Duration::ZERO, stamp: None };
-    let added = before.map(|before| Change::between(reading(before), reading(count)));
+    let reading = |value| CounterReading { value, at: Duration::ZERO, stamp: None };
+    let added = before.map(|before| CounterChange::between(reading(before), reading(count)));
     let added = match added {
-        Some(Change::Counted { by, .. }) => by,
+        Some(CounterChange::Counted { by, .. }) => by,
         _ => 0,
     };
     let speed = PcieSpeed::read(files).map(|speed| speed.gt_per_s);

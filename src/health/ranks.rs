@@ -1,6 +1,6 @@
 //! How many MPI ranks a service has resources for (docs/batch.md).
 
-use cxi::{LIST_ENTRIES, Limit, RESOURCES};
+use cxi::{LIST_ENTRIES, RESOURCES, ResourceLimit};
 
 use super::item::{Finding, Item};
 use facts::severity::Severity;
@@ -45,7 +45,12 @@ fn room(counts: [u64; 8], peers: u64) -> (u64, &'static str) {
 
 /// Evaluates service `id` for ranks of a job with this number of ranks, at least 1. `in_use` has
 /// what the users of the service hold, where it is known.
-pub fn room_for(id: u32, limits: [Limit; 8], in_use: [Option<u16>; 8], ranks: u32) -> Finding {
+pub fn room_for(
+    id: u32,
+    limits: [ResourceLimit; 8],
+    in_use: [Option<u16>; 8],
+    ranks: u32,
+) -> Finding {
     let peers = u64::from(ranks.saturating_sub(1));
     let free = |counts: [u16; 8]| {
         std::array::from_fn(|resource| {
@@ -62,7 +67,9 @@ pub fn room_for(id: u32, limits: [Limit; 8], in_use: [Option<u16>; 8], ranks: u3
     needs[LIST_ENTRIES] += ENTRIES_OF_A_PEER * peers;
     let each = RESOURCES.iter().zip(needs).zip(limits);
     let each: Vec<String> = each
-        .map(|((name, need), Limit { max, reserved })| format!("{name} {need}/{reserved}/{max}"))
+        .map(|((name, need), ResourceLimit { max, reserved })| {
+            format!("{name} {need}/{reserved}/{max}")
+        })
         .collect();
     Finding {
         note: Some(format!(
@@ -90,9 +97,9 @@ mod tests {
     use cxi::TRIGGERED;
 
     /// A service without limits has what the NIC has, and 8 TLEs (libcxi.md 3.3).
-    fn nic_limits() -> [Limit; 8] {
-        let mut limits =
-            [2047, 1024, 512, 2047, 2047, 16384, 8, 1022].map(|max| Limit { max, reserved: 0 });
+    fn nic_limits() -> [ResourceLimit; 8] {
+        let mut limits = [2047, 1024, 512, 2047, 2047, 16384, 8, 1022]
+            .map(|max| ResourceLimit { max, reserved: 0 });
         limits[TRIGGERED].reserved = 8;
         limits
     }
@@ -111,7 +118,7 @@ mod tests {
     /// of them.
     #[test]
     fn ranks_share_four_elements() {
-        let limits = [1024; 8].map(|max| Limit { max, reserved: 0 });
+        let limits = [1024; 8].map(|max| ResourceLimit { max, reserved: 0 });
         let room = |ranks, in_use: u16| {
             let mut counts = [None; 8];
             counts[LIST_ENTRIES] = Some(in_use);
@@ -127,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_service_without_room_for_a_rank_without_peers_is_suspect() {
-        let limits = |max: u16, reserved| [Limit { max, reserved }; 8];
+        let limits = |max: u16, reserved| [ResourceLimit { max, reserved }; 8];
         let found = |limits, in_use, ranks| room_for(7, limits, in_use, ranks);
         assert_eq!(found(nic_limits(), [None; 8], 9000).verdict, Severity::Shown);
         assert_eq!(found(limits(5, 0), [None; 8], 1).verdict, Severity::Suspect);

@@ -33,7 +33,7 @@ pub static REGULATOR: Item = Item {
 };
 
 /// Sensors of one kind, by the text in their labels (node-tools.md 5.3).
-struct Kind {
+struct TemperatureSensors {
     item: &'static Item,
     label: &'static str,
     limits: TemperatureLimits,
@@ -42,10 +42,14 @@ struct Kind {
 /// The temperature of the cable of a Cassini 2 in whole C (health.md 2.1).
 const CABLE: &str = "media/temperature_celsius";
 
-const KINDS: [Kind; 3] = [
-    Kind { item: &ASIC, label: "Cassini ", limits: sensors::ASIC },
-    Kind { item: &MEDIA, label: "SFP Internal Temperature", limits: sensors::MEDIA },
-    Kind { item: &REGULATOR, label: "3.3V QSFP VR Temperature", limits: sensors::REGULATOR },
+const KINDS: [TemperatureSensors; 3] = [
+    TemperatureSensors { item: &ASIC, label: "Cassini ", limits: sensors::ASIC },
+    TemperatureSensors { item: &MEDIA, label: "SFP Internal Temperature", limits: sensors::MEDIA },
+    TemperatureSensors {
+        item: &REGULATOR,
+        label: "3.3V QSFP VR Temperature",
+        limits: sensors::REGULATOR,
+    },
 ];
 
 /// The temperatures of a NIC, of each kind the highest.
@@ -54,7 +58,7 @@ pub fn temperatures(files: &Files) -> Vec<Finding> {
     KINDS.iter().map(|kind| hottest(files, &inputs, kind)).collect()
 }
 
-fn hottest(files: &Files, inputs: &[(String, String)], kind: &Kind) -> Finding {
+fn hottest(files: &Files, inputs: &[(String, String)], kind: &TemperatureSensors) -> Finding {
     let inputs = inputs.iter().filter(|(label, _)| label.contains(kind.label));
     // Below zero, the number has a sign. A sensor without a value fails to be read.
     let readings = inputs.filter_map(|(_, input)| files.text(input)?.parse::<f64>().ok());

@@ -15,23 +15,23 @@ use health::link_rates::LinkRates;
 use health::{identity, link, pcie, pcie_errors, power, presence, temperature};
 use node::backend;
 use node::machine::Machine;
-use node::nic::counters::{NicFacts, Readings};
+use node::nic::counters::{CounterReadings, NicFacts};
 use node::nic::files::Files;
 use node::nic::generation::Generation;
 use node::nic::pcie_path::PciePath;
 
 /// A NIC at one moment.
-pub struct Counted {
+pub struct CountedNic {
     device: DeviceName,
     is_software: bool,
     /// Its files and counters, or why they cannot be read; `None` if the NIC does not exist.
-    read: Result<Option<Moment>, String>,
+    read: Result<Option<CounterMoment>, String>,
 }
 
-struct Moment {
+struct CounterMoment {
     files: Files,
     code_words: CodeWords,
-    readings: Readings,
+    readings: CounterReadings,
     at: Duration,
 }
 
@@ -46,15 +46,15 @@ fn names() -> Vec<String> {
     names
 }
 
-impl Counted {
+impl CountedNic {
     /// Reads the files of a NIC.
     pub fn read(device: DeviceName, machine: &Machine) -> Self {
         let files = check::files_with(device, machine, link_rates::is_link_counter);
         let read = files.map_err(|failure| failure.message()).map(|files| {
             files.map(|files| {
                 let at = since_1970();
-                let readings = Readings::of(&files, names());
-                Moment { at, code_words: CodeWords::of(&readings), readings, files }
+                let readings = CounterReadings::of(&files, names());
+                CounterMoment { at, code_words: CodeWords::of(&readings), readings, files }
             })
         });
         Self { device, is_software: backend::is_software(device, machine), read }

@@ -18,7 +18,7 @@ use facts::time_of_day::{Clocks, step_text};
 use health::link_rates;
 use health::link_rates::LinkRates;
 use node::machine::Machine;
-use node::nic::counters::{NicFacts, Readings};
+use node::nic::counters::{CounterReadings, NicFacts};
 use node::nic::files::Files;
 use node::nic::generation::Generation;
 use node::{backend, reading};
@@ -146,7 +146,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let mut rates = Vec::new();
     let began = Clocks::now();
     if request.has_rates && !request.is_mac_list {
-        let before: Vec<Readings> = nics.iter().map(link_rates::read).collect();
+        let before: Vec<CounterReadings> = nics.iter().map(link_rates::read).collect();
         let window = Duration::from_secs(request.pause()) + ADDED_PAUSE;
         interrupt::wait_for_any(&mut Vec::new(), Some(window))?;
         for (device, before) in devices.iter().zip(&before) {

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use health::link_rates::{LinkRates, PRIORITIES, STANDARD_PAUSE, code_words, pause};
-use node::nic::counter::Change;
+use node::nic::counter::CounterChange;
 
 /// The text of a value that cannot be read. HPE's program prints memory contents there.
 pub const NOT_AVAILABLE: &str = "Not Available";
@@ -25,7 +25,7 @@ pub fn aer(out: &mut impl Write, files: &[Option<String>; AER.len()]) -> io::Res
 
 /// The lines for standard error.
 #[derive(Debug)]
-pub struct Notes {
+pub struct ErrorLines {
     /// Values that cannot be read.
     pub errors: Vec<String>,
     pub warnings: Vec<String>,
@@ -39,14 +39,14 @@ pub fn rates(
     rates: &LinkRates,
     mode: &str,
     seconds: f64,
-) -> io::Result<Notes> {
+) -> io::Result<ErrorLines> {
     let (mut errors, mut warnings) = (Vec::new(), Vec::new());
     let mut per_second = |counter: &str| {
         let rate = rates.per_second(counter);
         if rate.is_none() {
             let what = match rates.change(counter) {
-                Some(Change::Reset) => "it was reset",
-                Some(Change::Counted { .. }) => "its time stamp stands still",
+                Some(CounterChange::Reset) => "it was reset",
+                Some(CounterChange::Counted { .. }) => "its time stamp stands still",
                 None => "cannot be read",
             };
             errors.push(format!("Failed to read counter {counter}: {what}"));
@@ -95,7 +95,7 @@ pub fn rates(
         // No counter has the time in which the other side has paused this one.
         writeln!(out, "            TX Pause: {NOT_AVAILABLE}")?;
     }
-    Ok(Notes { errors, warnings })
+    Ok(ErrorLines { errors, warnings })
 }
 
 fn text(value: Option<f64>, form: impl Fn(f32) -> String) -> String {
@@ -119,8 +119,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use node::nic::counter::Reading;
-    use node::nic::counters::{NicFacts, Readings};
+    use node::nic::counter::CounterReading;
+    use node::nic::counters::{CounterReadings, NicFacts};
     use node::nic::generation::Generation;
 
     /// The numbers of HPE's sample output (health.md 1.8), and pauses by the clock of each
@@ -128,11 +128,11 @@ mod tests {
     /// 2 s.
     #[test]
     fn rates_are_those_of_the_sample_output() {
-        let readings = |at: u64, stamp: u64, has_counted: bool| -> Readings {
+        let readings = |at: u64, stamp: u64, has_counted: bool| -> CounterReadings {
             let reading = |(name, by): (&str, u64)| {
                 let value = 100 + if has_counted { by } else { 0 };
                 let [at, stamp] = [at, stamp].map(Duration::from_secs);
-                (name.to_owned(), Reading { value, at, stamp: Some(stamp) })
+                (name.to_owned(), CounterReading { value, at, stamp: Some(stamp) })
             };
             let counts = [
                 ("hni_pcs_good_cw", 156_250_001),

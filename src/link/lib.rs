@@ -36,7 +36,7 @@ use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use self::chosen_nics::{ChosenNics, chosen};
-use self::counted::Counted;
+use self::counted::CountedNic;
 pub use self::options::usage;
 use crate::document::LinkReport;
 use crate::options::{LinkRequest, WINDOW};
@@ -98,8 +98,8 @@ fn show(
     machine: &Machine,
     documents: &Documents,
 ) -> Result<LinkReport, Failure> {
-    let read = || -> Vec<Counted> {
-        found.devices.iter().map(|device| Counted::read(*device, machine)).collect()
+    let read = || -> Vec<CountedNic> {
+        found.devices.iter().map(|device| CountedNic::read(*device, machine)).collect()
     };
     let mut began = Clocks::now();
     let mut before = read();

@@ -145,7 +145,7 @@ impl RunClock {
     pub fn facts(&self) -> ClockFacts {
         match &self.counter {
             None => ClockFacts::from_monotonic_raw(),
-            Some(calibration) => calibration.facts(Moment::read(calibration.counter)),
+            Some(calibration) => calibration.facts(ClockMoment::read(calibration.counter)),
         }
     }
 }
@@ -173,13 +173,13 @@ fn reliable_counter(requested: &str, machine: &Machine) -> Result<CpuCounter, St
 #[derive(Clone, Debug)]
 struct Calibration {
     counter: CpuCounter,
-    begin: Moment,
+    begin: ClockMoment,
     clock: Option<CounterClock>,
 }
 
 impl Calibration {
     fn begin(counter: CpuCounter) -> Self {
-        Self { counter, begin: Moment::read(counter), clock: None }
+        Self { counter, begin: ClockMoment::read(counter), clock: None }
     }
 
     fn clock(&mut self) -> CounterClock {
@@ -198,7 +198,7 @@ impl Calibration {
     /// Measures the rate since the beginning of the run.
     fn measure(&self) -> f64 {
         loop {
-            let now = Moment::read(self.counter);
+            let now = ClockMoment::read(self.counter);
             if now.ns - self.begin.ns >= LEAST_CALIBRATION {
                 return self.begin.rate_until(now);
             }
@@ -206,7 +206,7 @@ impl Calibration {
     }
 
     /// Returns the facts at the moment `now`. Without a rate, nothing has been measured.
-    fn facts(&self, now: Moment) -> ClockFacts {
+    fn facts(&self, now: ClockMoment) -> ClockFacts {
         let used = self.clock.map(CounterClock::rate);
         let is_long = now.ns - self.begin.ns >= LEAST_CALIBRATION;
         let rate = is_long.then(|| self.begin.rate_until(now));
@@ -221,12 +221,12 @@ impl Calibration {
 
 /// Both clocks at one moment.
 #[derive(Clone, Copy, Debug)]
-struct Moment {
+struct ClockMoment {
     count: u64,
     ns: u64,
 }
 
-impl Moment {
+impl ClockMoment {
     fn read(counter: CpuCounter) -> Self {
         let attempt = |_| {
             let before = now_ns();
@@ -311,7 +311,7 @@ mod tests {
         let Some(counter) = CpuCounter::find() else {
             return;
         };
-        let moment = |count, ns| Moment { count, ns };
+        let moment = |count, ns| ClockMoment { count, ns };
         let mut calibration = Calibration { counter, begin: moment(1_000, 500), clock: None };
         // 2.5 GHz over 10 s, while counts were converted at a rate that is 3 ppm too high.
         let end = moment(25_000_001_000, 10_000_000_500);

@@ -64,7 +64,7 @@ pub struct WaitPolicy<'a> {
 
 /// The times of a policy.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct WaitTimes {
     allowance: u64,
     pause: u64,
 }
@@ -85,12 +85,12 @@ impl<'a> WaitPolicy<'a> {
     }
 
     /// Returns the times of the policy, for another thread.
-    pub fn limits(&self) -> Limits {
-        Limits { allowance: self.allowance, pause: self.pause }
+    pub fn limits(&self) -> WaitTimes {
+        WaitTimes { allowance: self.allowance, pause: self.pause }
     }
 
     /// Takes over the times of another policy.
-    pub fn with_limits(self, limits: Limits) -> Self {
+    pub fn with_limits(self, limits: WaitTimes) -> Self {
         Self { allowance: limits.allowance, pause: limits.pause, ..self }
     }
 

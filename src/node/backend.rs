@@ -13,7 +13,7 @@ use cxi::{Device, Library};
 use crate::explain;
 use crate::machine::{Machine, resource_limit};
 use crate::nic::files::Files;
-use facts::advice::{self, Advise, Explanation, Situation};
+use facts::advice::{self, Advice, Advise, Situation};
 use facts::device::{DEFAULT_DEVICE, DeviceName, LibraryFile};
 use facts::error::{Failure, Kind, Step, not_started};
 use facts::platform::DeviceKind;
@@ -224,7 +224,7 @@ pub fn links_delay(nic: u32) -> Option<LinksDelay> {
 }
 
 /// A device that was found or requested.
-pub struct Found {
+pub struct FoundDevice {
     pub name: DeviceName,
     /// The device, or why it cannot be opened.
     pub opened: Result<Device, Failure>,
@@ -236,7 +236,7 @@ pub fn devices(
     names: &[DeviceName],
     libcxi: Option<&LibraryFile>,
     machine: &Machine,
-) -> (Vec<Found>, Option<Failure>) {
+) -> (Vec<FoundDevice>, Option<Failure>) {
     if let Err(message) = softnic::check_environment() {
         return (Vec::new(), Some(Failure::usage(message)));
     }
@@ -247,7 +247,7 @@ pub fn devices(
         }
         names => (names.to_vec(), None),
     };
-    let open = |name: DeviceName| Found { name, opened: self::open(name, libcxi) };
+    let open = |name: DeviceName| FoundDevice { name, opened: self::open(name, libcxi) };
     (names.into_iter().map(open).collect(), failure)
 }
 
@@ -379,7 +379,7 @@ fn fabric_failure(error: impl Error + Send + Sync + 'static, errno: Option<i32>)
     }
     if let Some(errno @ (libc::EFBIG | libc::EMFILE | libc::ENOLCK)) = errno {
         let limit = advice::call_explanation("cxil_open_device", errno);
-        return failure.with_hint_if(limit.map(Explanation::hint));
+        return failure.with_hint_if(limit.map(Advice::hint));
     }
     if errno == Some(libc::ENOSPC) {
         return no_space(failure);

@@ -31,7 +31,7 @@ pub enum Launcher {
 /// What a launcher has granted. Its VNIs and traffic classes are judged only where they are used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
-    nics: Vec<Nic>,
+    nics: Vec<ListedNic>,
     /// The VNIs of all NICs: of the step, and of the whole job if the launcher has granted one.
     vnis: Result<Vec<u16>, String>,
     classes: Result<Classes, String>,
@@ -39,7 +39,7 @@ pub struct Grant {
 
 /// A NIC that a launcher has listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Nic {
+pub struct ListedNic {
     device: String,
     /// The service; `None` if the job has none on this NIC.
     pub svc_id: Option<u32>,
@@ -120,7 +120,7 @@ impl Grant {
         let nics = names.iter().zip(svc_ids_of_nics);
         Ok(Self {
             nics: nics
-                .map(|(device, svc_id)| Nic { device: (*device).to_owned(), svc_id })
+                .map(|(device, svc_id)| ListedNic { device: (*device).to_owned(), svc_id })
                 .collect(),
             vnis: list(VNIS, vnis, vni).and_then(|list| {
                 if list.len() > MAX_VNIS {
@@ -181,7 +181,7 @@ impl Grant {
     }
 
     /// Returns what is granted on a NIC; `None` for a NIC that the launcher has not listed.
-    pub fn on(&self, device: &str) -> Option<&Nic> {
+    pub fn on(&self, device: &str) -> Option<&ListedNic> {
         self.nics.iter().find(|nic| nic.device == device)
     }
 }

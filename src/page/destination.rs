@@ -50,19 +50,19 @@ pub enum Destination {
     Stdout,
     /// A device or a pipe, which cannot be replaced.
     Device(File, PathBuf),
-    File(Target),
+    File(OutputFile),
 }
 
 /// A file that a document will be in.
-pub struct Target {
+pub struct OutputFile {
     path: PathBuf,
     permissions: Permissions,
-    writing: Writing,
+    writing: WriteMethod,
 }
 
 /// How a document gets into its file.
 #[derive(Clone, Copy)]
-enum Writing {
+enum WriteMethod {
     /// A new file takes the name, and the owner of the earlier file.
     NewFile(Option<(Uid, Gid)>),
     /// The earlier file gets new bytes: it has further names, or an owner that this user cannot
@@ -94,10 +94,10 @@ impl Destination {
                 }
                 // The file that a symlink names is replaced, not the symlink.
                 let path = path.canonicalize().map_err(refused)?;
-                Target::existing(path, &found).map_err(refused)?
+                OutputFile::existing(path, &found).map_err(refused)?
             }
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                followed(path).and_then(|path| Target::missing(&path)).map_err(refused)?
+                followed(path).and_then(|path| OutputFile::missing(&path)).map_err(refused)?
             }
             Err(error) => return Err(refused(error)),
         };
@@ -175,13 +175,13 @@ impl Destination {
     }
 }
 
-impl Target {
+impl OutputFile {
     /// Checks that a file can be made.
     fn missing(path: &Path) -> io::Result<Self> {
         let target = Self {
             path: resolved(path)?,
             permissions: Permissions::from_mode(0o666),
-            writing: Writing::NewFile(None),
+            writing: WriteMethod::NewFile(None),
         };
         // Removed at once: a run that is killed must leave nothing behind.
         target.temporary()?;
@@ -190,7 +190,8 @@ impl Target {
 
     /// Checks that a regular file, which can be written now, can get its document at the end.
     fn existing(path: PathBuf, found: &Metadata) -> io::Result<Self> {
-        let mut target = Self { path, permissions: found.permissions(), writing: Writing::InPlace };
+        let mut target =
+            Self { path, permissions: found.permissions(), writing: WriteMethod::InPlace };
         // Its further names must keep naming this file.
         if found.nlink() > 1 {
             return Ok(target);
@@ -203,10 +204,10 @@ impl Target {
             return Err(Errno::PERM.into());
         }
         let owner = (Uid::from_raw(found.uid()), Gid::from_raw(found.gid()));
-        target.writing = Writing::NewFile(Some(owner));
+        target.writing = WriteMethod::NewFile(Some(owner));
         match target.temporary() {
             Err(error) if Errno::from_io_error(&error) == Some(Errno::PERM) => {
-                target.writing = Writing::InPlace
+                target.writing = WriteMethod::InPlace
             }
             made => drop(made?),
         }
@@ -222,7 +223,7 @@ impl Target {
             .tempfile_in(directory(&self.path))
             // Without the name of the temporary file, which the user does not know.
             .map_err(|error| bare(&error))?;
-        if let Writing::NewFile(Some((user, group))) = self.writing {
+        if let WriteMethod::NewFile(Some((user, group))) = self.writing {
             let made = file.as_file().metadata()?;
             if (made.uid(), made.gid()) != (user.as_raw(), group.as_raw()) {
                 fchown(file.as_file(), Some(user), Some(group))?;
@@ -241,7 +242,7 @@ impl Target {
         write: impl FnOnce(&File) -> io::Result<()>,
     ) -> io::Result<File> {
         match self.writing {
-            Writing::NewFile(_) => {
+            WriteMethod::NewFile(_) => {
                 let file = self.temporary()?;
                 write(file.as_file())?;
                 if let Some(permissions) = permissions {
@@ -249,7 +250,7 @@ impl Target {
                 }
                 Ok(file.persist(&self.path)?)
             }
-            Writing::InPlace => {
+            WriteMethod::InPlace => {
                 let mut options = File::options();
                 let file = options.write(true).truncate(true).open(&self.path)?;
                 write(&file)?;

@@ -187,7 +187,7 @@ impl Documents {
     /// Writes the failure of a command in place of its results, if they are asked for. An error is
     /// no further failure: the failure itself goes to standard error in any case.
     pub fn write_failure(&self, failure: &Failure) {
-        let _ = self.write_json(&FailedCommand {
+        let _ = self.write_json(&FailureDocument {
             schema_version: 1,
             cxidiag_version: env!("CARGO_PKG_VERSION"),
             error: failure.into(),
@@ -207,7 +207,7 @@ impl Documents {
 
 /// The document of a command that fails before it has results.
 #[derive(Debug, Serialize)]
-struct FailedCommand {
+struct FailureDocument {
     schema_version: u32,
     cxidiag_version: &'static str,
     error: Problem,

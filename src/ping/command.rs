@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use crate::document::{Pair, Ping};
+use crate::document::{Ping, PingPair};
 use crate::rounds::Rounds;
 use crate::text;
 use cli::arguments;
@@ -128,11 +128,11 @@ impl PingRequest {
         Ok(if hardware.is_empty() { names } else { hardware })
     }
 
-    fn pairs(&self, devices: &[DeviceName]) -> Vec<Pair> {
+    fn pairs(&self, devices: &[DeviceName]) -> Vec<PingPair> {
         let own = [host_name()];
         let hosts = if self.hosts.is_empty() { &own[..] } else { &self.hosts };
         let pairs =
-            hosts.iter().flat_map(|host| devices.iter().map(|device| Pair::new(host, *device)));
+            hosts.iter().flat_map(|host| devices.iter().map(|device| PingPair::new(host, *device)));
         pairs.collect()
     }
 }

@@ -17,7 +17,7 @@ pub const SCHEMA_VERSION: u32 = 1;
 
 /// A kind of operation.
 #[derive(Clone, Copy, Debug)]
-pub struct Operation {
+pub struct PingOperation {
     /// Its name.
     pub name: &'static str,
     /// The tool that measures it.
@@ -26,11 +26,11 @@ pub struct Operation {
 
 /// All kinds, in the order in which they are measured. The last one needs both directions: the peer
 /// answers with a message of its own.
-pub const OPERATIONS: [Operation; 4] = [
-    Operation { name: "write", tool: "write-lat" },
-    Operation { name: "read", tool: "read-lat" },
-    Operation { name: "atomic", tool: "atomic-lat" },
-    Operation { name: "send", tool: "send-lat" },
+pub const OPERATIONS: [PingOperation; 4] = [
+    PingOperation { name: "write", tool: "write-lat" },
+    PingOperation { name: "read", tool: "read-lat" },
+    PingOperation { name: "atomic", tool: "atomic-lat" },
+    PingOperation { name: "send", tool: "send-lat" },
 ];
 
 /// Significant digits of the median of all pings.
@@ -38,30 +38,30 @@ const DIGITS: u8 = 4;
 
 /// The end of a run with a few operations of one kind.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct PingAnswer {
     /// Address and name of the peer's NIC, if the handshake was complete.
     peer_nic: Option<u32>,
     peer_device: Option<String>,
     /// The latencies, or why there is no answer.
-    pub latencies: Result<Latencies, Problem>,
+    pub latencies: Result<PingLatencies, Problem>,
 }
 
 /// The latencies of a few operations.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Latencies {
+pub struct PingLatencies {
     pub(super) min_ns: u64,
     pub(super) median_ns: u64,
     pub(super) max_ns: u64,
 }
 
-impl Answer {
+impl PingAnswer {
     /// Returns the answer in the outcome of a run.
     pub fn of(outcome: Outcome) -> Self {
         let latency = outcome.results.first().and_then(|result| result.latency.as_ref());
         let found = latency.and_then(|latency| {
             let median =
                 latency.percentiles.iter().find(|percentile| percentile.percent == 50.0)?;
-            Some(Latencies {
+            Some(PingLatencies {
                 min_ns: latency.min_ns,
                 median_ns: median.value_ns,
                 max_ns: latency.max_ns,
@@ -97,7 +97,7 @@ pub struct Ping {
     /// Time until the end of the last round, in milliseconds.
     elapsed_ms: u64,
     /// The pairs of NICs.
-    pub pairs: Vec<Pair>,
+    pub pairs: Vec<PingPair>,
     #[serde(skip)]
     started: Instant,
 }
@@ -105,7 +105,8 @@ pub struct Ping {
 /// One NIC of this machine, and the one that answers it.
 #[derive(Debug, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-pub struct Pair {
+#[cfg_attr(any(test, feature = "testing"), schemars(rename = "Pair"))]
+pub struct PingPair {
     /// The host, as typed; the name of this host with --loopback.
     pub host: String,
     /// Name of the NIC of this machine.
@@ -124,7 +125,7 @@ pub struct Pair {
     pub(super) failures: Vec<PairFailure>,
     /// The answers of the last round.
     #[serde(skip)]
-    pub(super) last: Vec<Answer>,
+    pub(super) last: Vec<PingAnswer>,
     /// Pings without an answer because the NIC of the server measures with another client.
     #[serde(skip)]
     busy: u64,
@@ -175,7 +176,7 @@ fn by_name<S: serde::Serializer>(device: &DeviceName, serializer: S) -> Result<S
     serializer.collect_str(device)
 }
 
-impl Pair {
+impl PingPair {
     /// Returns a pair of which nothing is known yet.
     pub fn new(host: &str, device: DeviceName) -> Self {
         Self {
@@ -202,7 +203,7 @@ impl Pair {
     }
 
     /// Adds the answers of a round, in the order of [`OPERATIONS`]; the last ones may be missing.
-    pub fn add(&mut self, mut answers: Vec<Answer>) {
+    pub fn add(&mut self, mut answers: Vec<PingAnswer>) {
         name_direction(&mut answers);
         for (result, answer) in self.operations.iter_mut().zip(&answers) {
             result.sent += 1;
@@ -239,7 +240,7 @@ impl Pair {
 }
 
 impl OperationResult {
-    fn add(&mut self, latencies: &Latencies) {
+    fn add(&mut self, latencies: &PingLatencies) {
         let min = self.min_ns.map_or(latencies.min_ns, |min| min.min(latencies.min_ns));
         self.min_ns = Some(min);
         self.max_ns = self.max_ns.max(Some(latencies.max_ns));
@@ -253,7 +254,7 @@ impl OperationResult {
 
 /// Names the step of a send without an answer if everything before it is answered: writes, reads
 /// and atomics need no operation of the peer's NIC.
-fn name_direction(answers: &mut [Answer]) {
+fn name_direction(answers: &mut [PingAnswer]) {
     let Some((last, others)) = answers.split_last_mut() else {
         return;
     };
@@ -297,7 +298,7 @@ const MOST_FAILURES: usize = 20;
 
 impl Ping {
     /// Returns the report before the first round.
-    pub fn new(pairs: Vec<Pair>) -> Self {
+    pub fn new(pairs: Vec<PingPair>) -> Self {
         Self {
             schema_version: SCHEMA_VERSION,
             cxidiag_version: env!("CARGO_PKG_VERSION"),
@@ -329,8 +330,8 @@ impl Ping {
     /// How many were not, or that there was no operation at all; undecided if each one that was
     /// not answered met a NIC that measures with another client.
     pub fn result(&self) -> Result<(), Failure> {
-        let sent: u64 = self.pairs.iter().map(Pair::sent).sum();
-        let lost: u64 = self.pairs.iter().map(Pair::lost).sum();
+        let sent: u64 = self.pairs.iter().map(PingPair::sent).sum();
+        let lost: u64 = self.pairs.iter().map(PingPair::lost).sum();
         let busy: u64 = self.pairs.iter().map(|pair| pair.busy).sum();
         match (sent, lost) {
             (0, _) => Err(Failure::environment("ended before the first answer")),
@@ -347,20 +348,20 @@ impl Ping {
 pub(super) mod tests {
     use super::*;
 
-    pub fn answered(min_ns: u64, median_ns: u64, max_ns: u64) -> Answer {
-        Answer {
+    pub fn answered(min_ns: u64, median_ns: u64, max_ns: u64) -> PingAnswer {
+        PingAnswer {
             peer_nic: Some(0x13),
             peer_device: None,
-            latencies: Ok(Latencies { min_ns, median_ns, max_ns }),
+            latencies: Ok(PingLatencies { min_ns, median_ns, max_ns }),
         }
     }
 
-    pub fn unanswered() -> Answer {
-        Answer::none(&Failure::nic("no answer to a send within 5 s"))
+    pub fn unanswered() -> PingAnswer {
+        PingAnswer::none(&Failure::nic("no answer to a send within 5 s"))
     }
 
-    pub fn pair(rounds: impl IntoIterator<Item = Vec<Answer>>) -> Pair {
-        let mut pair = Pair::new("node7", "cxi1".parse().unwrap());
+    pub fn pair(rounds: impl IntoIterator<Item = Vec<PingAnswer>>) -> PingPair {
+        let mut pair = PingPair::new("node7", "cxi1".parse().unwrap());
         for round in rounds {
             pair.add(round);
         }
@@ -399,7 +400,7 @@ pub(super) mod tests {
         assert_eq!(pair.failures[0].count, 3);
         for number in 0..100 {
             let failure = Failure::nic(format!("error {number}"));
-            pair.add(vec![Answer::none(&failure)]);
+            pair.add(vec![PingAnswer::none(&failure)]);
         }
         assert_eq!(pair.failures.len(), MOST_FAILURES);
         assert_eq!(pair.lost(), 103);

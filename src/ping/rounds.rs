@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::unbounded;
 
-use crate::document::{Answer, OPERATIONS, Operation, Ping};
+use crate::document::{OPERATIONS, Ping, PingAnswer, PingOperation};
 use crate::text;
 use diag::probe::Probe;
 use facts::advice::{Advise, Situation};
@@ -150,7 +150,7 @@ impl Rounds {
     /// Runs each kind of operation of a pair. Each answer begins the time limit anew. After a
     /// failure on the way to the NIC of the peer, the other kinds are left out: they would fail in
     /// the same way. So are those for which a failure has left no time.
-    fn operations(&self, host: &str, device: DeviceName) -> Result<Vec<Answer>, Failure> {
+    fn operations(&self, host: &str, device: DeviceName) -> Result<Vec<PingAnswer>, Failure> {
         let mut since = Instant::now();
         let mut answers = Vec::new();
         for operation in &OPERATIONS {
@@ -177,9 +177,9 @@ impl Rounds {
         &self,
         host: &str,
         device: DeviceName,
-        operation: &Operation,
+        operation: &PingOperation,
         since: Instant,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<PingAnswer, Failure> {
         let mut arguments: Vec<OsString> = self.passed_on.iter().map(Into::into).collect();
         arguments.push(format!("--device={device}").into());
         if self.is_loopback {
@@ -205,10 +205,10 @@ impl Rounds {
                 if let Some(problem) = &mut outcome.error {
                     problem.hint = own_hint(problem).or(problem.hint.take());
                 }
-                Ok(Answer::of(outcome))
+                Ok(PingAnswer::of(outcome))
             }
             Err(failure) if failure.kind == Kind::Interrupted => Err(failure),
-            Err(failure) => Ok(Answer::none(&self.explain(failure, host))),
+            Err(failure) => Ok(PingAnswer::none(&self.explain(failure, host))),
         }
     }
 

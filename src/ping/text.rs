@@ -1,6 +1,6 @@
 //! The text of `ping`: a line for each round of a pair, and the table at the end.
 
-use crate::document::{DIRECTION, OPERATIONS, Pair, Ping};
+use crate::document::{DIRECTION, OPERATIONS, Ping, PingPair};
 use facts::error::Kind;
 use facts::severity::Severity;
 use page::page::{Page, Words};
@@ -19,7 +19,7 @@ pub fn title(report: &Ping) -> String {
 /// which the table at the end has.
 pub fn line(report: &Ping, index: usize, columns: usize) -> Words {
     let pair = &report.pairs[index];
-    let width = |text: fn(&Pair) -> usize| report.pairs.iter().map(text).max().unwrap_or(0);
+    let width = |text: fn(&PingPair) -> usize| report.pairs.iter().map(text).max().unwrap_or(0);
     let host = width(|pair| pair.host.len());
     let device = width(|pair| pair.device.to_string().len());
     let mut cells = Words::default();

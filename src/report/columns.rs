@@ -2,7 +2,7 @@
 //!
 //! A further column is one row of [`COLUMNS`]. JSON has its fields in [`super::outcome`].
 
-use super::intervals::{Figures, Interval};
+use super::intervals::{Interval, IntervalFigures};
 use super::outcome::{ExpectationResult, FanResult, Outcome, SizeResult, WriteResult};
 use facts::bandwidth_unit::BandwidthUnit;
 use facts::expect::Metric;
@@ -15,7 +15,7 @@ use plan::tool::Tool;
 #[derive(Clone, Copy)]
 pub struct Column {
     /// What it shows.
-    pub value: Value,
+    pub value: Datum,
     /// Its title in CSV.
     pub csv: Option<&'static str>,
     /// Whether `compare` shows it for every size.
@@ -27,7 +27,7 @@ pub struct Column {
 
 /// What a column shows.
 #[derive(Clone, Copy)]
-pub enum Value {
+pub enum Datum {
     /// A fact about the run or the size, in CSV only.
     Fact(fn(&Outcome, &CsvRow) -> String),
     /// A fact about an interval, in CSV only.
@@ -41,7 +41,7 @@ pub enum Value {
 
 /// A table of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Table {
+pub enum TextTable {
     /// The documented table of the run.
     Results,
     /// The intervals of a size.
@@ -82,7 +82,8 @@ impl Layout {
     }
 }
 
-/// Titles of the first two columns of [`Table::Intervals`], whose rows have the times or a label.
+/// Titles of the first two columns of [`TextTable::Intervals`], whose rows have the times or a
+/// label.
 const TIMES: &str = "  Start[s]      End[s]";
 
 /// The form of a column in a table of the text.
@@ -126,13 +127,13 @@ pub static COLUMNS: &[Column] = &[
     Column::fact("started_unix_ms", |run, _| run.started_unix_ms.to_string()),
     Column::fact("status", |run, _| name(run.status)),
     Column::fact("size_bytes", |_, row| text(Some(row.result.size_bytes).filter(|size| *size > 0))),
-    Column::of(Value::Depth(DepthKind::Posted)).csv("posted").results("Posted", 6, 0),
-    Column::of(Value::Depth(DepthKind::Unexpected)).csv("unexpected").results("Unexpected", 10, 0),
+    Column::of(Datum::Depth(DepthKind::Posted)).csv("posted").results("Posted", 6, 0),
+    Column::of(Datum::Depth(DepthKind::Unexpected)).csv("unexpected").results("Unexpected", 10, 0),
     Column::fact("extent", |_, row| match row.interval {
         Some(_) => "interval".into(),
         None => name(row.result.extent),
     }),
-    Column::of(Value::Count).csv("count").results("", 10, 0).in_intervals(),
+    Column::of(Datum::Count).csv("count").results("", 10, 0).in_intervals(),
     Column::metric(Metric::Min).csv("min_ns").results("Min[us]", 10, 2).compared(),
     Column::metric(Metric::Max).csv("max_ns").results("Max[us]", 10, 2).compared(),
     Column::metric(Metric::Mean)
@@ -165,21 +166,21 @@ pub static COLUMNS: &[Column] = &[
     Column::fact("hint", |run, _| {
         text(run.error.as_ref().and_then(|problem| problem.hint.as_ref()))
     }),
-    Column::of(Value::IntervalFact(|interval| interval.start_s)).csv("interval_start_s"),
-    Column::of(Value::IntervalFact(|interval| interval.end_s)).csv("interval_end_s"),
+    Column::of(Datum::IntervalFact(|interval| interval.start_s)).csv("interval_start_s"),
+    Column::of(Datum::IntervalFact(|interval| interval.end_s)).csv("interval_end_s"),
 ];
 
 impl Column {
-    const fn of(value: Value) -> Self {
+    const fn of(value: Datum) -> Self {
         Self { value, csv: None, compared: false, text: None, is_in_intervals: false }
     }
 
     const fn fact(csv: &'static str, fact: fn(&Outcome, &CsvRow) -> String) -> Self {
-        Self::of(Value::Fact(fact)).csv(csv)
+        Self::of(Datum::Fact(fact)).csv(csv)
     }
 
     const fn metric(metric: Metric) -> Self {
-        Self::of(Value::Metric(metric))
+        Self::of(Datum::Metric(metric))
     }
 
     /// The percentile at this place of [`Percentile::STANDARD`].
@@ -220,14 +221,14 @@ impl Column {
     /// Returns the metric, if the column shows one.
     pub fn shown_metric(&self) -> Option<Metric> {
         match self.value {
-            Value::Metric(metric) => Some(metric),
-            Value::Fact(_) | Value::IntervalFact(_) | Value::Depth(_) | Value::Count => None,
+            Datum::Metric(metric) => Some(metric),
+            Datum::Fact(_) | Datum::IntervalFact(_) | Datum::Depth(_) | Datum::Count => None,
         }
     }
 
     /// Returns whether CSV has the column, `with_intervals` or without.
     pub fn is_in_csv(&self, with_intervals: bool) -> bool {
-        let is_of_row = !matches!(self.value, Value::IntervalFact(_));
+        let is_of_row = !matches!(self.value, Datum::IntervalFact(_));
         self.csv.is_some() && (is_of_row || with_intervals)
     }
 
@@ -235,11 +236,11 @@ impl Column {
     pub fn field(&self, run: &Outcome, row: &CsvRow) -> String {
         let figures = row.interval.map(|interval| interval.figures);
         match self.value {
-            Value::Fact(fact) => fact(run, row),
-            Value::IntervalFact(fact) => text(row.interval.map(fact)),
-            Value::Depth(kind) => text(row.result.row().depth(kind)),
-            Value::Count => figures.map_or(row.result.count, |figures| figures.count).to_string(),
-            Value::Metric(metric) => text(match figures {
+            Datum::Fact(fact) => fact(run, row),
+            Datum::IntervalFact(fact) => text(row.interval.map(fact)),
+            Datum::Depth(kind) => text(row.result.row().depth(kind)),
+            Datum::Count => figures.map_or(row.result.count, |figures| figures.count).to_string(),
+            Datum::Metric(metric) => text(match figures {
                 Some(figures) => figures.figure(metric),
                 None => row.result.figure(metric),
             }),
@@ -249,26 +250,26 @@ impl Column {
 
 /// Returns what the column with this title shows in the table of results of `tool`, in any unit of
 /// bandwidths, and how many of its base units a metric is shown in.
-pub fn titled(title: &str, tool: &'static Tool) -> Option<(Value, f64)> {
+pub fn titled(title: &str, tool: &'static Tool) -> Option<(Datum, f64)> {
     let depths = [None, Some(DepthKind::Posted), Some(DepthKind::Unexpected)];
     let with_depth = |depth| BandwidthUnit::ALL.map(|unit| Layout { tool, unit, depth });
     depths.into_iter().flat_map(with_depth).find_map(|layout| {
-        let mut columns = table_pairs(layout, Table::Results);
+        let mut columns = table_pairs(layout, TextTable::Results);
         let (column, _) =
             columns.find(|(column, form)| self::title(column, *form, layout) == title)?;
         let scale = match column.value {
-            Value::Metric(Metric::Bandwidth) => layout.unit.bytes_per_s(),
-            Value::Metric(metric) => metric.unit().readable().1,
+            Datum::Metric(Metric::Bandwidth) => layout.unit.bytes_per_s(),
+            Datum::Metric(metric) => metric.unit().readable().1,
             _ => 1.0,
         };
         Some((column.value, scale))
     })
 }
 
-pub fn header(layout: Layout, table: Table) -> String {
+pub fn header(layout: Layout, table: TextTable) -> String {
     let first = match table {
-        Table::Intervals => TIMES,
-        Table::Results => layout.tool.size_column,
+        TextTable::Intervals => TIMES,
+        TextTable::Results => layout.tool.size_column,
     };
     table_pairs(layout, table).fold(first.to_owned(), |header, (column, form)| {
         let title = title(column, form, layout);
@@ -279,10 +280,10 @@ pub fn header(layout: Layout, table: Table) -> String {
 /// Returns the row of a result, of which `count` operations are shown.
 pub fn row(layout: Layout, result: &SizeResult, count: Option<u64>) -> String {
     let size = format!("{:width$}", result.size_bytes, width = layout.tool.size_column.len());
-    let cells = table_pairs(layout, Table::Results);
+    let cells = table_pairs(layout, TextTable::Results);
     cells.fold(size, |row, (column, form)| {
         let number = match column.value {
-            Value::Depth(kind) => result.row().depth(kind).map(u64::from),
+            Datum::Depth(kind) => result.row().depth(kind).map(u64::from),
             _ => count,
         };
         row + &cell(column, form, layout, number, |metric| result.figure(metric))
@@ -290,10 +291,10 @@ pub fn row(layout: Layout, result: &SizeResult, count: Option<u64>) -> String {
 }
 
 /// Returns a row of the table of intervals. `times` are start and end, or a label.
-pub fn interval_row(layout: Layout, times: &str, figures: &Figures) -> String {
+pub fn interval_row(layout: Layout, times: &str, figures: &IntervalFigures) -> String {
     let first = format!("{times:width$}", width = TIMES.len());
     let count = Some(figures.count);
-    let cells = table_pairs(layout, Table::Intervals);
+    let cells = table_pairs(layout, TextTable::Intervals);
     cells.fold(first, |row, (column, form)| {
         row + &cell(column, form, layout, count, |metric| figures.figure(metric))
     })
@@ -301,9 +302,9 @@ pub fn interval_row(layout: Layout, times: &str, figures: &Figures) -> String {
 
 fn title(column: &Column, form: TextForm, layout: Layout) -> String {
     match column.value {
-        Value::Count => layout.tool.operations.into(),
-        Value::Metric(Metric::PacketRate) => layout.tool.rate_column().into(),
-        Value::Metric(Metric::Bandwidth) => format!("BW[{}]", layout.unit),
+        Datum::Count => layout.tool.operations.into(),
+        Datum::Metric(Metric::PacketRate) => layout.tool.rate_column().into(),
+        Datum::Metric(Metric::Bandwidth) => format!("BW[{}]", layout.unit),
         _ => form.title.into(),
     }
 }
@@ -318,33 +319,36 @@ fn cell(
     figure: impl Fn(Metric) -> Option<f64>,
 ) -> String {
     let text = match column.value {
-        Value::Count | Value::Depth(_) => number.map(|number| number.to_string()),
-        Value::Metric(Metric::Bandwidth) => {
+        Datum::Count | Datum::Depth(_) => number.map(|number| number.to_string()),
+        Datum::Metric(Metric::Bandwidth) => {
             figure(Metric::Bandwidth).map(|bandwidth| layout.bandwidth(bandwidth))
         }
-        Value::Metric(metric) => figure(metric).map(|figure| {
+        Datum::Metric(metric) => figure(metric).map(|figure| {
             let (_, scale) = metric.unit().readable();
             format!("{:.*}", form.decimals, figure / scale)
         }),
-        Value::Fact(_) | Value::IntervalFact(_) => None,
+        Datum::Fact(_) | Datum::IntervalFact(_) => None,
     };
     let text = text.unwrap_or_else(|| "-".into());
     let width = form.width.max(title(column, form, layout).len());
     format!("  {text:>width$}")
 }
 
-fn table_pairs(layout: Layout, table: Table) -> impl Iterator<Item = (&'static Column, TextForm)> {
+fn table_pairs(
+    layout: Layout,
+    table: TextTable,
+) -> impl Iterator<Item = (&'static Column, TextForm)> {
     COLUMNS
         .iter()
         .filter(move |column| match column.value {
-            Value::Metric(metric) => metric.is_of_bandwidth() == layout.tool.measures_bandwidth(),
-            Value::Depth(kind) => layout.depth == Some(kind),
+            Datum::Metric(metric) => metric.is_of_bandwidth() == layout.tool.measures_bandwidth(),
+            Datum::Depth(kind) => layout.depth == Some(kind),
             _ => true,
         })
         .filter_map(|column| Some((column, column.text?)))
         .filter(move |(column, form)| match table {
-            Table::Intervals => column.is_in_intervals,
-            Table::Results => form.is_in_results,
+            TextTable::Intervals => column.is_in_intervals,
+            TextTable::Results => form.is_in_results,
         })
 }
 
@@ -380,7 +384,7 @@ mod tests {
     #[test]
     fn shows_metrics_of_the_tool_only() {
         for tool in TOOLS {
-            let header = header(Layout::of(tool), Table::Results);
+            let header = header(Layout::of(tool), TextTable::Results);
             let is_bandwidth = tool.defaults.lists.is_some();
             assert_eq!(header.contains("BW[MB/s]"), is_bandwidth, "{header}");
             assert_eq!(header.contains("Mean[us]"), !is_bandwidth, "{header}");

@@ -2,13 +2,13 @@
 
 use std::io::{self, Write};
 
-use super::outcome::{Counter, CounterFinding, Counters, NicCounters, Side};
+use super::outcome::{CounterFinding, CounterResult, Counters, NicCounters, Side};
 use facts::time_of_day::step_text;
-use health::evidence::Evidence;
-use health::findings::{Finding, findings};
-use node::nic::counter::Change;
-use node::nic::counter_table::{Preset, Row};
-use node::nic::counters::Changes;
+use health::evidence::NicEvidence;
+use health::findings::{RuleFinding, findings};
+use node::nic::counter::CounterChange;
+use node::nic::counter_table::{CounterRow, Preset};
+use node::nic::counters::CounterChanges;
 use page::table;
 use page::table::Align;
 use plan::run_options;
@@ -20,7 +20,7 @@ pub struct RunCounters {
     /// The side that reports.
     pub side: run_options::Side,
     /// The NIC of this side.
-    pub own: Changes,
+    pub own: CounterChanges,
     /// The NIC of the peer.
     pub peer: PeerCounters,
     /// Packets with data that the run sent or received, about; `None` if unknown.
@@ -35,7 +35,7 @@ pub enum PeerCounters {
     /// The peer uses the NIC of this side.
     OneNic,
     /// What the peer has sent.
-    Received(Changes),
+    Received(CounterChanges),
     /// The run ended before the peer sent them, the peer does not know the option, or this side is
     /// a server, which does not receive them.
     NotAvailable,
@@ -70,9 +70,9 @@ fn sides(side: run_options::Side) -> [Side; 2] {
     }
 }
 
-fn findings_of(side: Side, changes: &Changes, packets: Option<u64>) -> Vec<CounterFinding> {
-    let evidence = Evidence { changes, packets };
-    let entry = |finding: Finding| CounterFinding {
+fn findings_of(side: Side, changes: &CounterChanges, packets: Option<u64>) -> Vec<CounterFinding> {
+    let evidence = NicEvidence { changes, packets };
+    let entry = |finding: RuleFinding| CounterFinding {
         side,
         device: changes.nic.device.clone(),
         code: finding.code.into(),
@@ -84,19 +84,19 @@ fn findings_of(side: Side, changes: &Changes, packets: Option<u64>) -> Vec<Count
 }
 
 impl NicCounters {
-    fn of(preset: Preset, changes: &Changes) -> Self {
+    fn of(preset: Preset, changes: &CounterChanges) -> Self {
         let counter = |name: String| {
             let change = changes.of(&name);
-            Counter {
+            CounterResult {
                 name,
-                change: change.and_then(Change::count),
-                seconds: change.and_then(Change::within).map(|time| time.as_secs_f64()),
-                was_reset: change == Some(Change::Reset),
+                change: change.and_then(CounterChange::count),
+                seconds: change.and_then(CounterChange::within).map(|time| time.as_secs_f64()),
+                was_reset: change == Some(CounterChange::Reset),
             }
         };
         let nic = changes.nic.clone();
         // Cassini 1 lacks counters of Cassini 2: they are not missing.
-        let names = preset.rows().flat_map(Row::names);
+        let names = preset.rows().flat_map(CounterRow::names);
         let names = names.filter(|name| {
             let generation = nic.generation;
             generation.is_none_or(|generation| generation.has_counter(name))
@@ -112,11 +112,11 @@ impl NicCounters {
 
     /// Returns the number of counters that the NIC does not have.
     fn missing(&self) -> usize {
-        let is_missing = |counter: &&Counter| counter.change.is_none() && !counter.was_reset;
+        let is_missing = |counter: &&CounterResult| counter.change.is_none() && !counter.was_reset;
         self.counters.iter().filter(is_missing).count()
     }
 
-    fn find(&self, name: &str) -> Option<&Counter> {
+    fn find(&self, name: &str) -> Option<&CounterResult> {
         self.counters.iter().find(|counter| counter.name == name)
     }
 }
@@ -195,7 +195,7 @@ pub fn write(out: &mut impl Write, side: run_options::Side, counters: &Counters)
 fn write_table(out: &mut impl Write, set: &str, nics: &[Shown]) -> io::Result<()> {
     let preset = set.parse().unwrap_or(Preset::All);
     let mut rows = Vec::new();
-    let is_shown = |row: &&Row| preset == Preset::All || !row.is_background;
+    let is_shown = |row: &&CounterRow| preset == Preset::All || !row.is_background;
     for row in preset.rows().filter(is_shown) {
         for name in row.names() {
             let cells: Vec<String> = nics.iter().map(|nic| cell(nic.nic.find(&name))).collect();
@@ -224,7 +224,7 @@ fn write_table(out: &mut impl Write, set: &str, nics: &[Shown]) -> io::Result<()
 }
 
 /// Returns the change of a counter; a dash if it is not available.
-fn cell(counter: Option<&Counter>) -> String {
+fn cell(counter: Option<&CounterResult>) -> String {
     match counter {
         Some(counter) if counter.was_reset => "reset".into(),
         Some(counter) => counter.change.map_or("-".into(), |by| by.to_string()),
@@ -239,22 +239,22 @@ mod tests {
     use super::*;
     use node::nic::counters::NicFacts;
 
-    fn counted(by: u64) -> Change {
-        Change::Counted { by, within: Some(Duration::from_secs(2)) }
+    fn counted(by: u64) -> CounterChange {
+        CounterChange::Counted { by, within: Some(Duration::from_secs(2)) }
     }
 
     /// The counters of a NIC that has only the counters of the list.
-    fn changes(device: &str, counters: &[(&str, Change)]) -> Changes {
+    fn changes(device: &str, counters: &[(&str, CounterChange)]) -> CounterChanges {
         let nic = NicFacts {
             device: device.into(),
             is_software: device.starts_with("soft"),
             ..NicFacts::default()
         };
         let by_name = counters.iter().map(|(name, change)| ((*name).to_owned(), *change));
-        Changes::new(nic, by_name.collect())
+        CounterChanges::new(nic, by_name.collect())
     }
 
-    fn run(preset: Preset, own: Changes, peer: PeerCounters) -> RunCounters {
+    fn run(preset: Preset, own: CounterChanges, peer: PeerCounters) -> RunCounters {
         RunCounters {
             preset,
             side: run_options::Side::Client,
@@ -278,7 +278,7 @@ mod tests {
             &[
                 ("hni_tx_ok_opt", counted(1_234_567)),
                 ("hni_pcs_good_cw", counted(78_125_000)),
-                ("hni_pcs_corrected_cw", Change::Reset),
+                ("hni_pcs_corrected_cw", CounterChange::Reset),
                 ("hni_rx_paused_3", counted(0)),
             ],
         );

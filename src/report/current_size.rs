@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::noise::DISTURBED_PERCENT;
 use super::outcome::{FanResult, SizeResult};
-use facts::rate::{Kept, Rate};
+use facts::rate::{KeptSchedule, Rate};
 use measure::CpuShare;
 use plan::depths::Row;
 
@@ -24,7 +24,7 @@ pub struct CurrentSize {
     /// Its bytes that were checked.
     pub verified_bytes: Option<u64>,
     /// How the rate was kept.
-    pub kept: Option<Kept>,
+    pub kept: Option<KeptSchedule>,
     /// Median of the writes that it is compared with, in nanoseconds.
     pub write_ns: Option<u64>,
     /// Medians of its fans in nanoseconds: the first arrival after the start, and the last one

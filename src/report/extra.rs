@@ -6,7 +6,8 @@ use std::io::{self, Write};
 use super::columns::Layout;
 use super::noise::DISTURBED_PERCENT;
 use super::outcome::{
-    Clock, Distribution, ExpectationResult, MatchCost, MeasurementError, PairResult, SizeResult,
+    Distribution, ExpectationResult, MatchCost, MeasurementError, MeasuringClock, QueuePairResult,
+    SizeResult,
 };
 use facts::expect::Expectation;
 use page::table;
@@ -168,7 +169,7 @@ pub fn slowest_pairs(
         .iter()
         .filter_map(|result| {
             let pairs = result.bandwidth.as_ref()?.pairs.as_ref()?;
-            let rate = |pair: &PairResult| pair.bandwidth_bytes_per_s;
+            let rate = |pair: &QueuePairResult| pair.bandwidth_bytes_per_s;
             let slowest = pairs.iter().min_by(|a, b| rate(a).total_cmp(&rate(b)))?;
             let mean = pairs.iter().map(rate).sum::<f64>() / pairs.len() as f64;
             Some(vec![
@@ -231,7 +232,11 @@ pub fn both_ends(
 }
 
 /// Writes what the tool itself adds to a latency, in one line.
-pub fn own_error(out: &mut impl Write, clock: &Clock, error: &MeasurementError) -> io::Result<()> {
+pub fn own_error(
+    out: &mut impl Write,
+    clock: &MeasuringClock,
+    error: &MeasurementError,
+) -> io::Result<()> {
     let text = |name, distribution: Distribution| {
         format!(
             "{name} {} ({} to {})",
@@ -294,7 +299,7 @@ mod tests {
     use super::*;
     use crate::outcome::{Detail, Extent, FanResult};
     use facts::expect;
-    use facts::rate::{Kept, Rate};
+    use facts::rate::{KeptSchedule, Rate};
     use measure::{Rates, Recorder, SideResult, Until};
     use plan::tools::TOOLS;
 
@@ -369,7 +374,7 @@ mod tests {
             let sides = [own, SideResult::default()];
             (sides, Rates::of(1000, sides, false))
         };
-        let pairs = PairResult::of(&[sides(100), sides(400), sides(200)]);
+        let pairs = QueuePairResult::of(&[sides(100), sides(400), sides(200)]);
         let mut result = SizeResult::from_lists(
             1000,
             [SideResult::default(); 2],
@@ -391,7 +396,8 @@ mod tests {
 
     #[test]
     fn prints_rates_that_were_not_reached() {
-        let kept = |late, per_second| Kept { starts: 101, late, per_second: Some(per_second) };
+        let kept =
+            |late, per_second| KeptSchedule { starts: 101, late, per_second: Some(per_second) };
         let result = |size, rate, kept| recorded(size, [2_000]).with_rate(rate, 1, kept);
         let (slow, fast) = (Rate::Bytes(4), Rate::Operations(1_000_000));
         let results = [
@@ -456,7 +462,7 @@ RDMA Size[B]  Median[us]  95% interval[us]  Samples
             granularity_ns: 1,
             spread_ns: 4,
         };
-        let mut clock = Clock {
+        let mut clock = MeasuringClock {
             name: "TSC".into(),
             resolution_ns: 1,
             frequency_hz: Some(2.6e9),

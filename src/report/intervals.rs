@@ -19,11 +19,11 @@ pub struct Intervals {
     pub rows: Vec<Interval>,
     /// Smallest value of each figure; null without an interval of at least half the requested
     /// length. Shorter intervals do not count.
-    pub min: Option<Figures>,
+    pub min: Option<IntervalFigures>,
     /// 5th percentile of each figure over the same intervals, by nearest rank.
-    pub p5: Option<Figures>,
+    pub p5: Option<IntervalFigures>,
     /// Largest value of each figure over the same intervals.
-    pub max: Option<Figures>,
+    pub max: Option<IntervalFigures>,
 }
 
 /// One interval. Start and end are the times at which the counters were read.
@@ -36,13 +36,14 @@ pub struct Interval {
     pub end_s: f64,
     /// What this side measured in the interval.
     #[serde(flatten)]
-    pub figures: Figures,
+    pub figures: IntervalFigures,
 }
 
 /// The figures of an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-pub struct Figures {
+#[cfg_attr(any(test, feature = "testing"), schemars(rename = "Figures"))]
+pub struct IntervalFigures {
     /// Number of operations of this side that ended in the interval.
     pub count: u64,
     /// Bytes per second of this side; null in a latency tool.
@@ -56,7 +57,7 @@ pub struct Figures {
     pub p99_ns: Option<u64>,
 }
 
-impl Figures {
+impl IntervalFigures {
     /// Returns a metric in its base unit, if an interval has it.
     pub fn figure(&self, metric: Metric) -> Option<f64> {
         match metric {
@@ -71,7 +72,7 @@ impl Figures {
 
 /// The counters of a size at one time.
 #[derive(Clone, Debug)]
-pub struct Reading {
+pub struct SizeReading {
     /// When they were read, in nanoseconds.
     pub at: u64,
     /// Number of operations.
@@ -82,9 +83,9 @@ pub struct Reading {
     pub latencies: Option<LatencyCounts>,
 }
 
-impl Reading {
+impl SizeReading {
     /// Returns the figures between this reading and a `later` one, of operations of `size` bytes.
-    fn figures_until(&self, later: &Self, size: u64) -> Figures {
+    fn figures_until(&self, later: &Self, size: u64) -> IntervalFigures {
         let count = later.count - self.count;
         let (mut rates, mut mean_ns, mut p99_ns) = (None, None, None);
         match (&self.latencies, &later.latencies) {
@@ -98,7 +99,7 @@ impl Reading {
             }
             _ => {}
         }
-        Figures {
+        IntervalFigures {
             count,
             bandwidth_bytes_per_s: rates.map(|rates| rates.megabytes * 1e6),
             packet_rate_packets_per_s: rates.map(|rates| rates.megapackets * 1e6),
@@ -114,7 +115,7 @@ pub struct Series {
     size: u64,
     length: Duration,
     begun: u64,
-    last: Reading,
+    last: SizeReading,
     next_end: u64,
     /// The intervals, and whether each takes at least half a length.
     rows: Vec<(Interval, bool)>,
@@ -123,7 +124,7 @@ pub struct Series {
 impl Series {
     /// Creates the intervals of a size: they end at multiples of `length` after `first`, the begin
     /// of the measured part.
-    pub fn new(size: u64, length: Duration, first: Reading) -> Self {
+    pub fn new(size: u64, length: Duration, first: SizeReading) -> Self {
         Self {
             size,
             length,
@@ -135,7 +136,7 @@ impl Series {
     }
 
     /// Adds the interval from the reading before to this one, and returns it.
-    pub fn add(&mut self, reading: Reading) -> Interval {
+    pub fn add(&mut self, reading: SizeReading) -> Interval {
         let seconds = |at| (at - self.begun) as f64 / 1e9;
         let interval = Interval {
             start_s: seconds(self.last.at),
@@ -158,14 +159,14 @@ impl Series {
     }
 
     /// Returns the last reading.
-    pub fn last(&self) -> &Reading {
+    pub fn last(&self) -> &SizeReading {
         &self.last
     }
 
     /// Returns the intervals with their minimum, 5th percentile and maximum.
     pub fn finish(self) -> Intervals {
         let long = self.rows.iter().filter(|(_, is_long)| *is_long);
-        let figures: Vec<Figures> = long.map(|(interval, _)| interval.figures).collect();
+        let figures: Vec<IntervalFigures> = long.map(|(interval, _)| interval.figures).collect();
         Intervals {
             interval_s: self.length.as_secs_f64(),
             min: each_figure(&figures, |_| 1),
@@ -178,11 +179,11 @@ impl Series {
 
 /// Returns the value of each figure at a rank in ascending order, from 1; `rank` returns it for a
 /// number of values. `None` without figures.
-fn each_figure(figures: &[Figures], rank: fn(u64) -> u64) -> Option<Figures> {
-    let numbers = |figure: fn(&Figures) -> Option<f64>| {
+fn each_figure(figures: &[IntervalFigures], rank: fn(u64) -> u64) -> Option<IntervalFigures> {
+    let numbers = |figure: fn(&IntervalFigures) -> Option<f64>| {
         at_rank(figures.iter().filter_map(figure), rank, f64::total_cmp)
     };
-    Some(Figures {
+    Some(IntervalFigures {
         count: at_rank(figures.iter().map(|figure| figure.count), rank, u64::cmp)?,
         bandwidth_bytes_per_s: numbers(|figures| figures.bandwidth_bytes_per_s),
         packet_rate_packets_per_s: numbers(|figures| figures.packet_rate_packets_per_s),
@@ -210,8 +211,8 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     /// A reading of a bandwidth tool.
-    fn reading(at: u64, count: u64) -> Reading {
-        Reading { at, count, sum: 0, latencies: None }
+    fn reading(at: u64, count: u64) -> SizeReading {
+        SizeReading { at, count, sum: 0, latencies: None }
     }
 
     /// A series of a bandwidth tool, from 5 s on, with operations of 4096 bytes.
@@ -249,7 +250,7 @@ mod tests {
     fn stalled_interval_is_the_minimum() {
         let intervals = added(&[(100, 100), (200, 100), (300, 250)]);
         assert_eq!(bandwidths(&intervals), [1_000.0, 0.0, 1_500.0]);
-        let value_for = |figures: Option<Figures>| {
+        let value_for = |figures: Option<IntervalFigures>| {
             let figures = figures.unwrap();
             (figures.count, figures.bandwidth_bytes_per_s.unwrap() / 4096.0)
         };
@@ -304,14 +305,14 @@ mod tests {
                 (count, sum) = (count + 1, sum + sample);
                 gauge.record(*sample);
             }
-            Reading { at, count, sum, latencies: gauge.latencies() }
+            SizeReading { at, count, sum, latencies: gauge.latencies() }
         };
         let mut series = Series::new(8, Duration::from_millis(1), measure(7, &[]));
         for (at, samples) in [(1, &[400, 200, 300][..]), (2, &[]), (3, &[100; 100])] {
             series.add(measure(7 + at * MS, samples));
         }
         let intervals = series.finish();
-        let figures = |figures: &Figures| (figures.count, figures.mean_ns, figures.p99_ns);
+        let figures = |figures: &IntervalFigures| (figures.count, figures.mean_ns, figures.p99_ns);
         let rows: Vec<_> = intervals.rows.iter().map(|row| figures(&row.figures)).collect();
         let expected =
             [(3, Some(300.0), Some(400)), (0, None, None), (100, Some(100.0), Some(100))];

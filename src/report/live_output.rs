@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::columns::Layout;
-use super::progress::{Current, Progress};
+use super::progress::{Current, ProgressDisplay};
 use super::sampler::{Sampled, Sampler};
 use facts::error::Failure;
 use measure::Gauge;
@@ -17,7 +17,7 @@ use plan::{Plan, Role};
 pub struct LiveOutput {
     /// Prints the intervals of each size, if they are asked for.
     sampler: Option<Sampler>,
-    progress: Option<Progress>,
+    progress: Option<ProgressDisplay>,
 }
 
 impl LiveOutput {
@@ -27,7 +27,10 @@ impl LiveOutput {
         let outputs = &plan.outputs;
         let is_hidden =
             matches!(plan.role, Role::Server) || outputs.quiet || outputs.interval.is_some();
-        Self { sampler: None, progress: if is_hidden { None } else { Progress::start(plan.run) } }
+        Self {
+            sampler: None,
+            progress: if is_hidden { None } else { ProgressDisplay::start(plan.run) },
+        }
     }
 
     /// Starts the rows of intervals of this length. Call it before this thread moves to its CPUs,

@@ -1,6 +1,6 @@
 //! What a bandwidth tool reports of a size.
 
-use super::outcome::{Extent, PairResult, SizeResult};
+use super::outcome::{Extent, QueuePairResult, SizeResult};
 use measure::{Rates, SideResult, SideView};
 
 /// What a bandwidth tool measured with one size.
@@ -29,7 +29,7 @@ impl MeasuredBandwidth {
         let mut result = SizeResult::from_lists(self.size, self.sides, self.rates, extent);
         result.count = self.count.unwrap_or(self.sides[0].count);
         if let (Some(bandwidth), 2..) = (&mut result.bandwidth, self.pairs.len()) {
-            bandwidth.pairs = Some(PairResult::of(&self.pairs));
+            bandwidth.pairs = Some(QueuePairResult::of(&self.pairs));
         }
         if let (Some(bandwidth), Some(views)) = (&mut result.bandwidth, self.views) {
             bandwidth.own_view = Some(views[0].into());

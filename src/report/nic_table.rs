@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use super::columns::{self, Layout, Table};
+use super::columns::{self, Layout, TextTable};
 use super::outcome::{Outcome, SizeResult, Status};
 use super::{counters, csv, extra};
 use facts::error::Failure;
@@ -91,7 +91,7 @@ impl NicTable {
                 writeln!(self.out, "Software NICs (no Cassini hardware involved)")?;
             }
             let gpu = if self.has_gpus { "  GPU" } else { "" };
-            let titles = columns::header(self.layout, Table::Results);
+            let titles = columns::header(self.layout, TextTable::Results);
             writeln!(self.out, "{:6}  NUMA{gpu}  {titles}", "NIC")?;
             self.is_begun = true;
         }

@@ -128,7 +128,7 @@ pub fn is_disturbed(result: &SizeResult) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::intervals::Figures;
+    use crate::intervals::IntervalFigures;
     use crate::outcome::{Detail, Extent};
     use measure::{Rates, Recorder, SideResult};
 
@@ -160,7 +160,7 @@ mod tests {
         let row = |(at, rate): (usize, &f64)| Interval {
             start_s: at as f64,
             end_s: at as f64 + 1.0,
-            figures: Figures {
+            figures: IntervalFigures {
                 count: 1,
                 bandwidth_bytes_per_s: Some(*rate),
                 packet_rate_packets_per_s: None,

@@ -31,7 +31,7 @@ pub struct Current {
 }
 
 /// A message to the thread.
-enum Message {
+enum ProgressMessage {
     /// Draw this size.
     Show(Current),
     /// Draw nothing.
@@ -39,14 +39,14 @@ enum Message {
 }
 
 /// The line and its thread. Dropping this value erases the line and ends the thread.
-pub struct Progress {
+pub struct ProgressDisplay {
     /// Without capacity: a message is received when `send` returns. `None` ends the thread.
-    messages: Option<Sender<Message>>,
+    messages: Option<Sender<ProgressMessage>>,
     line: Arc<Mutex<ProgressLine>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Progress {
+impl ProgressDisplay {
     /// Starts to draw the progress of a run with these options. Returns `None` if standard error is
     /// not a terminal, or if no thread can be started.
     pub fn start(run: RunOptions) -> Option<Self> {
@@ -66,17 +66,17 @@ impl Progress {
 
     /// Shows this size.
     pub fn show(&mut self, current: Current) {
-        self.send(Message::Show(current));
+        self.send(ProgressMessage::Show(current));
     }
 
     /// Erases the line, which stays away until the next [`Self::show`].
     pub fn hide(&mut self) {
         // The thread draws nothing after it has received this message.
-        self.send(Message::Hide);
+        self.send(ProgressMessage::Hide);
         locked(&self.line).hide();
     }
 
-    fn send(&self, message: Message) {
+    fn send(&self, message: ProgressMessage) {
         if let Some(messages) = &self.messages {
             // Fails only if the thread has panicked; the run does without progress then.
             let _ = messages.send(message);
@@ -84,7 +84,7 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for ProgressDisplay {
     fn drop(&mut self) {
         self.hide();
         drop(self.messages.take());
@@ -99,14 +99,14 @@ fn locked(line: &Mutex<ProgressLine>) -> MutexGuard<'_, ProgressLine> {
     line.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn draw(messages: &Receiver<Message>, run: &RunOptions, to: &Mutex<ProgressLine>) {
+fn draw(messages: &Receiver<ProgressMessage>, run: &RunOptions, to: &Mutex<ProgressLine>) {
     let ticks = tick(INTERVAL);
     let mut shown = None;
     loop {
         select! {
             recv(messages) -> message => match message {
-                Ok(Message::Show(current)) => shown = Some(current),
-                Ok(Message::Hide) => shown = None,
+                Ok(ProgressMessage::Show(current)) => shown = Some(current),
+                Ok(ProgressMessage::Hide) => shown = None,
                 Err(_) => return,
             },
             recv(ticks) -> _ => if let Some(current) = &shown {

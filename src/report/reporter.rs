@@ -22,7 +22,7 @@ use super::{extra, percentiles, text};
 use facts::error::{Failure, Kind};
 use facts::expect::Metric;
 use facts::interrupt;
-use facts::rate::Kept;
+use facts::rate::KeptSchedule;
 use measure::{ClockFacts, Gauge, OwnError, Recorder, Until};
 use page::stream::{BestEffort, SharedOutput, Stream};
 use plan::depths::Row;
@@ -194,7 +194,7 @@ impl Reporter {
     }
 
     /// Sets how the rate was kept with the current size, if there is one.
-    pub fn set_kept(&mut self, kept: Option<Kept>) {
+    pub fn set_kept(&mut self, kept: Option<KeptSchedule>) {
         self.current.kept = kept;
     }
 

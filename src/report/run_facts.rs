@@ -8,8 +8,8 @@ use rustix::system::uname;
 use serde_json::Number;
 
 use super::outcome::{
-    Addresses, AtomicOptions, Device, FabricAddress, Host, Job, ListOptions, Options, Outcome,
-    Peer, SCHEMA_VERSION, Side, Status,
+    Addresses, AtomicOptions, FabricAddress, Host, Job, ListOptions, Options, Outcome, Peer,
+    SCHEMA_VERSION, Side, Status, UsedDevice,
 };
 use super::summary::Summary;
 use facts::atomic::AtomicOp;
@@ -73,7 +73,7 @@ impl Outcome {
                 _ => Side::Client,
             },
             labels: plan.outputs.labels.clone(),
-            device: Some(Device::unopened(plan)),
+            device: Some(UsedDevice::unopened(plan)),
             options: Some(Options::of(plan, &plan.run)),
             ..Self::bare(plan.tool)
         }
@@ -99,7 +99,7 @@ impl Outcome {
             server_port: connected.server.map_or(0, |server| server.port()),
         });
         self.peer = connected.peer.clone();
-        let device = Device::opened(connected.plan, connected.nic, &Machine::this());
+        let device = UsedDevice::opened(connected.plan, connected.nic, &Machine::this());
         self.device = Some(device.with_access(connected.access));
         if let Some(options) = &mut self.options {
             options.hrp = options.hrp.is_some().then(|| summary.hrp.is_on());
@@ -127,7 +127,7 @@ fn seconds(time: Duration) -> Option<Number> {
     }
 }
 
-impl Device {
+impl UsedDevice {
     fn unopened(plan: &Plan) -> Self {
         let svc_id = plan.service_options.svc_id.unwrap_or_else(|| plan.service.svc_id());
         Self::named(plan.device.to_string(), svc_id)
@@ -267,7 +267,7 @@ mod tests {
             link_speed: 200_000,
             ..backend::open("soft90".parse().unwrap(), None).unwrap().info().clone()
         };
-        let device = Device::opened(&plan, &info, &made_up.machine());
+        let device = UsedDevice::opened(&plan, &info, &made_up.machine());
         assert_eq!(device.driver_revision.as_deref(), Some("1a2b"));
         assert_eq!(device.firmware_version.as_deref(), Some("1.5.53"));
         assert_eq!(device.mac_address.as_deref(), Some("02:00:00:00:00:12"));

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, bounded};
 
 use super::columns::Layout;
-use super::intervals::{Interval, Intervals, Reading, Series};
+use super::intervals::{Interval, Intervals, Series, SizeReading};
 use super::text;
 use facts::error::Failure;
 use facts::threads;
@@ -29,12 +29,12 @@ struct Size {
     bytes: u64,
     /// Set by the measuring loop.
     gauge: Arc<Gauge>,
-    end: Arc<Ending>,
+    end: Arc<EndSignal>,
     sampled: Sender<Sampled>,
 }
 
 #[derive(Clone, Copy)]
-enum End {
+enum SizeEnd {
     /// After this number of operations.
     Operations(u64),
     /// The reporter is dropped.
@@ -45,23 +45,23 @@ enum End {
 /// yield the CPU several times before it sleeps, each time until the measuring thread is
 /// interrupted.
 #[derive(Default)]
-struct Ending {
-    end: Mutex<Option<End>>,
+struct EndSignal {
+    end: Mutex<Option<SizeEnd>>,
     changed: Condvar,
 }
 
-impl Ending {
-    fn lock(&self) -> MutexGuard<'_, Option<End>> {
+impl EndSignal {
+    fn lock(&self) -> MutexGuard<'_, Option<SizeEnd>> {
         self.end.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn set(&self, end: End) {
+    fn set(&self, end: SizeEnd) {
         *self.lock() = Some(end);
         self.changed.notify_one();
     }
 
     /// Waits for the end of the size, at most for `limit`.
-    fn wait(&self, limit: Duration) -> Option<End> {
+    fn wait(&self, limit: Duration) -> Option<SizeEnd> {
         let waited = self.changed.wait_timeout_while(self.lock(), limit, |end| end.is_none());
         *waited.unwrap_or_else(PoisonError::into_inner).0
     }
@@ -82,14 +82,14 @@ impl Default for Sampled {
 }
 
 /// A [`Size`], outside the thread.
-struct Running {
-    end: Arc<Ending>,
+struct RunningSize {
+    end: Arc<EndSignal>,
     sampled: Receiver<Sampled>,
 }
 
-impl Drop for Running {
+impl Drop for RunningSize {
     fn drop(&mut self) {
-        self.end.set(End::Dropped);
+        self.end.set(SizeEnd::Dropped);
     }
 }
 
@@ -97,7 +97,7 @@ impl Drop for Running {
 pub struct Sampler {
     /// `None` ends the thread.
     sizes: Option<Sender<Size>>,
-    running: Option<Running>,
+    running: Option<RunningSize>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -116,7 +116,7 @@ impl Sampler {
     ) -> Result<Self, Failure> {
         // Without capacity: the thread has received a size when `send` returns.
         let (sizes, received) = bounded(0);
-        let mut work = Work {
+        let mut work = SamplerWork {
             layout,
             length,
             one_of_two,
@@ -143,14 +143,14 @@ impl Sampler {
         if let Some(sizes) = &self.sizes
             && sizes.send(size).is_ok()
         {
-            self.running = Some(Running { end, sampled: result });
+            self.running = Some(RunningSize { end, sampled: result });
         }
     }
 
     /// Ends the intervals of the size, after `count` operations. `None` if none are being read.
     pub fn end(&mut self, count: u64) -> Option<Sampled> {
         let running = self.running.take()?;
-        running.end.set(End::Operations(count));
+        running.end.set(SizeEnd::Operations(count));
         // Fails only if the thread has panicked; the run does without intervals then.
         running.sampled.recv().ok()
     }
@@ -168,7 +168,7 @@ impl Drop for Sampler {
 }
 
 /// What the thread keeps from one size to the next.
-struct Work {
+struct SamplerWork {
     layout: Layout,
     length: Duration,
     one_of_two: bool,
@@ -177,7 +177,7 @@ struct Work {
     latencies: Option<LatencyCounts>,
 }
 
-impl Work {
+impl SamplerWork {
     /// Reads the counters of a size until its end. Returns `None` if the reporter has gone.
     fn sample(&mut self, size: &Size) -> Option<Sampled> {
         let gauge = &size.gauge;
@@ -194,8 +194,8 @@ impl Work {
                 }
             };
             match size.end.wait(wait) {
-                Some(End::Operations(count)) => break count,
-                Some(End::Dropped) => return None,
+                Some(SizeEnd::Operations(count)) => break count,
+                Some(SizeEnd::Dropped) => return None,
                 None => {}
             }
             if let Some(series) = &mut series
@@ -219,18 +219,23 @@ impl Work {
 
     /// Returns the intervals of a size whose measured part has begun, without a row.
     fn begin(&mut self, size: &Size) -> Option<Series> {
-        let first =
-            Reading { at: size.gauge.begun()?, count: 0, sum: 0, latencies: self.latencies.take() };
+        let first = SizeReading {
+            at: size.gauge.begun()?,
+            count: 0,
+            sum: 0,
+            latencies: self.latencies.take(),
+        };
         Some(Series::new(size.bytes, self.length, first))
     }
 }
 
 /// Reads the counters, if possible between two operations, so that they belong together.
-fn read(gauge: &Gauge) -> Reading {
+fn read(gauge: &Gauge) -> SizeReading {
     let mut attempts = 1;
     loop {
         let (count, sum) = gauge.get();
-        let reading = Reading { at: MonotonicRaw.now(), count, sum, latencies: gauge.latencies() };
+        let reading =
+            SizeReading { at: MonotonicRaw.now(), count, sum, latencies: gauge.latencies() };
         if gauge.get() == (count, sum) || attempts == ATTEMPTS {
             return reading;
         }
@@ -239,7 +244,7 @@ fn read(gauge: &Gauge) -> Reading {
 }
 
 /// Returns the counters if an interval is to end.
-fn due(gauge: &Gauge, series: &Series) -> Option<Reading> {
+fn due(gauge: &Gauge, series: &Series) -> Option<SizeReading> {
     if MonotonicRaw.now() < series.next_end() {
         return None;
     }
@@ -250,9 +255,9 @@ fn due(gauge: &Gauge, series: &Series) -> Option<Reading> {
 
 /// Returns the counters at the end of a size of `count` operations, not before `former`. A list
 /// that was issued when the time was up is counted, but the loop has not set it in the gauge.
-fn last(gauge: &Gauge, count: u64, former: &Reading) -> Reading {
+fn last(gauge: &Gauge, count: u64, former: &SizeReading) -> SizeReading {
     let reading = read(gauge);
-    Reading {
+    SizeReading {
         at: gauge.ended().unwrap_or(reading.at).max(former.at),
         count: reading.count.max(count),
         ..reading
@@ -363,7 +368,8 @@ mod tests {
     fn intervals_end_in_the_measured_part_only() {
         let gauge = Gauge::default();
         gauge.set(30, 0);
-        let first = Reading { at: MonotonicRaw.now() - 10 * MS, count: 0, sum: 0, latencies: None };
+        let first =
+            SizeReading { at: MonotonicRaw.now() - 10 * MS, count: 0, sum: 0, latencies: None };
         let series = |length| Series::new(8, length, first.clone());
         let (short, long) = (series(Duration::from_millis(1)), series(Duration::from_secs(3_600)));
         assert_eq!(due(&gauge, &short).map(|reading| reading.count), Some(30));

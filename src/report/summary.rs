@@ -52,7 +52,7 @@ pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     let need = Need::of(tool, run, &[summary.side], own.gpus);
     separator(out, *layout)?;
     writeln!(out, "    {}", tool.title)?;
-    let mut block = Block { out, label_width: tool.label_width() };
+    let mut block = Lines { out, label_width: tool.label_width() };
     let block = &mut block;
     block.line("Device", summary.device)?;
     block.line("Service ID", own.svc_id)?;
@@ -138,10 +138,10 @@ pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
 }
 
 /// Writes the lines of a tool without a peer (node-tools.md 4.3).
-fn without_peer(block: &mut Block<impl Write>, summary: &Summary) -> io::Result<()> {
+fn without_peer(block: &mut Lines<impl Write>, summary: &Summary) -> io::Result<()> {
     let Summary { layout: Layout { tool, .. }, run, own, .. } = summary;
-    block.line("TX Mem", Memory(own.gpus.tx))?;
-    block.line("RX Mem", Memory(own.gpus.rx))?;
+    block.line("TX Mem", BufferMemory(own.gpus.tx))?;
+    block.line("RX Mem", BufferMemory(own.gpus.rx))?;
     if let Some(kind) = own.gpus.kind.filter(|_| own.gpus.any()) {
         block.line("GPU Type", kind)?;
     }
@@ -164,7 +164,7 @@ fn without_peer(block: &mut Block<impl Write>, summary: &Summary) -> io::Result<
 }
 
 /// Writes how long each size is measured.
-fn extent(block: &mut Block<impl Write>, run: &RunOptions) -> io::Result<()> {
+fn extent(block: &mut Lines<impl Write>, run: &RunOptions) -> io::Result<()> {
     match run.duration() {
         Some(_) if run.extensions.until_stopped => block.line("Test Type", "Until stopped"),
         Some(time) => {
@@ -178,7 +178,7 @@ fn extent(block: &mut Block<impl Write>, run: &RunOptions) -> io::Result<()> {
     }
 }
 
-fn rate(block: &mut Block<impl Write>, tool: &Tool, run: &RunOptions) -> io::Result<()> {
+fn rate(block: &mut Lines<impl Write>, tool: &Tool, run: &RunOptions) -> io::Result<()> {
     let Some(rate) = run.extensions.rate else {
         return Ok(());
     };
@@ -186,7 +186,7 @@ fn rate(block: &mut Block<impl Write>, tool: &Tool, run: &RunOptions) -> io::Res
     block.line("Rate", format_args!("{rate}{origin}{}", schedule(run)))
 }
 
-fn huge_pages(block: &mut Block<impl Write>, run: &RunOptions, need: &Need) -> io::Result<()> {
+fn huge_pages(block: &mut Lines<impl Write>, run: &RunOptions, need: &Need) -> io::Result<()> {
     match need.huge_pages() {
         // All buffers of this side lie on GPUs.
         None if run.huge_page.is_some() => block.line("Hugepages", Setting::NotApplicable),
@@ -201,10 +201,10 @@ fn huge_pages(block: &mut Block<impl Write>, run: &RunOptions, need: &Need) -> i
 /// involved.
 pub fn write_platform(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     let label_width = summary.layout.tool.label_width();
-    platform(&mut Block { out, label_width }, summary)
+    platform(&mut Lines { out, label_width }, summary)
 }
 
-fn platform(block: &mut Block<impl Write>, summary: &Summary) -> io::Result<()> {
+fn platform(block: &mut Lines<impl Write>, summary: &Summary) -> io::Result<()> {
     if summary.simulated {
         block.line("Platform", "software NIC (no Cassini hardware involved)")?;
     }
@@ -214,7 +214,7 @@ fn platform(block: &mut Block<impl Write>, summary: &Summary) -> io::Result<()> 
 /// Writes the lines of a bandwidth tool about the direction and the buffers, which take `used`
 /// bytes each.
 fn direction_and_buffers(
-    block: &mut Block<impl Write>,
+    block: &mut Lines<impl Write>,
     tool: &Tool,
     lists: ListOptions,
     used: u64,
@@ -243,7 +243,7 @@ fn schedule(run: &RunOptions) -> String {
 }
 
 /// Writes the options that the legacy tools lack, if they are in use.
-fn extensions(block: &mut Block<impl Write>, extensions: &Extensions) -> io::Result<()> {
+fn extensions(block: &mut Lines<impl Write>, extensions: &Extensions) -> io::Result<()> {
     let Extensions { pairs, threads, .. } = extensions;
     match threads {
         1 if *pairs == 1 => {}
@@ -257,9 +257,9 @@ fn extensions(block: &mut Block<impl Write>, extensions: &Extensions) -> io::Res
 }
 
 /// The memory of a buffer: of the system, or of the GPU with this index.
-struct Memory(Option<u8>);
+struct BufferMemory(Option<u8>);
 
-impl fmt::Display for Memory {
+impl fmt::Display for BufferMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             None => f.write_str("System"),
@@ -269,7 +269,7 @@ impl fmt::Display for Memory {
 }
 
 /// Writes in which memory both sides have the buffers that the run uses (tools.md 9.1).
-fn buffers(block: &mut Block<impl Write>, summary: &Summary) -> io::Result<()> {
+fn buffers(block: &mut Lines<impl Write>, summary: &Summary) -> io::Result<()> {
     let (client, server) = match summary.side {
         Side::Client => (summary.own.gpus, summary.peer_gpus),
         Side::Server => (summary.peer_gpus, summary.own.gpus),
@@ -283,13 +283,13 @@ fn buffers(block: &mut Block<impl Write>, summary: &Summary) -> io::Result<()> {
     host(block, "Server", server, &uses(Side::Server))
 }
 
-fn host(block: &mut Block<impl Write>, name: &str, gpus: OnGpus, uses: &[Use]) -> io::Result<()> {
+fn host(block: &mut Lines<impl Write>, name: &str, gpus: OnGpus, uses: &[Use]) -> io::Result<()> {
     for use_ in uses {
         let direction = match use_ {
             Use::Transmit => "TX",
             Use::Receive => "RX",
         };
-        block.line(&format!("{name} {direction} Mem"), Memory(gpus.of(*use_)))?;
+        block.line(&format!("{name} {direction} Mem"), BufferMemory(gpus.of(*use_)))?;
     }
     let on_gpu = uses.iter().any(|use_| gpus.of(*use_).is_some());
     match gpus.kind {
@@ -299,7 +299,7 @@ fn host(block: &mut Block<impl Write>, name: &str, gpus: OnGpus, uses: &[Use]) -
 }
 
 /// Writes how many GPUs this side has found, if it uses any.
-fn gpus(block: &mut Block<impl Write>, summary: &Summary) -> io::Result<()> {
+fn gpus(block: &mut Lines<impl Write>, summary: &Summary) -> io::Result<()> {
     match summary.gpu_count {
         0 => Ok(()),
         count => writeln!(block.out, "Found {count} GPU(s)"),
@@ -307,12 +307,12 @@ fn gpus(block: &mut Block<impl Write>, summary: &Summary) -> io::Result<()> {
 }
 
 /// Lines of labels and values.
-struct Block<'a, W> {
+struct Lines<'a, W> {
     out: &'a mut W,
     label_width: usize,
 }
 
-impl<W: Write> Block<'_, W> {
+impl<W: Write> Lines<'_, W> {
     fn line(&mut self, label: &str, value: impl fmt::Display) -> io::Result<()> {
         writeln!(self.out, "{label:width$}: {value}", width = self.label_width)
     }

@@ -5,7 +5,7 @@
 
 use std::io::{self, BufWriter, Write};
 
-use super::columns::{self, Layout, Table};
+use super::columns::{self, Layout, TextTable};
 use super::intervals::{Interval, Intervals};
 use super::outcome::SizeResult;
 use facts::error::{Failure, Kind};
@@ -62,13 +62,13 @@ pub fn end(out: &mut impl Write, layout: Layout) -> io::Result<()> {
 /// Writes the titles of the table of results.
 pub(super) fn titles(out: &mut impl Write, layout: Layout) -> io::Result<()> {
     separator(out, layout)?;
-    writeln!(out, "{}", columns::header(layout, Table::Results))
+    writeln!(out, "{}", columns::header(layout, TextTable::Results))
 }
 
 /// Writes the titles of the table of intervals.
 pub(super) fn interval_titles(out: &mut impl Write, layout: Layout) -> io::Result<()> {
     separator(out, layout)?;
-    writeln!(out, "{}", columns::header(layout, Table::Intervals))
+    writeln!(out, "{}", columns::header(layout, TextTable::Intervals))
 }
 
 /// Writes the row of an interval.
@@ -131,7 +131,7 @@ pub(super) fn cut_short(
 
 /// Writes a line of dashes, as long as the header of the results.
 pub(super) fn separator(out: &mut impl Write, layout: Layout) -> io::Result<()> {
-    writeln!(out, "{}", "-".repeat(columns::header(layout, Table::Results).len()))
+    writeln!(out, "{}", "-".repeat(columns::header(layout, TextTable::Results).len()))
 }
 
 #[cfg(test)]
@@ -363,7 +363,7 @@ Found 4 GPU(s)
         };
         let dashes = "-".repeat(72);
         let table =
-            format!("{dashes}\n{}\n", columns::header(Layout::of(write_lat()), Table::Results));
+            format!("{dashes}\n{}\n", columns::header(Layout::of(write_lat()), TextTable::Results));
         let figures = "           8           2        1.00        2.00        1.50        0.50\n";
         assert_eq!(
             text(&Failure::interrupted("SIGINT"), Some(measured(8, &[1_000, 2_000]))),
@@ -387,7 +387,7 @@ Found 4 GPU(s)
         let dashes = "-".repeat(72);
         let table = format!(
             "{dashes}\n  WriteNum  Latency[us]\n         0  1234567.890\n{dashes}\n{}\n",
-            columns::header(Layout::of(write_lat()), Table::Results)
+            columns::header(Layout::of(write_lat()), TextTable::Results)
         );
         let expected = format!(
             "{table}           1           1  1234567.89  1234567.89  1234567.89        0.00\n\

@@ -4,13 +4,13 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::bench::Nic;
+use crate::bench::CheckedNic;
 use crate::checks::GROUPS;
-use crate::document::{Certainty, SelfTest, TestedNic};
+use crate::document::{FactCertainty, SelfTest, TestedNic};
 use crate::effects::{effect_name, effects, flags};
 use crate::peer::{PEER, PeerRuns};
-use crate::run::Selection;
-use crate::table::Effect;
+use crate::run::CheckSelection;
+use crate::table::CheckEffect;
 use crate::text;
 use cli::definition::OptionDef;
 use cli::usage::{Completion, Usage};
@@ -112,7 +112,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
 }
 
 /// Opens the NIC. Returns the plan, the NIC, and what is known of it.
-fn begin(request: &SelfTestRequest) -> Result<(Plan, Nic, TestedNic), Failure> {
+fn begin(request: &SelfTestRequest) -> Result<(Plan, CheckedNic, TestedNic), Failure> {
     let plan = request.plan()?;
     let variable = |name: &str| std::env::var(name).ok();
     if request.is_risky && plan.service.is_of_job(plan.device, variable) {
@@ -134,7 +134,7 @@ fn begin(request: &SelfTestRequest) -> Result<(Plan, Nic, TestedNic), Failure> {
 struct SelfTestRequest {
     device: Option<DeviceName>,
     peer: Option<String>,
-    selection: Selection,
+    selection: CheckSelection,
     /// Names of checks of the peer that are selected; `peer` itself selects all.
     peer_names: Vec<String>,
     has_only: bool,
@@ -361,17 +361,18 @@ fn dry_run(request: &SelfTestRequest) -> String {
 
 /// Returns the table of `--list`.
 fn list() -> String {
-    let row = |name: String, fact: &str, certainty: Certainty, effect: &str, statement: &str| {
-        let statement = page::wrap::wrapped(statement, 60, "").join("\n");
-        vec![name, fact.to_owned(), certainty.name().to_owned(), effect.to_owned(), statement]
-    };
-    let local = Selection::default();
+    let row =
+        |name: String, fact: &str, certainty: FactCertainty, effect: &str, statement: &str| {
+            let statement = page::wrap::wrapped(statement, 60, "").join("\n");
+            vec![name, fact.to_owned(), certainty.name().to_owned(), effect.to_owned(), statement]
+        };
+    let local = CheckSelection::default();
     let local = local.checks().map(|(group, check)| {
         let name = format!("{}/{}", group.name, check.fact.name);
         let effect = effect_name(check.effect);
         row(name, check.fact.sections, check.fact.certainty, effect, check.fact.statement)
     });
-    let own_objects = effect_name(Effect::OwnResources);
+    let own_objects = effect_name(CheckEffect::OwnResources);
     let peer = crate::peer::CHECKS.iter().map(|check| {
         let name = format!("{PEER}/{}", check.name);
         row(name, check.fact, check.certainty, own_objects, check.statement)

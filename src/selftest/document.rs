@@ -18,8 +18,9 @@ facts::named_enum! {
     /// How certain the page of a fact is of it.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
     #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+    #[cfg_attr(any(test, feature = "testing"), schemars(rename = "Certainty"))]
     #[serde(rename_all = "snake_case")]
-    pub enum Certainty {
+    pub enum FactCertainty {
         /// Read in a source, or exercised by one.
         Stated = "stated",
         /// Inferred, or contradicted by another source.
@@ -81,7 +82,7 @@ pub struct FactResult {
     /// Sections of docs/reference that state the fact.
     pub fact: &'static str,
     /// How certain these sections are.
-    pub certainty: Certainty,
+    pub certainty: FactCertainty,
     /// The fact in one line.
     pub statement: &'static str,
     /// What the check has found.
@@ -105,7 +106,7 @@ impl FactResult {
     pub fn holding(
         (group, name): (&'static str, &'static str),
         fact: &'static str,
-        certainty: Certainty,
+        certainty: FactCertainty,
         statement: &'static str,
     ) -> Self {
         Self {
@@ -362,7 +363,7 @@ pub(super) mod tests {
             ..FactResult::holding(
                 ("moves", name),
                 "nic.md 6.4",
-                Certainty::Stated,
+                FactCertainty::Stated,
                 "a put ends with one ACK",
             )
         }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use facts::error_flag::ErrorFlag;
 
-use crate::run::{Selection, full_name};
-use crate::table::Effect;
+use crate::run::{CheckSelection, full_name};
+use crate::table::CheckEffect;
 
 /// The checks with one effect.
 pub struct EffectRow {
@@ -36,26 +36,26 @@ const EFFECTS: [(&str, &str); 5] = [
     ("risky", "stops a queue in a way that no other program does; needs --risky"),
 ];
 
-fn place(effect: Effect) -> usize {
+fn place(effect: CheckEffect) -> usize {
     match effect {
-        Effect::Reads => 0,
-        Effect::OwnResources => 1,
-        Effect::Errors(_) => 2,
-        Effect::PcieAtomic(_) => 3,
-        Effect::Risky => 4,
+        CheckEffect::Reads => 0,
+        CheckEffect::OwnResources => 1,
+        CheckEffect::Errors(_) => 2,
+        CheckEffect::PcieAtomic(_) => 3,
+        CheckEffect::Risky => 4,
     }
 }
 
-pub fn effect_name(effect: Effect) -> &'static str {
+pub fn effect_name(effect: CheckEffect) -> &'static str {
     EFFECTS[place(effect)].0
 }
 
 /// Returns the checks by effect, without effects that no selected check has.
-pub fn effects(selection: &Selection) -> Vec<EffectRow> {
+pub fn effects(selection: &CheckSelection) -> Vec<EffectRow> {
     let rows = EFFECTS.into_iter().enumerate().map(|(number, (name, what))| {
         let checks = selection.checks().filter(|(_, check)| place(check.effect) == number);
         let checks: Vec<_> = checks.collect();
-        let names: Vec<String> = if number == place(Effect::OwnResources) {
+        let names: Vec<String> = if number == place(CheckEffect::OwnResources) {
             let groups = checks.chunk_by(|one, next| one.0.name == next.0.name);
             groups.map(|checks| format!("{} {}", checks[0].0.name, checks.len())).collect()
         } else {
@@ -67,7 +67,7 @@ pub fn effects(selection: &Selection) -> Vec<EffectRow> {
 }
 
 /// Returns the error flags that the selected checks set.
-pub fn flags(selection: &Selection) -> Vec<FlagRow> {
+pub fn flags(selection: &CheckSelection) -> Vec<FlagRow> {
     let mut found: BTreeMap<ErrorFlag, (u32, Vec<String>)> = BTreeMap::new();
     for (group, check) in selection.checks() {
         for (flag, times) in check.effect.flags() {
@@ -88,7 +88,7 @@ mod tests {
     /// No flag is provoked more often than a run may, by all checks together.
     #[test]
     fn checks_declare_at_most_three_errors_of_a_flag() {
-        for row in flags(&Selection::default()) {
+        for row in flags(&CheckSelection::default()) {
             assert!(row.times <= MOST as u32, "{}", row.flag.full_name());
         }
     }

@@ -6,7 +6,7 @@ use cxi::EmitError;
 
 /// Why a check has not found that the fact holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum CheckEnd {
     /// The NIC, its driver or its library does something else.
     Differs {
         /// What the fact says.
@@ -21,9 +21,9 @@ pub enum Ended {
 }
 
 /// The end of a check: without an error, the fact was observed.
-pub type Checked<T = ()> = Result<T, Ended>;
+pub type Checked<T = ()> = Result<T, CheckEnd>;
 
-impl From<cxi::Error> for Ended {
+impl From<cxi::Error> for CheckEnd {
     /// A call that a check needs has failed. Its arguments are valid by the facts: errors about
     /// arguments are differences, others are limits of the service or the driver.
     fn from(error: cxi::Error) -> Self {
@@ -36,20 +36,20 @@ impl From<cxi::Error> for Ended {
     }
 }
 
-impl From<EmitError> for Ended {
+impl From<EmitError> for CheckEnd {
     fn from(error: EmitError) -> Self {
         differs("a command queue that accepts the command", error)
     }
 }
 
 /// Returns the end of a check that saw something else.
-pub fn differs(expected: impl Display, seen: impl Display) -> Ended {
-    Ended::Differs { expected: expected.to_string(), seen: seen.to_string() }
+pub fn differs(expected: impl Display, seen: impl Display) -> CheckEnd {
+    CheckEnd::Differs { expected: expected.to_string(), seen: seen.to_string() }
 }
 
 /// Returns the end of a check that does not apply.
 pub fn skipped<T>(why: impl Display) -> Checked<T> {
-    Err(Ended::Skipped(why.to_string()))
+    Err(CheckEnd::Skipped(why.to_string()))
 }
 
 /// Checks that `what` has the expected value.
@@ -118,8 +118,8 @@ mod tests {
     /// EINVAL says that valid arguments are not, ENOMEM that there is no memory.
     #[test]
     fn failed_preparations_are_differences_or_refusals() {
-        let error = |len| Ended::from(Pages::anonymous(len).err().unwrap());
-        assert!(matches!(error(0), Ended::Differs { .. }));
-        assert!(matches!(error(1 << 60), Ended::Refused(_)));
+        let error = |len| CheckEnd::from(Pages::anonymous(len).err().unwrap());
+        assert!(matches!(error(0), CheckEnd::Differs { .. }));
+        assert!(matches!(error(1 << 60), CheckEnd::Refused(_)));
     }
 }

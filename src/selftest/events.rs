@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use cxi::{Event, EventQueue, EventType, Record, ReturnCode, Target};
+use cxi::{Event, EventQueue, EventRecord, EventType, ReturnCode, TargetFields};
 use facts::interrupt;
 
 use crate::ended::{Checked, differs};
@@ -27,9 +27,9 @@ pub struct Seen {
     pub kind: EventType,
     pub code: ReturnCode,
     /// Its fields.
-    pub record: Record,
+    pub record: EventRecord,
     /// The common fields of a target event.
-    target: Option<Target>,
+    target: Option<TargetFields>,
     /// Its bytes: 16, 32 or 64.
     pub bytes: Vec<u8>,
 }
@@ -50,8 +50,8 @@ impl Seen {
     /// Returns the user pointer of an initiator event, else 0.
     pub fn user_ptr(&self) -> u64 {
         match &self.record {
-            Record::InitiatorShort(event) => event.user_ptr(),
-            Record::InitiatorLong(event) => event.user_ptr(),
+            EventRecord::InitiatorShort(event) => event.user_ptr(),
+            EventRecord::InitiatorLong(event) => event.user_ptr(),
             _ => 0,
         }
     }
@@ -59,8 +59,8 @@ impl Seen {
     /// Returns the bytes moved.
     pub fn mlength(&self) -> u32 {
         match &self.record {
-            Record::InitiatorShort(event) => event.mlength(),
-            Record::InitiatorLong(event) => event.mlength(),
+            EventRecord::InitiatorShort(event) => event.mlength(),
+            EventRecord::InitiatorLong(event) => event.mlength(),
             _ => self.target.map_or(0, |target| target.mlength),
         }
     }
@@ -68,8 +68,8 @@ impl Seen {
     /// Returns the list, `C_PTL_LIST_*`.
     pub fn list(&self) -> u32 {
         match &self.record {
-            Record::InitiatorShort(event) => event.ptl_list().into(),
-            Record::InitiatorLong(event) => event.ptl_list().into(),
+            EventRecord::InitiatorShort(event) => event.ptl_list().into(),
+            EventRecord::InitiatorLong(event) => event.ptl_list().into(),
             _ => self.target.map_or(0, |target| target.ptl_list.into()),
         }
     }
@@ -79,7 +79,7 @@ impl Seen {
     /// # Errors
     ///
     /// Another event.
-    pub fn target(&self) -> Checked<Target> {
+    pub fn target(&self) -> Checked<TargetFields> {
         let target = self.target;
         target.ok_or_else(|| differs("a target event", self.kind))
     }
@@ -91,7 +91,7 @@ impl Seen {
     /// Another event.
     pub fn long(&self) -> Checked<cxi::records::EventTargetLong> {
         match self.record {
-            Record::TargetLong(event) => Ok(event),
+            EventRecord::TargetLong(event) => Ok(event),
             _ => Err(differs(
                 "a target event of 64 bytes",
                 format_args!("{} of {} bytes", self.kind, self.bytes.len()),

@@ -4,7 +4,7 @@ use cxi::DeviceInfo;
 use rustix::process::geteuid;
 use rustix::system::uname;
 
-use crate::bench::Nic;
+use crate::bench::CheckedNic;
 use crate::document::TestedNic;
 use crate::provoked::Provoked;
 use facts::advice::{self, Situation};
@@ -21,7 +21,7 @@ use plan::Plan;
 /// # Errors
 ///
 /// A NIC that cannot be opened, a link that is down, and a NIC without a service for this process.
-pub fn open(plan: &Plan, with_names: bool) -> Result<(Nic, TestedNic), Failure> {
+pub fn open(plan: &Plan, with_names: bool) -> Result<(CheckedNic, TestedNic), Failure> {
     let name = plan.device;
     let device = backend::open(name, plan.libcxi.as_ref())?;
     if device.info().is_link_down() {
@@ -33,7 +33,7 @@ pub fn open(plan: &Plan, with_names: bool) -> Result<(Nic, TestedNic), Failure> 
     let access = request.access(&service);
     let access = access.map_err(|failure| failure.context(name))?;
     let facts = facts_of(plan, device.info(), &access, with_names);
-    let nic = Nic {
+    let nic = CheckedNic {
         device,
         name,
         service: access.svc_id.value,

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use crate::document::{Certainty, FactResult, FactVerdict};
+use crate::document::{FactCertainty, FactResult, FactVerdict};
 use diag::probe::Probe;
 use facts::device::LIBCXI_VARIABLE;
 use facts::error::{Failure, Kind};
@@ -23,13 +23,13 @@ const LIMIT: Duration = Duration::from_secs(10);
 const LONGEST: Duration = Duration::from_secs(30);
 
 /// A check by a tool.
-pub struct PeerCheck {
+pub struct ToolCheck {
     /// Its name within the group.
     pub name: &'static str,
     /// The sections that state the fact.
     pub fact: &'static str,
     /// How certain they are of it.
-    pub certainty: Certainty,
+    pub certainty: FactCertainty,
     /// The fact in one line.
     pub statement: &'static str,
     tool: &'static str,
@@ -42,14 +42,14 @@ const fn by_tool(
     statement: &'static str,
     tool: &'static str,
     options: &'static [&'static str],
-) -> PeerCheck {
-    PeerCheck { name, fact, certainty: Certainty::Stated, statement, tool, options }
+) -> ToolCheck {
+    ToolCheck { name, fact, certainty: FactCertainty::Stated, statement, tool, options }
 }
 
 /// Options of all latency tools.
 const FEW: [&str; 3] = ["--iters=20", "--warmup=2", "--latency-gap=0"];
 
-pub static CHECKS: &[PeerCheck] = &[
+pub static CHECKS: &[ToolCheck] = &[
     by_tool(
         "write",
         "nic.md 3.2",
@@ -169,7 +169,7 @@ pub fn exists(name: &str) -> bool {
     CHECKS.iter().any(|check| is_selected(check, name))
 }
 
-fn is_selected(check: &PeerCheck, name: &str) -> bool {
+fn is_selected(check: &ToolCheck, name: &str) -> bool {
     name == PEER || name.strip_prefix("peer/") == Some(check.name)
 }
 
@@ -234,7 +234,7 @@ impl PeerRuns<'_> {
 
     /// Runs a tool. Returns what its NIC or the NIC of the peer has done wrong, or why the run says
     /// nothing about the NICs.
-    fn problem(&self, check: &PeerCheck) -> Result<Result<Option<String>, String>, Failure> {
+    fn problem(&self, check: &ToolCheck) -> Result<Result<Option<String>, String>, Failure> {
         let probe = Probe {
             tool: check.tool,
             arguments: self.arguments(check),
@@ -255,7 +255,7 @@ impl PeerRuns<'_> {
         })
     }
 
-    fn arguments(&self, check: &PeerCheck) -> Vec<OsString> {
+    fn arguments(&self, check: &ToolCheck) -> Vec<OsString> {
         let device = format!("--device={}", self.plan.device);
         let few: &[&str] = if check.tool.ends_with("-lat") { &FEW } else { &[] };
         let own = ["--verify"].iter().chain(few).chain(check.options);
@@ -275,7 +275,7 @@ impl PeerRuns<'_> {
     }
 
     /// Returns the command line, without the host.
-    fn line(&self, check: &PeerCheck) -> String {
+    fn line(&self, check: &ToolCheck) -> String {
         format!("{} {}", check.tool, check.options.join(" "))
     }
 

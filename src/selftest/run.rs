@@ -2,11 +2,11 @@
 
 use std::time::Instant;
 
-use crate::bench::{Bench, Checked, Ended, Nic, Trace};
+use crate::bench::{Bench, CheckEnd, Checked, CheckedNic, Trace};
 use crate::checks::GROUPS;
 use crate::checks::atomics::fetch_add_opcode;
 use crate::document::{Aftermath, FactResult, FactVerdict, MaskedFlag};
-use crate::table::{Effect, Fact, FactCheck, Group};
+use crate::table::{CheckEffect, CheckGroup, Fact, FactCheck};
 use facts::atomic::AtomicOp;
 use facts::error::Failure;
 use facts::error_flag::ErrorFlag;
@@ -20,7 +20,7 @@ const LONGEST: usize = 256;
 
 /// The checks to execute.
 #[derive(Clone, Debug, Default)]
-pub struct Selection {
+pub struct CheckSelection {
     /// Names of groups (`queues`) and of checks (`queues/wrap`); none selects all checks.
     names: Vec<String>,
     /// Whether checks run that stop a queue, or may raise PCIe errors.
@@ -34,7 +34,7 @@ const NEEDS_RISKY: &str = "it stops a queue as no other program does (--risky)";
 const MAY_RAISE_PCIE_ERRORS: &str = "amo_remap_to_pcie_fadd is SWAP or unknown: where nothing \
      completes AtomicOps of PCIe, it raises AER errors (--risky)";
 
-impl Selection {
+impl CheckSelection {
     /// Adds a group or a check. Returns false if there is none of this name.
     pub fn add(&mut self, name: &str) -> bool {
         let is_known = GROUPS.iter().any(|group| {
@@ -58,13 +58,13 @@ impl Selection {
         self.names.is_empty()
     }
 
-    fn has(&self, group: &Group, check: &FactCheck) -> bool {
+    fn has(&self, group: &CheckGroup, check: &FactCheck) -> bool {
         let is_it = |name: &String| *name == group.name || *name == full_name(group, check);
         self.names.is_empty() || self.names.iter().any(is_it)
     }
 
     /// Returns the selected checks with their groups.
-    pub fn checks(&self) -> impl Iterator<Item = (&'static Group, &'static FactCheck)> {
+    pub fn checks(&self) -> impl Iterator<Item = (&'static CheckGroup, &'static FactCheck)> {
         let all =
             GROUPS.iter().flat_map(|group| group.checks.iter().map(move |check| (*group, check)));
         all.filter(|(group, check)| self.has(group, check))
@@ -72,7 +72,7 @@ impl Selection {
 }
 
 /// Returns the name with which --only selects a check.
-pub fn full_name(group: &Group, check: &FactCheck) -> String {
+pub fn full_name(group: &CheckGroup, check: &FactCheck) -> String {
     format!("{}/{}", group.name, check.fact.name)
 }
 
@@ -80,13 +80,13 @@ pub fn full_name(group: &Group, check: &FactCheck) -> String {
 /// other users. Checks that have not begun at `end` are not examined. With `with_names`, the bytes
 /// of commands and events have the address of the NIC.
 pub fn run(
-    nic: &Nic,
-    selection: &Selection,
+    nic: &CheckedNic,
+    selection: &CheckSelection,
     end: Instant,
     with_names: bool,
     mut add: impl FnMut(FactResult),
 ) -> Result<Aftermath, Failure> {
-    let before = Shared::read(nic);
+    let before = SharedState::read(nic);
     let swaps = fetch_add_opcode(nic).is_some_and(|opcode| opcode != AtomicOp::Swap as i32);
     for (group, check) in selection.checks() {
         interrupt::check()?;
@@ -98,12 +98,12 @@ pub fn run(
             continue;
         }
         let risk = match check.effect {
-            Effect::Risky => Some(NEEDS_RISKY),
-            Effect::PcieAtomic(_) if !swaps => Some(MAY_RAISE_PCIE_ERRORS),
+            CheckEffect::Risky => Some(NEEDS_RISKY),
+            CheckEffect::PcieAtomic(_) if !swaps => Some(MAY_RAISE_PCIE_ERRORS),
             _ => None,
         };
         let (ended, trace) = match risk.filter(|_| !selection.allows_risk) {
-            Some(why) => (Err(Ended::Skipped(why.into())), Trace::default()),
+            Some(why) => (Err(CheckEnd::Skipped(why.into())), Trace::default()),
             None => execute(nic, check),
         };
         interrupt::check()?;
@@ -115,18 +115,18 @@ pub fn run(
         result.elapsed_us = since.elapsed().as_micros() as u64;
         match ended {
             Ok(()) => {}
-            Err(Ended::Differs { expected, seen }) => {
+            Err(CheckEnd::Differs { expected, seen }) => {
                 result.verdict = FactVerdict::Differs;
                 result.expected = Some(expected);
                 result.seen = Some(seen);
                 result.command = shown(&trace.command);
                 result.event = shown(&trace.event);
             }
-            Err(Ended::Refused(why)) => {
+            Err(CheckEnd::Refused(why)) => {
                 result.verdict = FactVerdict::Refused;
                 result.reason = Some(why);
             }
-            Err(Ended::Skipped(why)) => {
+            Err(CheckEnd::Skipped(why)) => {
                 result.verdict = FactVerdict::Skipped;
                 result.reason = Some(why);
             }
@@ -135,18 +135,18 @@ pub fn run(
     }
     nic.provoked.settle();
     interrupt::check()?;
-    Ok(before.changes_to(&Shared::read(nic), selection.allows_risk))
+    Ok(before.changes_to(&SharedState::read(nic), selection.allows_risk))
 }
 
 /// State of the NIC that all its users share.
-struct Shared {
+struct SharedState {
     masks: ErrorMasks,
     /// Isolation groups without an interface.
     rgids: Option<u64>,
 }
 
-impl Shared {
-    fn read(nic: &Nic) -> Self {
+impl SharedState {
+    fn read(nic: &CheckedNic) -> Self {
         let files = backend::files_of_counters(nic.name, &Machine::this(), |_| false).ok();
         Self {
             masks: files.as_ref().map(ErrorMasks::read).unwrap_or_default(),
@@ -171,14 +171,14 @@ impl Shared {
 }
 
 /// Executes a check on objects of its own and releases them.
-fn execute(nic: &Nic, check: &FactCheck) -> (Checked, Trace) {
+fn execute(nic: &CheckedNic, check: &FactCheck) -> (Checked, Trace) {
     let mut bench = match Bench::new(nic) {
         Ok(bench) => bench,
         Err(error) => return (Err(error.into()), Trace::default()),
     };
     let ended = (check.run)(&mut bench);
     let trace = std::mem::take(&mut bench.trace);
-    let released = bench.close().map_err(|error| Ended::Differs {
+    let released = bench.close().map_err(|error| CheckEnd::Differs {
         expected: "objects that can be released".into(),
         seen: error.to_string(),
     });
@@ -188,7 +188,7 @@ fn execute(nic: &Nic, check: &FactCheck) -> (Checked, Trace) {
 /// Returns `bytes` with the address of the NIC replaced by 0, wherever an aligned word may hold it:
 /// in the upper 20 bits of a fabric address, in the lower 20 of a match id and of the user pointer
 /// of a get by the NIC (nic.md 4.1, 4.2, 10.3).
-fn without_address(bytes: &[u8], nic: &Nic) -> Vec<u8> {
+fn without_address(bytes: &[u8], nic: &CheckedNic) -> Vec<u8> {
     const NODE: u32 = 0xf_ffff;
     let nid = cxi::address::sent_nid(nic.device.info().nid);
     let (words, rest) = bytes.as_chunks::<4>();
@@ -223,7 +223,7 @@ mod tests {
     use crate::provoked::MOST;
     use crate::testing::{nic, numbered};
 
-    fn results(nic: &Nic, names: &[&str], with_names: bool) -> Vec<FactResult> {
+    fn results(nic: &CheckedNic, names: &[&str], with_names: bool) -> Vec<FactResult> {
         let mut results = Vec::new();
         run(nic, &selection(names), later(), with_names, |result| results.push(result)).unwrap();
         results
@@ -235,8 +235,8 @@ mod tests {
     }
 
     /// Returns these checks; all without names.
-    fn selection(names: &[&str]) -> Selection {
-        let mut selection = Selection::default();
+    fn selection(names: &[&str]) -> CheckSelection {
+        let mut selection = CheckSelection::default();
         for name in names {
             assert!(selection.add(name));
         }
@@ -245,7 +245,7 @@ mod tests {
     }
 
     /// Returns how often each flag was set that the driver does not mask from the start.
-    fn raised(nic: &Nic) -> BTreeMap<(&'static str, u32), u64> {
+    fn raised(nic: &CheckedNic) -> BTreeMap<(&'static str, u32), u64> {
         let raised = softnic::raised_errors(nic.name.index).unwrap().into_iter();
         let interrupts = raised.filter(|(block, bit, _)| ErrorFlag::name_of(block, *bit).is_some());
         interrupts.map(|(block, bit, times)| ((block, bit), times)).collect()
@@ -261,7 +261,7 @@ mod tests {
         let mut before = raised(&nic);
         let aftermath = run(&nic, &selection(&[]), later(), false, |result| {
             let after = raised(&nic);
-            let all = Selection::default();
+            let all = CheckSelection::default();
             let mut checks = all.checks();
             let check = checks.find(|(group, check)| full_name(group, check) == result.full_name());
             let declared = check.unwrap().1.effect.flags();
@@ -303,8 +303,8 @@ mod tests {
             let mut put = bench.dma(C_CMD_PUT, 8);
             put.set_restricted(true);
             // The driver counts for 5 s: on a busy machine it may begin anew.
-            let masks = Shared::read(&nic).masks;
-            while masks.masked_since(&Shared::read(&nic).masks).is_empty() {
+            let masks = SharedState::read(&nic).masks;
+            while masks.masked_since(&SharedState::read(&nic).masks).is_empty() {
                 bench.send(|batch| batch.emit_dma(&put)).unwrap();
                 bench.event().unwrap();
             }
@@ -319,7 +319,7 @@ mod tests {
     fn spares_memory_of_process_with_equal_pid_on_other_vni() {
         let nic = numbered(81);
         let pid = Bench::new(&nic).unwrap().domain.pid();
-        let other = Nic { vni: 10, ..numbered(81) };
+        let other = CheckedNic { vni: 10, ..numbered(81) };
         let mut victim = Bench::new(&other).unwrap();
         assert_eq!(victim.domain.pid(), pid);
         let _portal = victim.plain().unwrap();
@@ -352,7 +352,7 @@ mod tests {
     #[test]
     fn skips_checks_that_stop_a_queue_unless_they_are_allowed() {
         let nic = nic();
-        let mut selection = Selection::default();
+        let mut selection = CheckSelection::default();
         assert!(selection.add("queues/refused-opcode"));
         let mut reasons = Vec::new();
         run(&nic, &selection, later(), false, |result| reasons.push(result.reason)).unwrap();
@@ -362,7 +362,7 @@ mod tests {
     #[test]
     fn names_are_unique_and_statements_fit() {
         let mut names = BTreeSet::new();
-        for (group, check) in Selection::default().checks() {
+        for (group, check) in CheckSelection::default().checks() {
             let name = full_name(group, check);
             let is_plain =
                 |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-/".contains(c);
@@ -386,7 +386,7 @@ mod tests {
             .step_by(2)
             .filter(|word| word.split_once('/').is_some_and(|(name, _)| groups.contains(name)))
             .collect();
-        let selection = Selection::default();
+        let selection = CheckSelection::default();
         let known: BTreeSet<String> =
             selection.checks().map(|(group, check)| full_name(group, check)).collect();
         for name in named {
@@ -396,7 +396,7 @@ mod tests {
 
     #[test]
     fn selects_groups_and_checks() {
-        let mut selection = Selection::default();
+        let mut selection = CheckSelection::default();
         for (name, is_known) in
             [("queues/nothing", false), ("rendezvous", true), ("queues/wrap", true)]
         {
@@ -412,7 +412,7 @@ mod tests {
     /// Service 3 of a software NIC is disabled.
     #[test]
     fn refused_calls_are_no_differences() {
-        let nic = Nic { service: 3, ..nic() };
+        let nic = CheckedNic { service: 3, ..nic() };
         let results = results(&nic, &["portals"], false);
         assert!(results.iter().all(|result| result.verdict == FactVerdict::Refused));
         let reason = results[0].reason.as_deref().unwrap();

@@ -1,12 +1,12 @@
 //! A check as plain data.
 
 use crate::bench::{Bench, Checked};
-use crate::document::Certainty;
+use crate::document::FactCertainty;
 use facts::error_flag::ErrorFlag;
 
 /// What a check does to the NIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
+pub enum CheckEffect {
     Reads,
     /// It allocates and uses objects of its own. All operations succeed.
     OwnResources,
@@ -20,7 +20,7 @@ pub enum Effect {
     Risky,
 }
 
-impl Effect {
+impl CheckEffect {
     /// Returns the error flags that the check sets, with the largest number of times.
     pub fn flags(self) -> &'static [(ErrorFlag, u32)] {
         match self {
@@ -34,7 +34,7 @@ impl Effect {
 pub struct FactCheck {
     pub fact: Fact,
     /// What the check does to the NIC.
-    pub effect: Effect,
+    pub effect: CheckEffect,
     /// Observes the fact.
     pub run: fn(&mut Bench) -> Checked,
 }
@@ -42,31 +42,31 @@ pub struct FactCheck {
 impl FactCheck {
     /// Marks a check that reads only.
     pub const fn reads(self) -> Self {
-        let effect = Effect::Reads;
+        let effect = CheckEffect::Reads;
         Self { effect, ..self }
     }
 
     /// Marks a check that provokes errors: the flags that it sets, with the number of times.
     pub const fn provokes(self, flags: &'static [(ErrorFlag, u32)]) -> Self {
-        let effect = Effect::Errors(flags);
+        let effect = CheckEffect::Errors(flags);
         Self { effect, ..self }
     }
 
     /// Marks a check that asks for an AtomicOp of PCIe: the flags that it sets, as above.
     pub const fn pcie_atomic(self, flags: &'static [(ErrorFlag, u32)]) -> Self {
-        let effect = Effect::PcieAtomic(flags);
+        let effect = CheckEffect::PcieAtomic(flags);
         Self { effect, ..self }
     }
 
     /// Marks a check that runs with --risky only.
     pub const fn risky(self) -> Self {
-        let effect = Effect::Risky;
+        let effect = CheckEffect::Risky;
         Self { effect, ..self }
     }
 }
 
 /// Checks of one subject.
-pub struct Group {
+pub struct CheckGroup {
     pub name: &'static str,
     /// Its checks, in the order of their execution.
     pub checks: &'static [FactCheck],
@@ -80,14 +80,14 @@ pub struct Fact {
     /// The sections that state the fact: `nic.md 8.2`.
     pub sections: &'static str,
     /// How certain the page is of it.
-    pub certainty: Certainty,
+    pub certainty: FactCertainty,
     /// The fact in one line.
     pub statement: &'static str,
 }
 
 /// Begins a check with the fact that it observes, in one line.
 pub const fn fact(statement: &'static str) -> Fact {
-    Fact { name: "", sections: "", certainty: Certainty::Stated, statement }
+    Fact { name: "", sections: "", certainty: FactCertainty::Stated, statement }
 }
 
 impl Fact {
@@ -98,16 +98,16 @@ impl Fact {
 
     /// Names the check of a fact that a page infers, or that its sources contradict.
     pub const fn inferred(self, name: &'static str, sections: &'static str) -> Self {
-        Self { certainty: Certainty::Inferred, ..self.stated(name, sections) }
+        Self { certainty: FactCertainty::Inferred, ..self.stated(name, sections) }
     }
 
     /// Names the check of a fact that no source says, and that the software NIC assumes.
     pub const fn assumed(self, name: &'static str, sections: &'static str) -> Self {
-        Self { certainty: Certainty::Assumed, ..self.stated(name, sections) }
+        Self { certainty: FactCertainty::Assumed, ..self.stated(name, sections) }
     }
 
     /// Returns the check, which observes the fact by `run`.
     pub const fn run(self, run: fn(&mut Bench) -> Checked) -> FactCheck {
-        FactCheck { fact: self, effect: Effect::OwnResources, run }
+        FactCheck { fact: self, effect: CheckEffect::OwnResources, run }
     }
 }

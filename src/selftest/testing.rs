@@ -3,19 +3,19 @@
 use cxi::sys::CXI_TC_BEST_EFFORT;
 use facts::device::DeviceName;
 
-use crate::bench::Nic;
+use crate::bench::CheckedNic;
 use crate::provoked::Provoked;
 
 /// Opens a software NIC.
-pub fn nic() -> Nic {
+pub fn nic() -> CheckedNic {
     numbered(78)
 }
 
 /// Opens the software NIC with this number, which one test alone uses.
-pub fn numbered(number: u32) -> Nic {
+pub fn numbered(number: u32) -> CheckedNic {
     let name = DeviceName::software(number);
     let device = node::backend::open(name, None).unwrap();
-    Nic {
+    CheckedNic {
         device,
         name,
         service: 1,

@@ -1,6 +1,6 @@
 //! What the server prints at its start: where it listens, whom it serves, and what is wrong.
 
-use super::limits::Limits;
+use super::limits::ClientLimits;
 use super::log::{Log, Priority};
 use node::backend;
 use plan::Plan;
@@ -11,7 +11,7 @@ const ENOUGH_BITS: u32 = 80;
 
 /// Prints where a server with this `plan` listens and whom it serves; `is_open` if it has no
 /// allowed networks.
-pub fn print(log: &Log, plan: &Plan, port: u16, is_open: bool, limits: Limits) {
+pub fn print(log: &Log, plan: &Plan, port: u16, is_open: bool, limits: ClientLimits) {
     log.line(
         Priority::Info,
         format!(

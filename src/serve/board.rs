@@ -5,7 +5,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::probe::figures::{NicFigures, Omission};
-use crate::probe::schedule::Next;
+use crate::probe::schedule::NextProbe;
 use crew::location::Class;
 use facts::device::{DeviceName, FabricAddress};
 use members::prober_nic::EndedProbe;
@@ -19,14 +19,14 @@ const HOLD: Duration = Duration::from_secs(1);
 const MOST_NOTES: usize = 100;
 
 /// What threads share.
-pub struct Board {
+pub struct ProbeBoard {
     began: Instant,
-    shared: Mutex<Shared>,
+    shared: Mutex<BoardState>,
     changed: Condvar,
 }
 
-struct Shared {
-    slots: Vec<Slot>,
+struct BoardState {
+    slots: Vec<ProbeTarget>,
     nics: Vec<OwnNic>,
     is_paused: bool,
     has_ended: bool,
@@ -35,7 +35,7 @@ struct Shared {
 
 /// A target: its host, and its NICs as its server tells them.
 #[derive(Default)]
-struct Slot {
+struct ProbeTarget {
     host: Option<String>,
     node: Option<NodeState>,
 }
@@ -62,21 +62,21 @@ impl OwnNic {
 
 /// What a NIC does at a time of its schedule.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Job {
+pub enum ScheduledTask {
     Nothing,
-    Probe(Peer),
+    Probe(ProbedNic),
 }
 
 /// The NIC of another node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Peer {
+pub struct ProbedNic {
     pub address: FabricAddress,
     host: String,
     device: String,
     class: Class,
 }
 
-impl Board {
+impl ProbeBoard {
     pub fn new(devices: &[DeviceName], slots: usize) -> Self {
         let nic = |device: &DeviceName| OwnNic {
             device: *device,
@@ -88,8 +88,8 @@ impl Board {
         };
         Self {
             began: Instant::now(),
-            shared: Mutex::new(Shared {
-                slots: (0..slots).map(|_| Slot::default()).collect(),
+            shared: Mutex::new(BoardState {
+                slots: (0..slots).map(|_| ProbeTarget::default()).collect(),
                 nics: devices.iter().map(nic).collect(),
                 is_paused: false,
                 has_ended: false,
@@ -99,7 +99,7 @@ impl Board {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shared> {
+    fn lock(&self) -> MutexGuard<'_, BoardState> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -138,7 +138,7 @@ impl Board {
         for (index, slot) in shared.slots.iter_mut().enumerate() {
             let host = hosts.get(index).copied();
             if slot.host.as_deref() != host {
-                *slot = Slot { host: host.map(str::to_owned), node: None };
+                *slot = ProbeTarget { host: host.map(str::to_owned), node: None };
                 for nic in &mut shared.nics {
                     nic.figures.targets[index] = None;
                 }
@@ -228,28 +228,28 @@ impl Board {
     }
 
     /// Returns what a NIC of this node does for a slot. Counts a probe that is left out.
-    pub fn job(&self, index: usize, slot: usize) -> Job {
+    pub fn job(&self, index: usize, slot: usize) -> ScheduledTask {
         let shared = &mut *self.lock();
         if shared.slots[slot].host.is_none() {
-            return Job::Nothing;
+            return ScheduledTask::Nothing;
         }
         let reason = match peer(&shared.slots[slot], &shared.nics[index], index) {
             _ if shared.is_paused => Omission::Paused,
             _ if shared.nics[index].is_held() => Omission::Client,
             _ if shared.nics[index].is_busy => Omission::Busy,
-            Ok(peer) => return Job::Probe(peer),
+            Ok(peer) => return ScheduledTask::Probe(peer),
             Err(reason) => reason,
         };
         shared.nics[index].figures.leave_out(reason);
-        Job::Nothing
+        ScheduledTask::Nothing
     }
 
     /// Adds a probe to the figures. Returns when the next one is due.
-    pub fn add(&self, index: usize, slot: usize, peer: &Peer, ended: EndedProbe) -> Next {
+    pub fn add(&self, index: usize, slot: usize, peer: &ProbedNic, ended: EndedProbe) -> NextProbe {
         let now = self.now();
         let shared = &mut *self.lock();
         if shared.slots[slot].host.as_ref() != Some(&peer.host) {
-            return Next::Usual;
+            return NextProbe::Usual;
         }
         // A client may have begun meanwhile, here or there, and a server that has ended has taken
         // the target with it.
@@ -257,7 +257,7 @@ impl Board {
         let mut nics = node.into_iter().flat_map(|node| &node.nics);
         let is_free = nics.any(|nic| nic.address == peer.address && !nic.is_busy);
         if shared.nics[index].is_held() || !is_free {
-            return Next::Usual;
+            return NextProbe::Usual;
         }
         let target = (peer.host.as_str(), peer.device.as_str(), peer.class);
         shared.nics[index].figures.target(slot, target, now).add(ended, now)
@@ -282,7 +282,7 @@ impl Board {
 }
 
 /// Returns the NIC of the node in a slot that the NIC `own` probes: the one at the same place.
-fn peer(slot: &Slot, own: &OwnNic, index: usize) -> Result<Peer, Omission> {
+fn peer(slot: &ProbeTarget, own: &OwnNic, index: usize) -> Result<ProbedNic, Omission> {
     let state = own.state.as_ref().ok_or(Omission::Unusable)?;
     let node = slot.node.as_ref().filter(|node| !node.nics.is_empty());
     let nics = &node.ok_or(Omission::Unreachable)?.nics;
@@ -294,7 +294,7 @@ fn peer(slot: &Slot, own: &OwnNic, index: usize) -> Result<Peer, Omission> {
     if other.is_busy {
         return Err(Omission::TargetBusy);
     }
-    Ok(Peer {
+    Ok(ProbedNic {
         address: other.address,
         host: slot.host.clone().unwrap_or_default(),
         device: other.device.to_string(),
@@ -317,13 +317,13 @@ mod tests {
         }
     }
 
-    fn left_out(board: &Board) -> Vec<(&'static str, u64)> {
+    fn left_out(board: &ProbeBoard) -> Vec<(&'static str, u64)> {
         let figures = board.figures();
         figures[0].left_out().filter(|(_, count)| *count > 0).collect()
     }
 
-    fn board() -> Board {
-        let board = Board::new(&[DeviceName::software(0)], 2);
+    fn board() -> ProbeBoard {
+        let board = ProbeBoard::new(&[DeviceName::software(0)], 2);
         board.set_targets(&["nid1"]);
         board.set_nic(0, Some(state(0, false)));
         assert!(board.set_node(0, "nid1", Some(NodeState { nics: vec![state(1, false)] })));
@@ -333,17 +333,17 @@ mod tests {
     #[test]
     fn probes_only_nics_that_nobody_needs() {
         let board = board();
-        assert!(matches!(board.job(0, 0), Job::Probe(peer) if peer.device == "soft1"));
-        assert_eq!(board.job(0, 1), Job::Nothing);
+        assert!(matches!(board.job(0, 0), ScheduledTask::Probe(peer) if peer.device == "soft1"));
+        assert_eq!(board.job(0, 1), ScheduledTask::Nothing);
         assert!(left_out(&board).is_empty());
         board.set_used(&[DeviceName::software(0)]);
-        assert_eq!(board.job(0, 0), Job::Nothing);
+        assert_eq!(board.job(0, 0), ScheduledTask::Nothing);
         assert!(board.state().nics[0].is_busy);
         board.set_used(&[]);
         // A second later at the earliest.
         assert!(board.state().nics[0].is_busy);
         board.set_paused(true);
-        assert_eq!(board.job(0, 0), Job::Nothing);
+        assert_eq!(board.job(0, 0), ScheduledTask::Nothing);
         assert_eq!(left_out(&board), [("client", 1), ("paused", 1)]);
     }
 
@@ -351,23 +351,23 @@ mod tests {
     fn leaves_out_targets_that_are_busy_or_lost() {
         let board = board();
         board.set_node(0, "nid1", Some(NodeState { nics: vec![state(1, true)] }));
-        assert_eq!(board.job(0, 0), Job::Nothing);
+        assert_eq!(board.job(0, 0), ScheduledTask::Nothing);
         board.set_node(0, "nid1", Some(NodeState::default()));
-        assert_eq!(board.job(0, 0), Job::Nothing);
+        assert_eq!(board.job(0, 0), ScheduledTask::Nothing);
         let other_vni = NicState { vni: 11, ..state(1, false) };
         board.set_node(0, "nid1", Some(NodeState { nics: vec![other_vni] }));
-        assert_eq!(board.job(0, 0), Job::Nothing);
+        assert_eq!(board.job(0, 0), ScheduledTask::Nothing);
         assert_eq!(left_out(&board), [("target_busy", 1), ("unreachable", 2)]);
         // The state of a host that was replaced counts no more.
         board.set_targets(&["nid2"]);
         assert!(!board.set_node(0, "nid1", Some(NodeState { nics: vec![state(1, false)] })));
-        assert_eq!(board.job(0, 0), Job::Nothing);
+        assert_eq!(board.job(0, 0), ScheduledTask::Nothing);
     }
 
     #[test]
     fn forgets_figures_of_probe_that_met_a_client() {
         let board = board();
-        let Job::Probe(peer) = board.job(0, 0) else {
+        let ScheduledTask::Probe(peer) = board.job(0, 0) else {
             panic!("no probe");
         };
         let failed = |result| EndedProbe {
@@ -378,7 +378,7 @@ mod tests {
             took: HOLD,
         };
         board.set_used(&[DeviceName::software(0)]);
-        assert_eq!(board.add(0, 0, &peer, failed(Err(ProbeFailure::NoAnswer))), Next::Usual);
+        assert_eq!(board.add(0, 0, &peer, failed(Err(ProbeFailure::NoAnswer))), NextProbe::Usual);
         assert!(board.figures()[0].targets[0].is_none());
         let board = self::board();
         board.add(0, 0, &peer, failed(Ok(ProbeFigure::Bulk(1e9))));
@@ -388,7 +388,7 @@ mod tests {
     #[test]
     fn probe_of_a_target_that_is_lost_or_busy_does_not_count() {
         let board = board();
-        let Job::Probe(peer) = board.job(0, 0) else {
+        let ScheduledTask::Probe(peer) = board.job(0, 0) else {
             panic!("no probe");
         };
         let failed = || EndedProbe {
@@ -399,14 +399,14 @@ mod tests {
             took: HOLD,
         };
         board.set_node(0, "nid1", None);
-        assert_eq!(board.add(0, 0, &peer, failed()), Next::Usual);
+        assert_eq!(board.add(0, 0, &peer, failed()), NextProbe::Usual);
         // A client of the target may have slowed the probe.
         board.set_node(0, "nid1", Some(NodeState { nics: vec![state(1, true)] }));
         let disturbed = EndedProbe { result: Ok(ProbeFigure::Bulk(1e9)), ..failed() };
-        assert_eq!(board.add(0, 0, &peer, disturbed), Next::Usual);
+        assert_eq!(board.add(0, 0, &peer, disturbed), NextProbe::Usual);
         assert!(board.figures()[0].targets[0].is_none());
         board.set_node(0, "nid1", Some(NodeState { nics: vec![state(1, false)] }));
-        assert_eq!(board.add(0, 0, &peer, failed()), Next::Rarer);
+        assert_eq!(board.add(0, 0, &peer, failed()), NextProbe::Rarer);
     }
 
     #[test]

@@ -10,15 +10,15 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::ending::ClientEnd;
-use super::queue::{QueueEntry, Stage};
-use super::room::{Present, Progress};
+use super::queue::{ClientStage, QueueEntry};
+use super::room::{ClientProgress, Present};
 use facts::child::{self, Duty};
 use facts::device::DeviceName;
 use facts::error::{Context, Failure};
 use facts::number::time_text;
 use plan::Plan;
 use session::arrivals::Newcomer;
-use session::control_line::{Called, ControlLine, Order, Ready};
+use session::control_line::{Called, ControlLine, Ready, ServerOrder};
 
 /// Time limit for a process to open its NIC.
 const START_LIMIT: Duration = Duration::from_secs(30);
@@ -58,7 +58,7 @@ pub struct Client {
     doing: &'static str,
     /// The NICs that it measures with.
     devices: Vec<DeviceName>,
-    stage: Stage,
+    stage: ClientStage,
     bytes: u64,
     asks_for_duration: bool,
     /// How often it has not answered when it was called.
@@ -139,7 +139,7 @@ impl Client {
         )?;
         let mut line = ControlLine::new(own);
         let (version, messages) = (newcomer.version.clone(), newcomer.messages.clone());
-        let order = Order::Serve { peer, version, messages };
+        let order = ServerOrder::Serve { peer, version, messages };
         if let Err(error) = line.send(&order) {
             let _ = process.kill();
             let _ = process.wait();
@@ -150,7 +150,7 @@ impl Client {
             peer,
             doing: newcomer.doing(),
             devices: vec![device],
-            stage: Stage::Arriving,
+            stage: ClientStage::Arriving,
             bytes: 0,
             asks_for_duration: false,
             late: 0,
@@ -177,14 +177,14 @@ impl Client {
 
     /// Returns whether its process starts.
     pub fn is_starting(&self) -> bool {
-        self.stage == Stage::Arriving
+        self.stage == ClientStage::Arriving
     }
 
     /// Returns its host, and how far it is.
     pub fn present(&self) -> Present {
         let progress = match self.stage {
-            Stage::Arriving => Progress::Starting(self.since.elapsed()),
-            _ => Progress::Ready,
+            ClientStage::Arriving => ClientProgress::Starting(self.since.elapsed()),
+            _ => ClientProgress::Ready,
         };
         let host = self.host();
         Present { host, progress }
@@ -205,11 +205,11 @@ impl Client {
     pub fn state(&self) -> String {
         let seconds = self.since.elapsed().as_secs();
         let what = match (self.stage, self.place) {
-            (Stage::Arriving, _) => "arrives".into(),
-            (Stage::Waiting, Some(place)) => format!("waits, place {place}, for {seconds} s"),
-            (Stage::Waiting, None) => "waits".into(),
-            (Stage::Called, _) => format!("is called for {seconds} s"),
-            (Stage::Running, _) => format!("measures for {seconds} s"),
+            (ClientStage::Arriving, _) => "arrives".into(),
+            (ClientStage::Waiting, Some(place)) => format!("waits, place {place}, for {seconds} s"),
+            (ClientStage::Waiting, None) => "waits".into(),
+            (ClientStage::Called, _) => format!("is called for {seconds} s"),
+            (ClientStage::Running, _) => format!("measures for {seconds} s"),
         };
         format!("{}: {what}", self.name())
     }
@@ -248,26 +248,26 @@ impl Client {
         self.has_closed =
             !matches!(self.line.read(), Ok(true)) || self.line.rest().len() > MOST_TEXT;
         match self.stage {
-            Stage::Arriving => {
+            ClientStage::Arriving => {
                 let ready: Ready = self.line.message()?;
                 self.devices.clone_from(&ready.devices);
                 self.bytes = ready.buffer_bytes;
                 self.asks_for_duration = ready.asked_ms.is_some();
-                self.enter(Stage::Waiting, None);
+                self.enter(ClientStage::Waiting, None);
                 Some(News::Ready(ready))
             }
-            Stage::Called => match self.line.message()? {
+            ClientStage::Called => match self.line.message()? {
                 Called::Answered => {
                     self.begin();
                     Some(News::Begins)
                 }
                 Called::Late => {
                     self.late += 1;
-                    self.enter(Stage::Waiting, None);
+                    self.enter(ClientStage::Waiting, None);
                     Some(News::Late)
                 }
             },
-            Stage::Waiting | Stage::Running => None,
+            ClientStage::Waiting | ClientStage::Running => None,
         }
     }
 
@@ -284,7 +284,7 @@ impl Client {
         }
     }
 
-    fn enter(&mut self, stage: Stage, limit: Option<Duration>) {
+    fn enter(&mut self, stage: ClientStage, limit: Option<Duration>) {
         self.stage = stage;
         self.since = Instant::now();
         self.due = limit.map(|limit| (self.since + limit, Signal::TERM));
@@ -295,8 +295,8 @@ impl Client {
 
     /// Calls the client, whose turn it is.
     pub fn call(&mut self) {
-        self.enter(Stage::Called, Some(CALL_LIMIT));
-        self.order(&Order::Begin);
+        self.enter(ClientStage::Called, Some(CALL_LIMIT));
+        self.order(&ServerOrder::Begin);
     }
 
     /// Tells a client that was late its `place` at the end of the queue. Returns whether it stays
@@ -308,7 +308,7 @@ impl Client {
             self.refuse(format!("it did not answer when it was called, {late} times"));
         } else {
             self.place = Some(place);
-            self.order(&Order::Place(place));
+            self.order(&ServerOrder::Place(place));
         }
         !is_out
     }
@@ -316,12 +316,12 @@ impl Client {
     /// Begins to count the time of the run.
     fn begin(&mut self) {
         let margin = if self.asks_for_duration { MARGIN } else { Duration::ZERO };
-        self.enter(Stage::Running, Some(self.longest_run + margin));
+        self.enter(ClientStage::Running, Some(self.longest_run + margin));
     }
 
     /// Returns when the client is told its place, if it waits and has not been told it.
     fn place_due(&self) -> Option<Instant> {
-        let is_untold = self.stage == Stage::Waiting && self.place.is_none();
+        let is_untold = self.stage == ClientStage::Waiting && self.place.is_none();
         is_untold.then(|| self.since + PLACE_AFTER)
     }
 
@@ -332,7 +332,7 @@ impl Client {
         let has_changed = !is_early && self.place != Some(place);
         if has_changed {
             self.place = Some(place);
-            self.order(&Order::Place(place));
+            self.order(&ServerOrder::Place(place));
         }
         has_changed
     }
@@ -340,11 +340,11 @@ impl Client {
     /// Refuses the run of the client.
     pub fn refuse(&mut self, reason: String) {
         // Its process ends.
-        self.enter(Stage::Arriving, Some(START_LIMIT));
-        self.order(&Order::Refuse(reason));
+        self.enter(ClientStage::Arriving, Some(START_LIMIT));
+        self.order(&ServerOrder::Refuse(reason));
     }
 
-    fn order(&mut self, order: &Order) {
+    fn order(&mut self, order: &ServerOrder) {
         if self.line.send(order).is_err() {
             // It has ended, or does not read.
             self.due = Some((Instant::now(), Signal::TERM));
@@ -366,12 +366,12 @@ impl Client {
                 let limit = time_text(ORPHAN_LIMIT);
                 Some(format!("its process has not ended {limit} after the client"))
             }
-            Stage::Arriving => {
+            ClientStage::Arriving => {
                 Some(format!("its process was not ready within {}", time_text(START_LIMIT)))
             }
-            Stage::Waiting => None,
-            Stage::Called => Some(format!("no answer in {}", time_text(CALL_LIMIT))),
-            Stage::Running => Some(format!(
+            ClientStage::Waiting => None,
+            ClientStage::Called => Some(format!("no answer in {}", time_text(CALL_LIMIT))),
+            ClientStage::Running => Some(format!(
                 "the run takes longer than --max-run of the server, {}",
                 time_text(self.longest_run)
             )),
@@ -394,7 +394,7 @@ impl Client {
                 self.exceeded = self.limit();
                 if let Some(limit) = self.exceeded.clone() {
                     // Its client receives the reason.
-                    self.order(&Order::Refuse(limit));
+                    self.order(&ServerOrder::Refuse(limit));
                 }
             }
             if let Some(process) = Pid::from_raw(self.process.id() as i32) {

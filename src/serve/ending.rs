@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::queue::Stage;
+use super::queue::ClientStage;
 use facts::child;
 use facts::error::Kind;
 use session::is_interruption_of_peer;
 
 /// How a client has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ClientOutcome {
     /// Its run succeeded.
     Done,
     /// Its run failed.
@@ -26,8 +26,8 @@ pub enum Outcome {
 
 /// The end of a client.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Ending {
-    pub outcome: Outcome,
+pub struct ClientEnding {
+    pub outcome: ClientOutcome,
     /// What happened, for the log.
     pub text: String,
 }
@@ -36,7 +36,7 @@ pub struct Ending {
 #[derive(Debug)]
 pub struct ClientEnd {
     /// What it did.
-    pub stage: Stage,
+    pub stage: ClientStage,
     /// For how long.
     pub took: Duration,
     /// The client had closed its connection before.
@@ -51,12 +51,12 @@ pub struct ClientEnd {
 
 impl ClientEnd {
     /// Returns how the run of a process ended that has ended with `status`.
-    pub fn ending(self, status: ExitStatus) -> Ending {
+    pub fn ending(self, status: ExitStatus) -> ClientEnding {
         let Self { stage, document, messages, .. } = self;
         let took = self.took.as_secs_f64();
         if status.success() {
-            return Ending {
-                outcome: Outcome::Done,
+            return ClientEnding {
+                outcome: ClientOutcome::Done,
                 text: format!("done after {took:.3} s{}", measured(&document)),
             };
         }
@@ -74,19 +74,21 @@ impl ClientEnd {
         };
         let is_lost = document["error"]["kind"] == Kind::Peer.name() || has_ended;
         let (outcome, text) = match stage {
-            Stage::Arriving => (Outcome::Refused, format!("did not begin: {reason}")),
-            Stage::Waiting | Stage::Called if is_lost => {
-                (Outcome::Left, format!("left the queue after {took:.3} s"))
+            ClientStage::Arriving => (ClientOutcome::Refused, format!("did not begin: {reason}")),
+            ClientStage::Waiting | ClientStage::Called if is_lost => {
+                (ClientOutcome::Left, format!("left the queue after {took:.3} s"))
             }
-            Stage::Waiting | Stage::Called => {
-                (Outcome::Failed, format!("failed in the queue after {took:.3} s: {reason}"))
+            ClientStage::Waiting | ClientStage::Called => {
+                (ClientOutcome::Failed, format!("failed in the queue after {took:.3} s: {reason}"))
             }
-            Stage::Running if is_interruption_of_peer(&reason) => {
-                (Outcome::Left, format!("interrupted by the client after {took:.3} s"))
+            ClientStage::Running if is_interruption_of_peer(&reason) => {
+                (ClientOutcome::Left, format!("interrupted by the client after {took:.3} s"))
             }
-            Stage::Running => (Outcome::Failed, format!("failed after {took:.3} s: {reason}")),
+            ClientStage::Running => {
+                (ClientOutcome::Failed, format!("failed after {took:.3} s: {reason}"))
+            }
         };
-        Ending { outcome, text }
+        ClientEnding { outcome, text }
     }
 }
 

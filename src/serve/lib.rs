@@ -83,7 +83,7 @@ use facts::net::race::loopback;
 use facts::number::{bytes_within, time_text, within};
 use facts::threads;
 use facts::token::Token;
-use limits::Limits;
+use limits::ClientLimits;
 use log::{Log, Priority};
 use node::backend;
 use node::explain::Explain;
@@ -93,8 +93,8 @@ use plan::typed::Typed;
 use plan::{Plan, Role};
 use probing::{ProbeRequest, Probing};
 use session::arrivals::{Arrival, Rules, receive_all};
-use session::{RefusalLog, Totals, status};
-use supervisor::Supervisor;
+use session::{RefusalLog, ServerTotals, status};
+use supervisor::ClientSupervisor;
 
 /// The options of the tools that `serve` has as well, by their long forms.
 const OF_TOOLS: [&str; 11] = [
@@ -185,7 +185,7 @@ struct ServeRequest {
     /// The options that all processes have.
     typed: Typed,
     allowed: Vec<IpNet>,
-    limits: Limits,
+    limits: ClientLimits,
     probes: ProbeRequest,
     status: bool,
 }
@@ -282,7 +282,7 @@ fn parse(arguments: &[OsString]) -> Result<Option<ServeRequest>, Failure> {
     let mut request = ServeRequest {
         typed: Typed::nothing(TOOLS[0].defaults),
         allowed: Vec::new(),
-        limits: Limits {
+        limits: ClientLimits {
             clients: MAX_CLIENTS,
             run: MAX_RUN,
             buffers: MAX_BUFFERS,
@@ -338,7 +338,7 @@ fn plan(mut typed: Typed) -> Result<Plan, Failure> {
 fn serve(
     plan: &Plan,
     allowed: Vec<IpNet>,
-    limits: Limits,
+    limits: ClientLimits,
     probes: Option<(String, Vec<OsString>)>,
 ) -> Result<(), Failure> {
     // The CPUs that the runs with the default NIC take, before anything is opened.
@@ -359,7 +359,7 @@ fn serve_at(
     listener: Listener,
     plan: &Plan,
     allowed: Vec<IpNet>,
-    limits: Limits,
+    limits: ClientLimits,
     placed: &Plan,
     log: &Log,
     probing: Option<Probing>,
@@ -372,8 +372,8 @@ fn serve_at(
     let (wake, woken) = UnixStream::pair().environment("cannot make a socket")?;
     let (ask, asked_for_state) = UnixStream::pair().environment("cannot make a socket")?;
     low_level::pipe::register(SIGUSR1, ask).environment("cannot wait for signals")?;
-    let totals = Arc::new(Totals::default());
-    let receiver = Receiver {
+    let totals = Arc::new(ServerTotals::default());
+    let receiver = ConnectionReceiver {
         listener,
         rules,
         log: log.clone(),
@@ -389,7 +389,7 @@ fn serve_at(
     }
     // Does nothing without a service manager.
     let _ = sd_notify::notify(&[NotifyState::Ready]);
-    let mut supervisor = Supervisor::new(plan, port, limits, log.clone(), totals, probing);
+    let mut supervisor = ClientSupervisor::new(plan, port, limits, log.clone(), totals, probing);
     supervisor.run(&arrivals, &woken, &asked_for_state)?;
     // Without an interruption, the other thread has failed.
     match thread.join() {
@@ -399,11 +399,11 @@ fn serve_at(
 }
 
 /// What the thread has that receives connections.
-struct Receiver {
+struct ConnectionReceiver {
     listener: Listener,
     rules: Rules,
     log: Log,
-    totals: Arc<Totals>,
+    totals: Arc<ServerTotals>,
     /// The CPUs to run on; empty for all.
     cpus: Vec<u32>,
     /// Receives each client.
@@ -412,7 +412,7 @@ struct Receiver {
     wake: UnixStream,
 }
 
-impl Receiver {
+impl ConnectionReceiver {
     /// Starts the thread. The scheduler prefers other threads to it.
     fn start(self) -> Result<JoinHandle<Result<(), Failure>>, Failure> {
         threads::start("arrivals", move || self.receive())

@@ -9,7 +9,7 @@ use session::control_line::Ready;
 
 /// What clients may ask for.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct ClientLimits {
     /// Clients at a time, those that wait included.
     pub clients: usize,
     /// Length of a run.
@@ -22,7 +22,7 @@ pub struct Limits {
     pub shows_token: bool,
 }
 
-impl Limits {
+impl ClientLimits {
     /// Returns why a client may not run, if its run needs more than the limits.
     pub fn excess(&self, ready: &Ready) -> Option<String> {
         let asked = Duration::from_millis(ready.asked_ms.unwrap_or_default());

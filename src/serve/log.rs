@@ -44,7 +44,7 @@ impl Priority {
 }
 
 /// What the thread receives.
-enum Message {
+enum LogMessage {
     Line(Priority, String),
     /// The lines before it are to be written; dropped when they are.
     End(#[expect(dead_code, reason = "its end is the answer")] Sender<()>),
@@ -53,7 +53,7 @@ enum Message {
 /// Passes lines to the thread that writes them.
 #[derive(Clone, Debug)]
 pub struct Log {
-    messages: Sender<Message>,
+    messages: Sender<LogMessage>,
     /// Number of lines that found no room.
     lost: Arc<AtomicU64>,
 }
@@ -81,7 +81,7 @@ impl Log {
 
     /// Passes a line on. Does not wait.
     pub fn line(&self, priority: Priority, text: impl Into<String>) {
-        let line = Message::Line(priority, text.into());
+        let line = LogMessage::Line(priority, text.into());
         if self.messages.try_send(line).is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
@@ -90,7 +90,7 @@ impl Log {
     /// Waits until all lines are written, for [`LAST_LINES`] at most.
     pub fn finish(self) {
         let (end, ended) = bounded(0);
-        if self.messages.send_timeout(Message::End(end), LAST_LINES).is_ok() {
+        if self.messages.send_timeout(LogMessage::End(end), LAST_LINES).is_ok() {
             let _ = ended.recv_timeout(LAST_LINES);
         }
     }
@@ -104,14 +104,14 @@ fn leads_to_journal() -> bool {
 }
 
 /// The loop of the thread. A reader that has ended ends the server (`interrupt`).
-fn write(mut out: impl Write, to_journal: bool, messages: &Receiver<Message>, lost: &AtomicU64) {
+fn write(mut out: impl Write, to_journal: bool, messages: &Receiver<LogMessage>, lost: &AtomicU64) {
     let mut line = |priority: Priority, text: &str| {
         let prefix = if to_journal { priority.prefix() } else { "" };
         let _ = out.write_all(format!("{prefix}{text}\n").as_bytes());
         let _ = out.flush();
     };
     for message in messages {
-        if let Message::Line(priority, text) = message {
+        if let LogMessage::Line(priority, text) = message {
             line(priority, &text);
         }
         match lost.swap(0, Ordering::Relaxed) {

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::event::PollFlags;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::board::{Board, Job};
+use super::board::{ProbeBoard, ScheduledTask};
 use super::probing::{ProbeRequest, own_name};
-use crate::probe::schedule::{Next, Periods, Schedule, UNCOUNTED};
+use crate::probe::schedule::{NextProbe, Periods, ProbeSchedule, UNCOUNTED};
 use crate::probe::targets;
 use crate::probe::targets::TURN;
 use crate::probe_metrics;
@@ -82,7 +82,7 @@ pub fn run(plan: &Plan, request: &ProbeRequest) -> Result<(), Failure> {
     let _ = rustix::process::nice(NICENESS);
     backend::let_engine_sleep();
     let devices = devices(plan);
-    let board = Arc::new(Board::new(&devices, request.slots()));
+    let board = Arc::new(ProbeBoard::new(&devices, request.slots()));
     let feeds = Arc::new(feed_plan(plan)?);
     let periods =
         Periods { burst: in_effect(Periods::USUAL.burst), bulk: in_effect(Periods::USUAL.bulk) };
@@ -182,7 +182,7 @@ fn tests() -> Result<[TestPlan; 2], Failure> {
 }
 
 /// Follows the state of the target in a slot.
-fn follow_target(board: &Board, plan: &Plan, slot: usize) {
+fn follow_target(board: &ProbeBoard, plan: &Plan, slot: usize) {
     let mut complained = None;
     while board.sleep(Duration::ZERO) {
         if let Some(host) = board.host(slot) {
@@ -212,7 +212,7 @@ fn follow_target(board: &Board, plan: &Plan, slot: usize) {
 
 /// The thread of a NIC.
 struct NicThread {
-    board: Arc<Board>,
+    board: Arc<ProbeBoard>,
     index: usize,
     plan: NicPlan,
     tests: [TestPlan; 2],
@@ -223,7 +223,7 @@ struct NicThread {
 impl NicThread {
     fn run(self) {
         let phase = targets::phase(&facts::host::host_name(), &self.plan.device.to_string());
-        let mut schedule = Schedule::new(self.periods, self.slots, phase, self.board.now());
+        let mut schedule = ProbeSchedule::new(self.periods, self.slots, phase, self.board.now());
         let mut complained = false;
         while self.board.sleep(Duration::ZERO) {
             let ended = self.open().and_then(|nic| self.probe(nic, &mut schedule));
@@ -261,7 +261,7 @@ impl NicThread {
     }
 
     /// Probes until the end of the process, or until the NIC fails.
-    fn probe(&self, mut nic: ProberNic, schedule: &mut Schedule) -> Result<(), Failure> {
+    fn probe(&self, mut nic: ProberNic, schedule: &mut ProbeSchedule) -> Result<(), Failure> {
         let board = &self.board;
         let ended = loop {
             let Some((due, slot, probe)) = schedule.next() else {
@@ -271,8 +271,8 @@ impl NicThread {
                 break Ok(());
             }
             let next = match board.job(self.index, slot) {
-                Job::Nothing => Next::Usual,
-                Job::Probe(target) => match nic.probe(target.address, probe) {
+                ScheduledTask::Nothing => NextProbe::Usual,
+                ScheduledTask::Probe(target) => match nic.probe(target.address, probe) {
                     Ok(ended) => board.add(self.index, slot, &target, ended),
                     Err(failure) => break Err(failure),
                 },
@@ -292,7 +292,7 @@ fn send(line: &mut ControlLine, news: &ProbeNews) -> Result<(), Failure> {
 struct Main<'a> {
     plan: &'a Plan,
     request: &'a ProbeRequest,
-    board: &'a Board,
+    board: &'a ProbeBoard,
     devices: Vec<DeviceName>,
     documents: Documents,
     line: ControlLine,

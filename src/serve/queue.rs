@@ -5,7 +5,7 @@ use facts::device::DeviceName;
 
 /// What a client does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub enum ClientStage {
     /// Its process opens its NIC.
     Arriving,
     /// It waits for its turn.
@@ -22,7 +22,7 @@ pub struct QueueEntry {
     /// The NICs that it measures with.
     pub devices: Vec<DeviceName>,
     /// What it does.
-    pub stage: Stage,
+    pub stage: ClientStage,
     /// Bytes of its buffers.
     pub bytes: u64,
 }
@@ -30,7 +30,7 @@ pub struct QueueEntry {
 impl QueueEntry {
     /// Returns whether it measures, or is called to.
     pub fn has_turn(&self) -> bool {
-        matches!(self.stage, Stage::Called | Stage::Running)
+        matches!(self.stage, ClientStage::Called | ClientStage::Running)
     }
 
     /// Returns whether it measures with one of `devices`.
@@ -75,15 +75,15 @@ pub fn places(entries: &[QueueEntry]) -> Vec<(usize, u32)> {
 
 fn waiting(entries: &[QueueEntry]) -> impl Iterator<Item = (usize, &QueueEntry)> {
     let entries = entries.iter().enumerate();
-    entries.filter(|(_, entry)| entry.stage == Stage::Waiting)
+    entries.filter(|(_, entry)| entry.stage == ClientStage::Waiting)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Stage::{Arriving, Called, Running, Waiting};
+    use super::ClientStage::{Arriving, Called, Running, Waiting};
     use super::*;
 
-    fn entry(devices: &str, stage: Stage, bytes: u64) -> QueueEntry {
+    fn entry(devices: &str, stage: ClientStage, bytes: u64) -> QueueEntry {
         let devices = devices.split(',').map(|device| device.parse().unwrap());
         QueueEntry { devices: devices.collect(), stage, bytes }
     }

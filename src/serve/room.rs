@@ -28,12 +28,12 @@ pub type Arrived = VecDeque<(Newcomer, DeviceName)>;
 pub struct Present {
     pub host: IpAddr,
     /// How far it is.
-    pub progress: Progress,
+    pub progress: ClientProgress,
 }
 
 /// How far a client is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum ClientProgress {
     /// It has no process yet.
     Arrived,
     /// Its process has been starting for this time.
@@ -81,14 +81,14 @@ impl Room<'_> {
     /// Returns the clients without a process, with their indices.
     fn arrived(&self) -> impl Iterator<Item = (usize, &Present)> + Clone {
         let clients = self.present.iter().enumerate();
-        clients.filter(|(_, client)| client.progress == Progress::Arrived)
+        clients.filter(|(_, client)| client.progress == ClientProgress::Arrived)
     }
 
     /// Returns the next client that gets a process, if there is a place: the first one of the host
     /// that has the fewest processes that start.
     pub fn next(&self) -> Option<usize> {
         let starting = self.present.iter().filter_map(|client| match client.progress {
-            Progress::Starting(age) => Some((client.host, age)),
+            ClientProgress::Starting(age) => Some((client.host, age)),
             _ => None,
         });
         let count = |host| starting.clone().filter(|(other, _)| *other == host).count();
@@ -107,7 +107,7 @@ mod tests {
         IpAddr::from([10, 1, 1, number])
     }
 
-    fn client(number: u8, progress: Progress) -> Present {
+    fn client(number: u8, progress: ClientProgress) -> Present {
         Present { host: host(number), progress }
     }
 
@@ -118,23 +118,24 @@ mod tests {
 
     #[test]
     fn last_arrival_of_the_largest_host_gives_way_to_another_host() {
-        let mut present = vec![client(2, Progress::Ready); 4];
-        present.extend([client(2, Progress::Starting(NOW)), client(3, Progress::Arrived)]);
+        let mut present = vec![client(2, ClientProgress::Ready); 4];
+        present
+            .extend([client(2, ClientProgress::Starting(NOW)), client(3, ClientProgress::Arrived)]);
         assert_eq!(place(&present, 8), Ok(None));
         let full = |most| Err(format!("the server has {most} clients already (--max-clients)"));
         assert_eq!(place(&present, 6), full(6));
-        present.extend([client(3, Progress::Arrived), client(2, Progress::Arrived)]);
+        present.extend([client(3, ClientProgress::Arrived), client(2, ClientProgress::Arrived)]);
         assert_eq!(place(&present, 8), Ok(Some(6)));
-        present.push(client(1, Progress::Arrived));
+        present.push(client(1, ClientProgress::Arrived));
         assert_eq!(place(&present, 9), full(9));
     }
 
     #[test]
     fn host_has_half_of_the_clients_at_most() {
-        let mut present = vec![client(1, Progress::Ready); 7];
-        present.push(client(2, Progress::Arrived));
+        let mut present = vec![client(1, ClientProgress::Ready); 7];
+        present.push(client(2, ClientProgress::Arrived));
         assert_eq!(place(&present, 16), Ok(None));
-        present.push(client(1, Progress::Arrived));
+        present.push(client(1, ClientProgress::Arrived));
         let reason = "the server has 8 clients of 10.1.1.1 already (half of --max-clients)";
         assert_eq!(place(&present, 16), Err(reason.into()));
     }
@@ -142,13 +143,13 @@ mod tests {
     #[test]
     fn hosts_take_turns_and_few_processes_start_at_a_time() {
         let next = |present: &[Present]| Room { present, most: 64 }.next();
-        let mut present = vec![client(2, Progress::Starting(TURN)); 4];
-        present.extend([client(2, Progress::Arrived), client(1, Progress::Arrived)]);
+        let mut present = vec![client(2, ClientProgress::Starting(TURN)); 4];
+        present.extend([client(2, ClientProgress::Arrived), client(1, ClientProgress::Arrived)]);
         assert_eq!(next(&present), Some(5));
         assert_eq!(next(&present[..5]), Some(4));
-        present[..4].fill(client(2, Progress::Starting(NOW)));
+        present[..4].fill(client(2, ClientProgress::Starting(NOW)));
         assert_eq!(next(&present), None);
-        present[0] = client(2, Progress::Ready);
+        present[0] = client(2, ClientProgress::Ready);
         assert_eq!(next(&present), Some(5));
     }
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use super::ending::{Ending, Outcome};
+use super::ending::{ClientEnding, ClientOutcome};
 use super::log::Priority;
 
 /// Runs of a host that are printed one by one.
@@ -90,7 +90,7 @@ impl RunLog {
         &mut self,
         host: IpAddr,
         doing: &'static str,
-        ending: &Ending,
+        ending: &ClientEnding,
         took: Duration,
     ) -> bool {
         let Some(runs) = self.hosts.get_mut(&host).filter(|_| took < PERIOD) else {
@@ -98,17 +98,17 @@ impl RunLog {
         };
         let further = &mut runs.further;
         match ending.outcome {
-            Outcome::Refused => return true,
-            Outcome::Failed if !runs.has_failed => {
+            ClientOutcome::Refused => return true,
+            ClientOutcome::Failed if !runs.has_failed => {
                 runs.has_failed = true;
                 return true;
             }
-            Outcome::Failed => {
+            ClientOutcome::Failed => {
                 further.failed += 1;
                 further.failure = Some(ending.text.clone());
             }
-            Outcome::Done => further.done += 1,
-            Outcome::Left => further.left += 1,
+            ClientOutcome::Done => further.done += 1,
+            ClientOutcome::Left => further.left += 1,
         }
         further.doing.insert(doing);
         false
@@ -161,8 +161,8 @@ mod tests {
     }
 
     /// Begins and ends a run. Returns whether both are printed.
-    fn run(log: &mut RunLog, now: Instant, outcome: Outcome) -> bool {
-        let ending = Ending { outcome, text: "failed after 0.1 s: no answer".into() };
+    fn run(log: &mut RunLog, now: Instant, outcome: ClientOutcome) -> bool {
+        let ending = ClientEnding { outcome, text: "failed after 0.1 s: no answer".into() };
         log.begins(host(), now) || log.ends(host(), "write-lat", &ending, SECOND)
     }
 
@@ -181,7 +181,7 @@ mod tests {
             let now = start + second * SECOND;
             summaries.extend(lines(&mut log, now));
             for _ in 0..4 {
-                printed += u32::from(run(&mut log, now, Outcome::Done));
+                printed += u32::from(run(&mut log, now, ClientOutcome::Done));
             }
         }
         assert_eq!(printed, SINGLY);
@@ -198,15 +198,15 @@ mod tests {
     fn prints_first_failure_of_a_minute_and_counts_others() {
         let (mut log, start) = (RunLog::default(), Instant::now());
         for _ in 0..SINGLY {
-            run(&mut log, start, Outcome::Done);
+            run(&mut log, start, ClientOutcome::Done);
         }
-        let failures = [(); 3].map(|()| run(&mut log, start, Outcome::Failed));
+        let failures = [(); 3].map(|()| run(&mut log, start, ClientOutcome::Failed));
         assert_eq!(failures, [true, false, false]);
-        run(&mut log, start, Outcome::Left);
+        run(&mut log, start, ClientOutcome::Left);
         let summary = "10.1.1.9: 3 further runs within a minute (write-lat): 2 failed, 1 ended by \
                        the client; the last one failed after 0.1 s: no answer";
         assert_eq!(lines(&mut log, start + PERIOD), [summary]);
-        assert!(run(&mut log, start + PERIOD, Outcome::Failed));
+        assert!(run(&mut log, start + PERIOD, ClientOutcome::Failed));
     }
 
     #[test]
@@ -232,7 +232,7 @@ mod tests {
         for _ in 0..=SINGLY {
             log.begins(host(), start);
         }
-        let ending = Ending { outcome: Outcome::Done, text: "done".into() };
+        let ending = ClientEnding { outcome: ClientOutcome::Done, text: "done".into() };
         assert!(!log.ends(host(), "send-bw", &ending, 59 * SECOND));
         assert!(log.ends(host(), "send-bw", &ending, PERIOD));
     }

@@ -13,12 +13,12 @@ use rustix::event::{PollFd, PollFlags};
 use sd_notify::NotifyState;
 
 use super::client::{Client, News};
-use super::ending::Outcome;
-use super::limits::{Limits, lacks};
+use super::ending::ClientOutcome;
+use super::limits::{ClientLimits, lacks};
 use super::log::{Log, Priority};
 use super::probing::Probing;
 use super::queue::{QueueEntry, places, turns};
-use super::room::{Arrived, Present, Progress, Room, TURN};
+use super::room::{Arrived, ClientProgress, Present, Room, TURN};
 use super::run_log::RunLog;
 use facts::device::DeviceName;
 use facts::error::Failure;
@@ -28,19 +28,19 @@ use plan::Plan;
 use session::arrivals::{Arrival, Newcomer};
 use session::check_order;
 use session::check_order::CHECK_INTERVAL;
-use session::{LineLimit, Totals, status};
+use session::{LineLimit, ServerTotals, status};
 
 /// Interval at which the end of processes is looked up when the server ends.
 const INTERVAL: Duration = Duration::from_millis(2);
 
 /// The clients of the server.
-pub struct Supervisor<'a> {
+pub struct ClientSupervisor<'a> {
     /// The server's own plan: its port, and what clients get that ask for nothing.
     pub plan: &'a Plan,
     /// The port in use.
     pub port: u16,
     /// What clients may ask for.
-    pub limits: Limits,
+    pub limits: ClientLimits,
     /// Where events are written.
     pub log: Log,
     /// Limits the lines about runs.
@@ -50,9 +50,9 @@ pub struct Supervisor<'a> {
     /// Those that wait for one, with their NICs.
     arrived: Arrived,
     since: Instant,
-    counts: Counts,
+    counts: EndCounts,
     /// Those that the other thread has refused.
-    totals: Arc<Totals>,
+    totals: Arc<ServerTotals>,
     /// Limits the lines about clients that were refused or did not begin.
     refusals: LineLimit,
     /// When the last check was admitted.
@@ -63,7 +63,7 @@ pub struct Supervisor<'a> {
 
 /// How clients have ended.
 #[derive(Clone, Copy, Debug, Default)]
-struct Counts {
+struct EndCounts {
     /// Their run succeeded.
     done: u64,
     /// Their run failed.
@@ -74,15 +74,15 @@ struct Counts {
     refused: u64,
 }
 
-impl<'a> Supervisor<'a> {
+impl<'a> ClientSupervisor<'a> {
     /// Creates the supervisor of a server that listens on `port`; another thread counts its
     /// refusals in `totals`.
     pub fn new(
         plan: &'a Plan,
         port: u16,
-        limits: Limits,
+        limits: ClientLimits,
         log: Log,
-        totals: Arc<Totals>,
+        totals: Arc<ServerTotals>,
         probing: Option<Probing>,
     ) -> Self {
         Self {
@@ -94,7 +94,7 @@ impl<'a> Supervisor<'a> {
             clients: Vec::new(),
             arrived: Arrived::new(),
             since: Instant::now(),
-            counts: Counts::default(),
+            counts: EndCounts::default(),
             totals,
             refusals: LineLimit::new("clients"),
             checked: None,
@@ -250,10 +250,10 @@ impl<'a> Supervisor<'a> {
 
     /// Returns the clients: those with a process, then those that have arrived.
     fn present(&self) -> Vec<Present> {
-        let arrived = self
-            .arrived
-            .iter()
-            .map(|(newcomer, _)| Present { host: newcomer.peer.ip(), progress: Progress::Arrived });
+        let arrived = self.arrived.iter().map(|(newcomer, _)| Present {
+            host: newcomer.peer.ip(),
+            progress: ClientProgress::Arrived,
+        });
         self.clients.iter().map(Client::present).chain(arrived).collect()
     }
 
@@ -341,22 +341,22 @@ impl<'a> Supervisor<'a> {
             let ending = client.ended().ending(status);
             let line = format!("{name}: {}", ending.text);
             let priority = match ending.outcome {
-                Outcome::Refused => {
+                ClientOutcome::Refused => {
                     self.refused(&line);
                     continue;
                 }
-                Outcome::Left => {
+                ClientOutcome::Left => {
                     self.counts.left += 1;
                     Priority::Info
                 }
-                Outcome::Done => {
+                ClientOutcome::Done => {
                     self.counts.done += 1;
                     self.totals.runs.fetch_add(1, Ordering::Relaxed);
                     let log = &self.log;
                     self.refusals.served(|line| log.line(Priority::Warning, line));
                     Priority::Info
                 }
-                Outcome::Failed => {
+                ClientOutcome::Failed => {
                     self.counts.failed += 1;
                     Priority::Warning
                 }
@@ -416,7 +416,7 @@ impl<'a> Supervisor<'a> {
     fn status(&self) -> String {
         let (host, port, pid) = (host_name(), self.port, std::process::id());
         let up = self.since.elapsed().as_secs();
-        let Counts { done, failed, left, refused } = self.counts;
+        let EndCounts { done, failed, left, refused } = self.counts;
         let refused = refused + self.totals.clients.load(Ordering::Relaxed);
         let unrelated = self.totals.unrelated.load(Ordering::Relaxed);
         let mut text = format!(

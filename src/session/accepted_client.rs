@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use super::agreed::Agreed;
 use super::connection::Connection;
 use super::handshake::{Handshake, Refusal};
-use super::introduction::{Introduction, machine};
+use super::introduction::{HandshakeIntroduction, machine};
 use super::open::Session;
 use super::peer_facts::PeerFacts;
 use super::wire;
@@ -67,7 +67,7 @@ impl AcceptedClient {
     ///
     /// A client with which this side cannot run, or that has ended.
     pub fn meet(self, plan: &Plan, own: LocalAddress) -> Result<(Session, Agreed), Failure> {
-        let us = Introduction::new(plan, own, plan.port, machine()).with_turns();
+        let us = HandshakeIntroduction::new(plan, own, plan.port, machine()).with_turns();
         match self.introduce(&us) {
             Ok(agreed) => {
                 let connection = self.connection.with_program(&plan.program);
@@ -77,7 +77,7 @@ impl AcceptedClient {
         }
     }
 
-    fn introduce(&self, us: &Introduction) -> Result<Agreed, Failure> {
+    fn introduce(&self, us: &HandshakeIntroduction) -> Result<Agreed, Failure> {
         let peer = self.connection.peer();
         let mut handshake = Handshake::named(us, peer);
         let version = wire::string(&self.version);

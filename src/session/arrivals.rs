@@ -16,7 +16,7 @@ use super::handshake::{self, Refusal};
 use super::introduction::machine;
 use super::option_block::OPTIONS_SIZE;
 use super::peer_facts::{CHECK, PROBE, PeerFacts, SURVEY, greeting, queue_announcement};
-use super::reception::{Dialogue, Line, Progress, Reception};
+use super::reception::{Dialogue, DialogueState, HandshakeLine, Reception};
 use super::refusal_log::RefusalLog;
 use super::status::STATUS;
 use super::terms::{self, LocalHost};
@@ -212,11 +212,11 @@ impl Dialogue for Greeting<'_> {
         self.tool.is_some()
     }
 
-    fn answer(mut self, mut line: Line) -> Result<Progress<Self>, Refusal> {
+    fn answer(mut self, mut line: HandshakeLine) -> Result<DialogueState<Self>, Refusal> {
         while let Some(payload) = self.receive(&mut line)? {
             match (self.tool, &self.greeted) {
                 (None, _) if is_status(&payload) && is_of_this_machine(&line.stream) => {
-                    return Ok(Progress::Over(Arrival::Status(line.stream)));
+                    return Ok(DialogueState::Over(Arrival::Status(line.stream)));
                 }
                 (None, _) => self.accept_name(&mut line, &payload)?,
                 (Some(tool), None) => self.greet(&mut line, tool, &payload)?,
@@ -239,17 +239,17 @@ impl Dialogue for Greeting<'_> {
             let has_greeted_prober =
                 self.greeted.as_ref().is_some_and(|greeted| greeted.1.has(PROBE));
             if has_greeted_prober && self.unanswered.is_none() {
-                return Ok(Progress::Over(Arrival::Watcher(line.peer, line.stream)));
+                return Ok(DialogueState::Over(Arrival::Watcher(line.peer, line.stream)));
             }
         }
-        Ok(Progress::Waits(self, line))
+        Ok(DialogueState::Waits(self, line))
     }
 
-    fn prompt(&mut self, line: &mut Line) -> Result<(), Refusal> {
+    fn prompt(&mut self, line: &mut HandshakeLine) -> Result<(), Refusal> {
         self.say(line, self.rules.tools[0].legacy_name)
     }
 
-    fn failure(&mut self, line: &Line, reason: &str) -> Failure {
+    fn failure(&mut self, line: &HandshakeLine, reason: &str) -> Failure {
         let peer = line.peer;
         Failure::environment(format!("the client ({peer}) failed during the handshake: {reason}"))
     }
@@ -258,7 +258,7 @@ impl Dialogue for Greeting<'_> {
 impl<'a> Greeting<'a> {
     /// Begins with a new connection. A process of this machine may ask for the state, whatever its
     /// address.
-    fn begin(line: &mut Line, rules: &'a Rules) -> Result<Self, Refusal> {
+    fn begin(line: &mut HandshakeLine, rules: &'a Rules) -> Result<Self, Refusal> {
         let is_allowed = rules.allow(line.peer.ip());
         if !is_allowed && !is_of_this_machine(&line.stream) {
             return Err(exclude(line));
@@ -268,7 +268,7 @@ impl<'a> Greeting<'a> {
     }
 
     /// Takes the name of the client's tool, and sends it back as the name of this server.
-    fn accept_name(&mut self, line: &mut Line, payload: &[u8]) -> Result<(), Refusal> {
+    fn accept_name(&mut self, line: &mut HandshakeLine, payload: &[u8]) -> Result<(), Refusal> {
         if !self.is_allowed {
             return Err(exclude(line));
         }
@@ -295,7 +295,7 @@ impl<'a> Greeting<'a> {
     /// client that is refused reads the reason from the answer.
     fn greet(
         &mut self,
-        line: &mut Line,
+        line: &mut HandshakeLine,
         tool: &'static Tool,
         payload: &[u8],
     ) -> Result<(), Refusal> {
@@ -337,12 +337,12 @@ impl<'a> Greeting<'a> {
     }
 
     /// Returns the client, which has sent everything.
-    fn arrive(mut self, line: Line) -> Progress<Self> {
+    fn arrive(mut self, line: HandshakeLine) -> DialogueState<Self> {
         let (Some(tool), Some(greeted)) = (self.tool, self.greeted.take()) else {
-            return Progress::Waits(self, line);
+            return DialogueState::Waits(self, line);
         };
         let (version, facts) = *greeted;
-        Progress::Over(Arrival::Client(Newcomer {
+        DialogueState::Over(Arrival::Client(Newcomer {
             stream: line.stream,
             peer: line.peer,
             tool,
@@ -355,14 +355,14 @@ impl<'a> Greeting<'a> {
         }))
     }
 
-    fn say(&mut self, line: &mut Line, text: &str) -> Result<(), Refusal> {
+    fn say(&mut self, line: &mut HandshakeLine, text: &str) -> Result<(), Refusal> {
         self.send(line, &wire::string(text))
     }
 }
 
 /// Refuses a connection from an address that `--allow` does not list. The connection need not have
 /// sent anything: a client of cxidiag reads the reason in place of the server's name.
-fn exclude(line: &mut Line) -> Refusal {
+fn exclude(line: &mut HandshakeLine) -> Refusal {
     let reason = format!("--allow of the server does not list {}", line.peer.ip());
     // A client that has ended does not need the reply.
     let _ = line.stream.write_all(&wire::refusal(&reason));

@@ -11,7 +11,7 @@ use std::thread::{self, Builder};
 use cxi::placement::Confined;
 
 use super::first_client;
-use super::introduction::Introduction;
+use super::introduction::HandshakeIntroduction;
 use super::refusal_log::RefusalLog;
 use facts::error::Failure;
 use facts::net::listener::Listener;
@@ -31,7 +31,7 @@ const NAME: &str = "busy";
 /// The errors of `serve`.
 pub fn turn_away_during(
     listener: &Listener,
-    us: &Introduction,
+    us: &HandshakeIntroduction,
     cpus: &[u32],
     serve: impl FnOnce(Option<UnixStream>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::connect::Search;
+use super::connect::ServerSearch;
 use super::invitation::{answer, greet};
 use super::peer_facts::CHECK;
 use super::wait::Wait;
@@ -71,7 +71,7 @@ impl CheckOrder {
     }
 
     fn ask_once(&self, plan: &Plan, host: &str, limit: Duration) -> Result<Vec<u8>, Failure> {
-        let connection = greet(plan, Search::new(plan, host)?, CHECK)?;
+        let connection = greet(plan, ServerSearch::new(plan, host)?, CHECK)?;
         let text = serde_json::to_vec(self).environment("cannot write the order")?;
         let sent = connection.send(&text);
         let wait = Wait::for_answer("during the check", limit);

@@ -19,7 +19,7 @@ use plan::{Plan, Reaching};
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// Attempts to reach a server until the time limit of `--wait`.
-pub struct Search<'a> {
+pub struct ServerSearch<'a> {
     program: &'a str,
     host: &'a str,
     addresses: Vec<SocketAddr>,
@@ -29,7 +29,7 @@ pub struct Search<'a> {
     announced: bool,
 }
 
-impl<'a> Search<'a> {
+impl<'a> ServerSearch<'a> {
     /// Resolves the addresses of `host`.
     ///
     /// # Errors
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn shows_fraction_of_a_second_in_full() {
         let plan = plan(&[HOST, "--connect-timeout=500ms"]);
-        let search = Search::among(&plan, HOST, Vec::new());
+        let search = ServerSearch::among(&plan, HOST, Vec::new());
         let address = SocketAddr::from(([127, 0, 0, 1], 1));
         let failure = search.unconnected(&[(address, ErrorKind::TimedOut.into())]);
         let expected = "cannot connect to 127.0.0.1 port 1: no answer within 500ms";

@@ -15,7 +15,7 @@ use facts::device::DeviceName;
 
 /// From the server to a process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Order {
+pub enum ServerOrder {
     /// The first message: the client, whose connection is the standard input of the process.
     Serve {
         /// TCP address of the client.
@@ -45,7 +45,7 @@ pub struct Ready {
     pub asked_ms: Option<u64>,
 }
 
-/// From a process to the server: what has come of [`Order::Begin`].
+/// From a process to the server: what has come of [`ServerOrder::Begin`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Called {
     /// The client is there: the run begins.
@@ -135,7 +135,7 @@ impl ControlLine {
             self.received.extend(&part[..length]);
         }
         match self.message()? {
-            Order::Refuse(reason) => Some(reason),
+            ServerOrder::Refuse(reason) => Some(reason),
             _ => None,
         }
     }

@@ -6,18 +6,18 @@ use std::time::Duration;
 use super::testing::{LONG, pair};
 use super::wait::Wait;
 use facts::limit::ANSWER_LIMIT;
-use node::nic::counter::Change;
-use node::nic::counter_table::{Preset, Row};
-use node::nic::counters::{Changes, NicFacts};
+use node::nic::counter::CounterChange;
+use node::nic::counter_table::{CounterRow, Preset};
+use node::nic::counters::{CounterChanges, NicFacts};
 
 /// Changes of all counters of a NIC, which take several messages.
-fn counters() -> Changes {
+fn counters() -> CounterChanges {
     let within = Some(Duration::from_micros(1_200_345));
-    let change = |by| Change::Counted { by, within };
-    let names = Preset::Quick.rows().flat_map(Row::names);
+    let change = |by| CounterChange::Counted { by, within };
+    let names = Preset::Quick.rows().flat_map(CounterRow::names);
     let by_name = names.zip(1 << 40..).map(|(name, by)| (name, change(by)));
     let nic = NicFacts { device: "cxi1".into(), ..NicFacts::default() };
-    Changes::new(nic, by_name.collect())
+    CounterChanges::new(nic, by_name.collect())
 }
 
 #[test]

@@ -12,9 +12,9 @@ use facts::device::DeviceName;
 use facts::error::Failure;
 use facts::limit::ANSWER_LIMIT;
 use facts::number::decimal;
-use node::nic::counter::Change;
-use node::nic::counter_table::{Preset, Row};
-use node::nic::counters::{Changes, NicFacts};
+use node::nic::counter::CounterChange;
+use node::nic::counter_table::{CounterRow, Preset};
+use node::nic::counters::{CounterChanges, NicFacts};
 use node::nic::generation::Generation;
 
 /// Messages that a client accepts. All counters take half of them.
@@ -28,7 +28,7 @@ const RESET: &str = "reset";
 
 impl Session {
     /// Sends the counters of `preset` to a client that receives them.
-    pub fn send_counters(&self, changes: &Changes, preset: Preset) -> Result<(), Failure> {
+    pub fn send_counters(&self, changes: &CounterChanges, preset: Preset) -> Result<(), Failure> {
         for message in encode(changes, preset) {
             self.exchange_counters(&message, 0)?;
         }
@@ -36,12 +36,12 @@ impl Session {
     }
 
     /// Receives the counters of `preset` from a server that sends them.
-    pub fn receive_counters(&self, preset: Preset) -> Result<Changes, Failure> {
+    pub fn receive_counters(&self, preset: Preset) -> Result<CounterChanges, Failure> {
         let invalid = |what: &str| {
             let peer = self.peer();
             Failure::peer(format!("the peer ({peer}) sent {what} of counters"))
         };
-        let mut received = Received::none_of(preset);
+        let mut received = ReceivedCounters::none_of(preset);
         for _ in 0..=MAX_MESSAGES {
             let payload = self.exchange_counters(&[], MAX_PAYLOAD)?;
             if payload.is_empty() {
@@ -61,7 +61,7 @@ impl Session {
 }
 
 /// Returns the messages with the counters of `preset`.
-fn encode(changes: &Changes, preset: Preset) -> Vec<Vec<u8>> {
+fn encode(changes: &CounterChanges, preset: Preset) -> Vec<Vec<u8>> {
     let NicFacts {
         device,
         is_software,
@@ -85,15 +85,15 @@ fn encode(changes: &Changes, preset: Preset) -> Vec<Vec<u8>> {
     let limits = limits.iter().map(|(name, limit)| format!("{name}={limit}"));
     let counter = |name: String| {
         let value = match changes.of(&name)? {
-            Change::Counted { by, within } => {
+            CounterChange::Counted { by, within } => {
                 let us = within.map(|within| within.as_micros().to_string());
                 format!("{by}:{}", us.unwrap_or_default())
             }
-            Change::Reset => RESET.into(),
+            CounterChange::Reset => RESET.into(),
         };
         Some(format!("{name}:{value}"))
     };
-    let counters = preset.rows().flat_map(Row::names).filter_map(counter);
+    let counters = preset.rows().flat_map(CounterRow::names).filter_map(counter);
     let mut messages = Vec::new();
     let mut text = String::new();
     for item in facts.into_iter().flatten().chain(limits).chain(counters) {
@@ -112,17 +112,17 @@ fn encode(changes: &Changes, preset: Preset) -> Vec<Vec<u8>> {
 
 /// Counters that arrive in messages. Only the counters of a preset are kept.
 #[derive(Debug)]
-pub struct Received {
+pub struct ReceivedCounters {
     expected: BTreeSet<String>,
     nic: NicFacts,
-    by_name: BTreeMap<String, Change>,
+    by_name: BTreeMap<String, CounterChange>,
 }
 
-impl Received {
+impl ReceivedCounters {
     /// Returns nothing yet of the counters of `preset`.
     pub fn none_of(preset: Preset) -> Self {
         Self {
-            expected: preset.rows().flat_map(Row::names).collect(),
+            expected: preset.rows().flat_map(CounterRow::names).collect(),
             nic: NicFacts::default(),
             by_name: BTreeMap::new(),
         }
@@ -165,15 +165,15 @@ impl Received {
     }
 
     /// Returns the counters that have arrived.
-    pub fn changes(self) -> Changes {
-        Changes::new(self.nic, self.by_name)
+    pub fn changes(self) -> CounterChanges {
+        CounterChanges::new(self.nic, self.by_name)
     }
 }
 
 /// Returns the change in a value such as `37:1200345`.
-fn change(value: &str) -> Option<Change> {
+fn change(value: &str) -> Option<CounterChange> {
     if value == RESET {
-        return Some(Change::Reset);
+        return Some(CounterChange::Reset);
     }
     let (by, us) = value.split_once(':')?;
     let within = match us {
@@ -181,7 +181,7 @@ fn change(value: &str) -> Option<Change> {
         us => Some(Duration::from_micros(decimal(us)?)),
     };
     let by = decimal(by)?;
-    Some(Change::Counted { by, within })
+    Some(CounterChange::Counted { by, within })
 }
 
 fn is_link_speed(text: &str) -> bool {
@@ -196,8 +196,8 @@ mod tests {
     use super::*;
     use node::nic::code_word_limits::DriverLimits;
 
-    fn received(preset: Preset, messages: &[Vec<u8>]) -> Changes {
-        let mut received = Received::none_of(preset);
+    fn received(preset: Preset, messages: &[Vec<u8>]) -> CounterChanges {
+        let mut received = ReceivedCounters::none_of(preset);
         for message in messages {
             received.add(message).unwrap();
         }
@@ -220,17 +220,17 @@ mod tests {
 
     #[test]
     fn all_counters_come_back_from_messages() {
-        let names = Preset::All.rows().flat_map(Row::names);
+        let names = Preset::All.rows().flat_map(CounterRow::names);
         let change = |number: usize| match number % 5 {
-            0 => Change::Reset,
-            1 => Change::Counted { by: number as u64, within: None },
-            _ => Change::Counted {
+            0 => CounterChange::Reset,
+            1 => CounterChange::Counted { by: number as u64, within: None },
+            _ => CounterChange::Counted {
                 by: u64::MAX - number as u64,
                 within: Some(Duration::from_micros(u64::MAX)),
             },
         };
         let by_name = names.enumerate().map(|(at, name)| (name, change(at)));
-        let changes = Changes::new(nic(), by_name.collect());
+        let changes = CounterChanges::new(nic(), by_name.collect());
         let messages = encode(&changes, Preset::All);
         assert!(messages.len() < MAX_MESSAGES, "{}", messages.len());
         let longest = messages.iter().map(Vec::len).max().unwrap();
@@ -250,17 +250,17 @@ mod tests {
                     x:1:1,hni_tx_ok_opt:2:x,hni_rx_paused_std:3:4";
         let changes = received(Preset::Quick, &[wire::string(text)]);
         assert_eq!(changes.nic, NicFacts::default());
-        let mut names = Preset::All.rows().flat_map(Row::names);
+        let mut names = Preset::All.rows().flat_map(CounterRow::names);
         assert!(!names.any(|name| name != "hni_rx_paused_std" && changes.of(&name).is_some()));
-        let expected = Change::Counted { by: 3, within: Some(Duration::from_micros(4)) };
+        let expected = CounterChange::Counted { by: 3, within: Some(Duration::from_micros(4)) };
         assert_eq!(changes.of("hni_rx_paused_std"), Some(expected));
-        assert!(Received::none_of(Preset::Quick).add(b"no NUL").is_none());
+        assert!(ReceivedCounters::none_of(Preset::Quick).add(b"no NUL").is_none());
     }
 
     proptest! {
         #[test]
         fn accepts_any_items_without_panic(text in "[ -~]{0,80}") {
-            let mut received = Received::none_of(Preset::Quick);
+            let mut received = ReceivedCounters::none_of(Preset::Quick);
             prop_assert!(received.add(&wire::string(&text)).is_some());
         }
     }

@@ -4,20 +4,20 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use super::agreed::Agreed;
-use super::counters::Received;
+use super::counters::ReceivedCounters;
 use super::handshake::{Handshake, Refusal};
-use super::introduction::Introduction;
+use super::introduction::HandshakeIntroduction;
 use super::wire::{MAX_PAYLOAD, RESULT_SIZE, decode_result};
 use facts::net::framing::{Incoming, TooLong};
 use measure::SideResult;
 use node::local_address::LocalAddress;
 use node::nic::counter_table::Preset;
-use node::nic::counters::Changes;
+use node::nic::counters::CounterChanges;
 use plan::Plan;
 
 /// The result of a dry run.
 #[derive(Debug)]
-pub enum Verdict {
+pub enum DryRunResult {
     /// The bytes end before a decision: a session would wait for more.
     Waits,
     /// The peer is refused for this reason.
@@ -28,8 +28,8 @@ pub enum Verdict {
 
 /// Returns the result of a handshake of the side that `plan` describes with a peer that sends
 /// `bytes` in pieces of `piece` bytes, and nothing else.
-pub fn handshake(plan: &Plan, own: LocalAddress, bytes: &[u8], piece: usize) -> Verdict {
-    let us = Introduction::new(plan, own, plan.port, "this-machine".into());
+pub fn handshake(plan: &Plan, own: LocalAddress, bytes: &[u8], piece: usize) -> DryRunResult {
+    let us = HandshakeIntroduction::new(plan, own, plan.port, "this-machine".into());
     let mut handshake = Handshake::new(&us, SocketAddr::from((Ipv4Addr::LOCALHOST, 1)));
     let mut incoming = Incoming::new(MAX_PAYLOAD);
     let mut rest = bytes;
@@ -40,18 +40,18 @@ pub fn handshake(plan: &Plan, own: LocalAddress, bytes: &[u8], piece: usize) -> 
         rest = &rest[taken..];
         match incoming.advance(taken) {
             Ok(None) => {}
-            Err(TooLong(length)) => return Verdict::Refused(format!("{length} bytes")),
+            Err(TooLong(length)) => return DryRunResult::Refused(format!("{length} bytes")),
             Ok(Some(payload)) => match handshake.accept(&payload) {
                 Ok(None) => {}
-                Ok(Some(agreed)) => return Verdict::Agreed(agreed),
-                Err(Refusal::Unrelated(reason)) => return Verdict::Refused(reason),
+                Ok(Some(agreed)) => return DryRunResult::Agreed(agreed),
+                Err(Refusal::Unrelated(reason)) => return DryRunResult::Refused(reason),
                 Err(Refusal::Failed(failure) | Refusal::Busy(failure)) => {
-                    return Verdict::Refused(failure.message());
+                    return DryRunResult::Refused(failure.message());
                 }
             },
         }
     }
-    Verdict::Waits
+    DryRunResult::Waits
 }
 
 /// Returns the bandwidth result in `payload`, if it has the right size.
@@ -61,8 +61,8 @@ pub fn result(payload: &[u8]) -> Option<SideResult> {
 }
 
 /// Returns the counters in `payload`, if it is a message of them.
-pub fn counters(payload: &[u8]) -> Option<Changes> {
-    let mut received = Received::none_of(Preset::Quick);
+pub fn counters(payload: &[u8]) -> Option<CounterChanges> {
+    let mut received = ReceivedCounters::none_of(Preset::Quick);
     received.add(payload)?;
     Some(received.changes())
 }

@@ -8,8 +8,8 @@ use rustix::event::PollFlags;
 use super::agreed::Agreed;
 use super::connection::Connection;
 use super::handshake::{Handshake, Refusal};
-use super::introduction::Introduction;
-use super::reception::{Dialogue, Line, Progress, ReadySockets, Reception};
+use super::introduction::HandshakeIntroduction;
+use super::reception::{Dialogue, DialogueState, HandshakeLine, ReadySockets, Reception};
 use super::refusal_log::RefusalLog;
 use facts::error::{Context, Failure, cause};
 use facts::interrupt;
@@ -35,7 +35,7 @@ type Met = (Connection, Agreed);
 /// An interruption, and a process without free file descriptors.
 pub fn first_client<'a>(
     listener: &'a Listener,
-    us: &'a Introduction,
+    us: &'a HandshakeIntroduction,
     refusals: RefusalLog<'a>,
     limit: Option<Duration>,
 ) -> Result<Option<Met>, Failure> {
@@ -62,7 +62,7 @@ pub fn first_client<'a>(
 /// Connections that come later stay with the listener.
 pub fn turn_away<'a>(
     listener: &'a Listener,
-    us: &'a Introduction,
+    us: &'a HandshakeIntroduction,
     refusals: RefusalLog<'a>,
     end: &UnixStream,
 ) -> Result<(), Failure> {
@@ -84,10 +84,10 @@ pub fn turn_away<'a>(
 
 fn reception<'a>(
     listener: &'a Listener,
-    us: &'a Introduction,
+    us: &'a HandshakeIntroduction,
     refusals: RefusalLog<'a>,
 ) -> Reception<'a, Handshake<'a>> {
-    Reception::new(listener, refusals, |line: &mut Line| Ok(Handshake::new(us, line.peer)))
+    Reception::new(listener, refusals, |line: &mut HandshakeLine| Ok(Handshake::new(us, line.peer)))
 }
 
 impl Dialogue for Handshake<'_> {
@@ -97,7 +97,7 @@ impl Dialogue for Handshake<'_> {
         Handshake::is_named(self)
     }
 
-    fn answer(mut self, mut line: Line) -> Result<Progress<Self>, Refusal> {
+    fn answer(mut self, mut line: HandshakeLine) -> Result<DialogueState<Self>, Refusal> {
         while let Some(payload) = self.receive(&mut line)? {
             // A legacy client that waits for an answer sees the connection close. SIGPIPE would end
             // it without a message if it received one and sent the next (wire.md 10).
@@ -112,20 +112,20 @@ impl Dialogue for Handshake<'_> {
             if let Some(agreed) = self.accept(&payload)? {
                 let connection = Connection::new(line.stream, line.peer, false);
                 let lost = |error| Refusal::Unrelated(cause(&error));
-                return Ok(Progress::Over((connection.map_err(lost)?, agreed)));
+                return Ok(DialogueState::Over((connection.map_err(lost)?, agreed)));
             }
             if line.is_prompted {
                 self.send_mine(&mut line)?;
             }
         }
-        Ok(Progress::Waits(self, line))
+        Ok(DialogueState::Waits(self, line))
     }
 
-    fn prompt(&mut self, line: &mut Line) -> Result<(), Refusal> {
+    fn prompt(&mut self, line: &mut HandshakeLine) -> Result<(), Refusal> {
         self.send_mine(line)
     }
 
-    fn failure(&mut self, line: &Line, reason: &str) -> Failure {
+    fn failure(&mut self, line: &HandshakeLine, reason: &str) -> Failure {
         let (peer, doing) = (line.peer, self.doing());
         let failure = format!("the client ({peer}) failed {doing}: {reason}");
         Handshake::failure(self, Failure::environment(failure))
@@ -134,7 +134,7 @@ impl Dialogue for Handshake<'_> {
 
 impl Handshake<'_> {
     /// Sends this side's half of an exchange.
-    fn send_mine(&mut self, line: &mut Line) -> Result<(), Refusal> {
+    fn send_mine(&mut self, line: &mut HandshakeLine) -> Result<(), Refusal> {
         // The answers of a busy server are no phase of its run.
         if !self.is_busy() {
             enter(self.phase());

@@ -8,7 +8,7 @@
 use std::net::SocketAddr;
 
 use super::agreed::Agreed;
-use super::introduction::Introduction;
+use super::introduction::HandshakeIntroduction;
 use super::option_block::{OPTIONS_SIZE, OptionBlock};
 use super::peer_facts::{CALL, PeerFacts, QUEUE, SERVER_TICK, TICK, TURN, announcement};
 use super::terms;
@@ -57,7 +57,7 @@ enum HandshakeStep {
 
 #[derive(Debug)]
 pub struct Handshake<'a> {
-    us: &'a Introduction,
+    us: &'a HandshakeIntroduction,
     peer: SocketAddr,
     /// The tool of the run: in a server the tool that the client has named, if it is offered.
     tool: &'static Tool,
@@ -75,7 +75,7 @@ pub struct Handshake<'a> {
 
 impl<'a> Handshake<'a> {
     /// Creates the handshake with `peer`, before the first message.
-    pub fn new(us: &'a Introduction, peer: SocketAddr) -> Self {
+    pub fn new(us: &'a HandshakeIntroduction, peer: SocketAddr) -> Self {
         Self {
             us,
             peer,
@@ -91,7 +91,7 @@ impl<'a> Handshake<'a> {
 
     /// Creates the handshake with a `peer` to which another process has named the first tool of
     /// `us` and proved the token.
-    pub fn named(us: &'a Introduction, peer: SocketAddr) -> Self {
+    pub fn named(us: &'a HandshakeIntroduction, peer: SocketAddr) -> Self {
         Self { step: HandshakeStep::Version, proof: None, ..Self::new(us, peer) }
     }
 

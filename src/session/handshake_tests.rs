@@ -26,7 +26,7 @@ fn compares_versions_like_legacy_tools() {
 
 #[test]
 fn server_runs_the_offered_tool_that_the_client_names() {
-    let mut us = Introduction::new(&plan(&[]), SERVER, 1, "here".into());
+    let mut us = HandshakeIntroduction::new(&plan(&[]), SERVER, 1, "here".into());
     us.tools = peer_tools().iter().collect();
     let peer = SocketAddr::from(([127, 0, 0, 1], 1));
     for tool in peer_tools() {
@@ -51,7 +51,7 @@ fn local() -> LocalAddress {
 }
 
 /// Passes the first messages of a peer with this version to a handshake of the first tool of `us`.
-fn greeted<'a>(us: &'a Introduction, version: &str) -> Result<Handshake<'a>, Failure> {
+fn greeted<'a>(us: &'a HandshakeIntroduction, version: &str) -> Result<Handshake<'a>, Failure> {
     let mut handshake = Handshake::new(us, SocketAddr::from(([127, 0, 0, 1], 1)));
     for payload in [wire::string(us.tools[0].legacy_name), wire::string(version)] {
         match handshake.accept(&payload) {
@@ -69,12 +69,12 @@ fn chains_need_a_cxidiag_on_both_sides() {
     for (version, peer) in [("1.0.0", "a legacy tool"), ("1.0.0 cxidiag/0.1.0 vni=10", "an older")]
     {
         let typed = plan::testing::plan(tool.name, &[]);
-        let us = Introduction::new(&typed, local(), 1, "here".into());
+        let us = HandshakeIntroduction::new(&typed, local(), 1, "here".into());
         let message = greeted(&us, version).unwrap_err().message();
         let wanted = format!("--hops: the server (127.0.0.1:1) is {peer}");
         assert!(message.starts_with(&wanted), "{message}");
     }
-    let host = Introduction::new(&plan(&[]), local(), 1, "here".into()).host;
+    let host = HandshakeIntroduction::new(&plan(&[]), local(), 1, "here".into()).host;
     let block = terms::to_block(&tool.defaults, &host);
     let refused = terms::from_block(tool, &block, extensions::Extensions::NONE).unwrap_err();
     assert!(refused.starts_with("no --hops"), "{refused}");
@@ -94,7 +94,7 @@ fn client_refuses_server_that_lacks_an_option_in_use() {
         (&[], "2.4.0", None),
     ] {
         let plan = plan::testing::plan("write-bw", options);
-        let us = Introduction::new(&plan, local(), 1, "here".into());
+        let us = HandshakeIntroduction::new(&plan, local(), 1, "here".into());
         match (greeted(&us, version), refused) {
             (Ok(_), None) => {}
             (Err(failure), Some(text)) => {
@@ -108,9 +108,9 @@ fn client_refuses_server_that_lacks_an_option_in_use() {
 #[test]
 fn server_takes_the_options_that_the_client_announces() {
     let plan = plan::testing::plan("write-bw", &["-P", "4", "--threads=2", "--verify"]);
-    let client = Introduction::new(&plan, local(), 1, "here".into());
+    let client = HandshakeIntroduction::new(&plan, local(), 1, "here".into());
     let announced = announcement(&client, plan.tool, None);
-    let us = Introduction { run: None, ..client.clone() };
+    let us = HandshakeIntroduction { run: None, ..client.clone() };
     let options: Vec<u8> = terms::to_block(&plan.run, &us.host).encode().into();
     let agreed = |version: &str| {
         let mut handshake = greeted(&us, version).unwrap();
@@ -134,16 +134,16 @@ fn server_takes_the_options_that_the_client_announces() {
 }
 
 /// Returns both sides of a run with a token.
-fn sides_with_token() -> [Introduction; 2] {
+fn sides_with_token() -> [HandshakeIntroduction; 2] {
     let client = plan(&["127.0.0.1", "--token=secret"]);
     let server = plan(&["--token=secret"]);
     let own = LocalAddress { address: FabricAddress { nic: 0x13, pid: 0 }, ..local() };
     [(client, own), (server, local())]
-        .map(|(plan, own)| Introduction::new(&plan, own, 1, "here".into()))
+        .map(|(plan, own)| HandshakeIntroduction::new(&plan, own, 1, "here".into()))
 }
 
 /// Returns what a side sends to a peer that sends these messages, and why it refuses the peer.
-fn sent_to(us: &Introduction, messages: &[Vec<u8>]) -> (Vec<Vec<u8>>, Option<String>) {
+fn sent_to(us: &HandshakeIntroduction, messages: &[Vec<u8>]) -> (Vec<Vec<u8>>, Option<String>) {
     let mut handshake = Handshake::new(us, SocketAddr::from(([127, 0, 0, 1], 1)));
     let mut sent = Vec::new();
     for payload in messages {
@@ -219,7 +219,7 @@ fn asks_for_what_the_server_needs_and_names_the_rest() {
         (&["--counters=link"], None, Some("alone=counters:link")),
     ] {
         let plan = plan::testing::plan("write-bw", options);
-        let us = Introduction::new(&plan, local(), 1, "here".into());
+        let us = HandshakeIntroduction::new(&plan, local(), 1, "here".into());
         let announced = announcement(&us, plan.tool, None);
         let word = |name| announced.split(' ').find(|word| word.starts_with(name));
         assert_eq!((word("run="), word("alone=")), (needed, alone), "{announced}");
@@ -237,7 +237,7 @@ fn refuses_legacy_peer_if_vni_is_of_a_range() {
     let refused = |version: &str, has_vni_of_range, vni| {
         let plan = plan(&[]);
         let own = LocalAddress { vni, has_vni_of_range, ..SERVER };
-        let us = Introduction::new(&plan, own, 1, "here".into());
+        let us = HandshakeIntroduction::new(&plan, own, 1, "here".into());
         let peer = SocketAddr::from(([127, 0, 0, 1], 1));
         let shares = PeerFacts::read(version).shares_vni(&us, peer);
         shares.err().map(|failure| failure.message())
@@ -277,7 +277,7 @@ fn compares_traffic_class_only_with_cxidiag_that_names_it() {
         assert_eq!(refused(version), None, "{version}");
     }
     let plan = plan(&[]);
-    let us = Introduction::new(&plan, SERVER, 1, "here".into());
+    let us = HandshakeIntroduction::new(&plan, SERVER, 1, "here".into());
     let announced = announcement(&us, plan.tool, None);
     let class = PeerFacts::read(&announced).class;
     assert_eq!(class, Some(TrafficClass::BestEffort));
@@ -318,7 +318,7 @@ fn reads_vni_only_from_cxidiag_version() {
 /// version; `wanted` is the request of this side as a client, `None` in a server.
 fn sync_with(version: &str, wanted: Option<SyncPoint>) -> SyncPoint {
     let plan = plan::testing::plan("send-lat", &[]);
-    let mut us = Introduction::new(&plan, local(), 1, "here".into());
+    let mut us = HandshakeIntroduction::new(&plan, local(), 1, "here".into());
     us.run = wanted.map(|sync| RunOptions { sync, ..plan.run });
     let mut handshake = Handshake::new(&us, SocketAddr::from(([127, 0, 0, 1], 1)));
     let options = terms::to_block(&plan.run, &us.host).encode();
@@ -349,7 +349,7 @@ fn sides_wait_before_each_size_only_if_both_announce_it() {
 #[test]
 fn learns_host_name_of_cxidiag() {
     let name = |version: &str| PeerFacts::read(version).host_name;
-    let us = Introduction::new(&plan(&[]), local(), 1, "here".into());
+    let us = HandshakeIntroduction::new(&plan(&[]), local(), 1, "here".into());
     let announced = announcement(&us, &TOOLS[0], None);
     assert_eq!(name(&announced), Some(host_name()), "{announced}");
     let long = format!("2.4.0 cxidiag/1 name={}", "x".repeat(65));

@@ -14,7 +14,7 @@ use plan::{Plan, Role};
 
 /// What this side sends in each handshake.
 #[derive(Clone, Debug)]
-pub struct Introduction {
+pub struct HandshakeIntroduction {
     /// The tools that this side offers: one in a client; in a server those that a client may name.
     pub(super) tools: Vec<&'static Tool>,
     /// This side's address on the fabric and its memory.
@@ -38,7 +38,7 @@ pub struct Introduction {
     pub gives_turns: bool,
 }
 
-impl Introduction {
+impl HandshakeIntroduction {
     /// Creates the introduction for `plan`; `port` is the TCP port in use, `machine` identifies
     /// this machine.
     pub fn new(plan: &Plan, own: LocalAddress, port: u16, machine: String) -> Self {

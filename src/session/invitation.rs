@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use serde::{Deserialize, Serialize};
 
 use super::admission::Credentials;
-use super::connect::{self, Search};
+use super::connect::{self, ServerSearch};
 use super::connection::Connection;
 use super::link_error::LinkError;
 use super::peer_facts::{ASKS, PeerFacts, SURVEY, greeting};
@@ -103,7 +103,7 @@ impl Invitation {
         host: &str,
         addresses: Vec<SocketAddr>,
     ) -> Result<Invited, Failure> {
-        let search = Search::among(plan, host, addresses);
+        let search = ServerSearch::among(plan, host, addresses);
         let connection = greet(plan, search, SURVEY)?;
         let text = serde_json::to_vec(self).environment("cannot write the invitation")?;
         exchange(&connection, &text)?;
@@ -120,7 +120,7 @@ impl Invitation {
 /// The server cannot be reached, refuses this client or does not know `word`; an interruption.
 pub(super) fn greet(
     plan: &Plan,
-    mut search: Search<'_>,
+    mut search: ServerSearch<'_>,
     word: &str,
 ) -> Result<Connection, Failure> {
     let connection = search.connect()?;

@@ -1,10 +1,10 @@
 //! How a client begins a session.
 
 use super::agreed::Agreed;
-use super::connect::Search;
+use super::connect::ServerSearch;
 use super::connection::Connection;
 use super::handshake::{Handshake, Refusal};
-use super::introduction::{Introduction, machine};
+use super::introduction::{HandshakeIntroduction, machine};
 use super::link_error::LinkError;
 use super::open::Session;
 use super::turn;
@@ -23,9 +23,9 @@ use plan::Plan;
 ///
 /// A server that cannot be reached or does not agree, and an interruption.
 pub fn join(plan: &Plan, host: &str, own: LocalAddress) -> Result<(Session, Agreed), Failure> {
-    let us = Introduction::new(plan, own, plan.port, machine());
+    let us = HandshakeIntroduction::new(plan, own, plan.port, machine());
     enter(Phase::Connecting);
-    let mut search = Search::new(plan, host)?;
+    let mut search = ServerSearch::new(plan, host)?;
     loop {
         let connection = search.connect()?;
         let peer = connection.peer();
@@ -61,7 +61,7 @@ pub fn join(plan: &Plan, host: &str, own: LocalAddress) -> Result<(Session, Agre
 }
 
 /// Performs the client's side of the handshake.
-fn introduce(connection: &Connection, us: &Introduction) -> Result<Agreed, Refusal> {
+fn introduce(connection: &Connection, us: &HandshakeIntroduction) -> Result<Agreed, Refusal> {
     let mut handshake = Handshake::new(us, connection.peer());
     loop {
         let doing = handshake.doing();

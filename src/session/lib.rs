@@ -95,7 +95,7 @@ pub use connection::PeerCheck;
 pub use join::join;
 pub use link_error::{is_interruption_of_peer, is_reason_of_peer};
 pub use open::Session;
-pub use refusal_log::{LineLimit, RefusalLog, Totals};
+pub use refusal_log::{LineLimit, RefusalLog, ServerTotals};
 pub use server::{LISTENING, Server};
 pub use turn::TurnSignal;
 

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 
 use super::admission::{Announced, Credentials, Serving};
-use super::introduction::Introduction;
+use super::introduction::HandshakeIntroduction;
 use facts::advice::{Advise, Situation};
 use facts::device::{DeviceName, FabricAddress};
 use facts::error::{Failure, Step};
@@ -55,7 +55,7 @@ const MAX_HOST_NAME: usize = 64;
 /// Returns this side's version as it is sent, with the `proof` of its token. A legacy peer reads
 /// `2.4` and ignores the rest; a cxidiag reads from it what the protocol does not transmit (defect
 /// T15 of tools.md).
-pub fn announcement(us: &Introduction, tool: &Tool, proof: Option<&str>) -> String {
+pub fn announcement(us: &HandshakeIntroduction, tool: &Tool, proof: Option<&str>) -> String {
     let software = if us.own.simulated { " software" } else { "" };
     // A server leaves the choice to its client.
     let sync = us.run.map_or(SyncPoint::Size, |run| run.sync);
@@ -294,7 +294,7 @@ impl PeerFacts {
     /// # Errors
     ///
     /// A VNI of a range, and a legacy peer.
-    pub fn shares_vni(&self, us: &Introduction, peer: SocketAddr) -> Result<(), Failure> {
+    pub fn shares_vni(&self, us: &HandshakeIntroduction, peer: SocketAddr) -> Result<(), Failure> {
         let vni = us.own.vni;
         if self.is_cxidiag || !us.own.has_vni_of_range || vni == LEGACY_VNI {
             return Ok(());
@@ -319,7 +319,7 @@ impl PeerFacts {
     /// NICs of different kinds, and addresses or software NICs that exclude each other.
     pub fn reachable(
         &self,
-        us: &Introduction,
+        us: &HandshakeIntroduction,
         theirs: FabricAddress,
         peer: SocketAddr,
     ) -> Result<(), Failure> {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::net::sockopt;
 
-use super::connect::Search;
+use super::connect::ServerSearch;
 use super::invitation::greet;
 use super::peer_facts::PROBE;
 use super::probe_state::NodeState;
@@ -42,7 +42,7 @@ pub fn watch(
     host: &str,
     receive: impl FnMut(NodeState) -> bool,
 ) -> Result<(), Failure> {
-    let connection = greet(plan, Search::new(plan, host)?, PROBE)?;
+    let connection = greet(plan, ServerSearch::new(plan, host)?, PROBE)?;
     let peer = connection.peer();
     let lost = format!("lost the server ({peer})");
     let mut stream = connection.into_stream();

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
-use super::connect::Search;
+use super::connect::ServerSearch;
 use super::testing::{CLIENT, client, plan};
 use super::*;
 use facts::error::Kind;
@@ -16,7 +16,7 @@ fn listens_at_given_address() {
         let listener = Listener::bind(Some(at), 0, Reach::Everywhere).unwrap();
         let port = format!("--port={}", listener.port());
         let plan = plan(&[host, &port]);
-        let mut search = Search::new(&plan, host).unwrap();
+        let mut search = ServerSearch::new(&plan, host).unwrap();
         assert!(search.connect().is_ok());
         assert!(listener.accept().unwrap().is_some());
     }
@@ -31,7 +31,7 @@ fn listens_on_ipv4_and_ipv6_by_default() {
     for host in ["127.0.0.1", "::1", "[::1]"] {
         let port = format!("--port={}", listener.port());
         let plan = plan(&[host, &port]);
-        assert!(Search::new(&plan, host).unwrap().connect().is_ok());
+        assert!(ServerSearch::new(&plan, host).unwrap().connect().is_ok());
         let (_, peer) = listener.accept().unwrap().unwrap();
         assert_eq!(peer.ip().to_string(), host.trim_matches(['[', ']']));
     }
@@ -45,7 +45,7 @@ fn names_what_an_address_lacks() {
         ("fe80::1%nosuch0", "Name or service not known", Some("`ip link` lists them")),
         ("[::1]:49194", "Name or service not known", Some("give the port with --port")),
     ] {
-        let failure = Search::new(&plan(&[host]), host).err().unwrap();
+        let failure = ServerSearch::new(&plan(&[host]), host).err().unwrap();
         assert!(failure.message().ends_with(reason), "{failure}");
         let found = failure.hint.unwrap_or_default();
         assert!(hint.is_none_or(|hint| found.contains(hint)), "{host}: {found}");
@@ -61,7 +61,7 @@ fn tries_each_address() {
     let plan = plan(&["h"]);
     let to = |hosts: &[&str]| {
         let addresses = hosts.iter().map(|host| SocketAddr::new(host.parse().unwrap(), port));
-        Search::among(&plan, "h", addresses.collect()).connect()
+        ServerSearch::among(&plan, "h", addresses.collect()).connect()
     };
     assert_eq!(
         to(&["::1", "127.0.0.2", "127.0.0.3"]).unwrap().peer().ip().to_string(),

@@ -50,17 +50,17 @@ pub trait Dialogue: Sized {
     fn is_named(&self) -> bool;
 
     /// Answers what has arrived.
-    fn answer(self, line: Line) -> Result<Progress<Self>, Refusal>;
+    fn answer(self, line: HandshakeLine) -> Result<DialogueState<Self>, Refusal>;
 
     /// Sends a name first, for a client that waits for it.
-    fn prompt(&mut self, line: &mut Line) -> Result<(), Refusal>;
+    fn prompt(&mut self, line: &mut HandshakeLine) -> Result<(), Refusal>;
 
     /// Returns the failure of a client for this `reason`.
-    fn failure(&mut self, line: &Line, reason: &str) -> Failure;
+    fn failure(&mut self, line: &HandshakeLine, reason: &str) -> Failure;
 
     /// Returns the refusal for this `reason`: of an unrelated connection until it has sent the name
     /// of a tool, of a client afterwards.
-    fn refusal(&mut self, line: &Line, reason: &str) -> Refusal {
+    fn refusal(&mut self, line: &HandshakeLine, reason: &str) -> Refusal {
         if self.is_named() {
             self.failure(line, reason).into()
         } else {
@@ -69,27 +69,27 @@ pub trait Dialogue: Sized {
     }
 
     /// Returns the next message, if it has arrived whole.
-    fn receive(&mut self, line: &mut Line) -> Result<Option<Vec<u8>>, Refusal> {
+    fn receive(&mut self, line: &mut HandshakeLine) -> Result<Option<Vec<u8>>, Refusal> {
         line.receive(self.is_named()).map_err(|reason| self.refusal(line, &reason))
     }
 
     /// Sends a payload, which always fits into the socket's buffer.
-    fn send(&mut self, line: &mut Line, payload: &[u8]) -> Result<(), Refusal> {
+    fn send(&mut self, line: &mut HandshakeLine, payload: &[u8]) -> Result<(), Refusal> {
         let sent = line.stream.write_all(&message(payload));
         sent.map_err(|error| self.refusal(line, &cause(&error)))
     }
 }
 
 /// How far a dialogue is.
-pub enum Progress<D: Dialogue> {
+pub enum DialogueState<D: Dialogue> {
     /// The next message has not arrived.
-    Waits(D, Line),
+    Waits(D, HandshakeLine),
     /// It is over.
     Over(D::End),
 }
 
 /// A connection in the handshake.
-pub struct Line {
+pub struct HandshakeLine {
     pub stream: TcpStream,
     pub peer: SocketAddr,
     /// This side has sent a name first, for clients that wait for it.
@@ -99,7 +99,7 @@ pub struct Line {
     since: Instant,
 }
 
-impl Line {
+impl HandshakeLine {
     /// Allows payloads of up to `most` bytes from the next message on.
     pub fn allow(&mut self, most: usize) {
         self.incoming = Incoming::new(most);
@@ -128,7 +128,7 @@ impl Line {
 }
 
 /// How a server begins the dialogue with a new connection, unless it refuses it at once.
-type Begin<'a, D> = dyn Fn(&mut Line) -> Result<D, Refusal> + 'a;
+type Begin<'a, D> = dyn Fn(&mut HandshakeLine) -> Result<D, Refusal> + 'a;
 
 /// The connections to a server in their handshake.
 pub struct Reception<'a, D> {
@@ -139,7 +139,7 @@ pub struct Reception<'a, D> {
 }
 
 struct InHandshake<D> {
-    line: Line,
+    line: HandshakeLine,
     dialogue: D,
 }
 
@@ -159,7 +159,7 @@ impl<'a, D: Dialogue> Reception<'a, D> {
     pub fn new(
         listener: &'a Listener,
         refusals: RefusalLog<'a>,
-        begin: impl Fn(&mut Line) -> Result<D, Refusal> + 'a,
+        begin: impl Fn(&mut HandshakeLine) -> Result<D, Refusal> + 'a,
     ) -> Self {
         Self { listener, begin: Box::new(begin), refusals, callers: Vec::new() }
     }
@@ -221,10 +221,10 @@ impl<'a, D: Dialogue> Reception<'a, D> {
         for (caller, is_ready) in callers.by_ref().zip(&ready.callers) {
             let peer = caller.line.peer;
             match caller.advance(*is_ready) {
-                Ok(Progress::Waits(dialogue, line)) => {
+                Ok(DialogueState::Waits(dialogue, line)) => {
                     self.callers.push(InHandshake { line, dialogue })
                 }
-                Ok(Progress::Over(end)) => {
+                Ok(DialogueState::Over(end)) => {
                     self.callers.extend(callers);
                     return Ok(Some(end));
                 }
@@ -272,7 +272,7 @@ impl<'a, D: Dialogue> Reception<'a, D> {
     }
 
     fn greet(&mut self, stream: TcpStream, peer: SocketAddr) {
-        let mut line = Line {
+        let mut line = HandshakeLine {
             stream,
             peer,
             is_prompted: false,
@@ -332,18 +332,18 @@ impl<D: Dialogue> InHandshake<D> {
     }
 
     /// Continues the dialogue.
-    fn advance(self, is_ready: bool) -> Result<Progress<D>, Refusal> {
+    fn advance(self, is_ready: bool) -> Result<DialogueState<D>, Refusal> {
         if !is_ready {
             return self.look_at_clock();
         }
         match self.dialogue.answer(self.line)? {
-            Progress::Waits(dialogue, line) => Self { line, dialogue }.look_at_clock(),
+            DialogueState::Waits(dialogue, line) => Self { line, dialogue }.look_at_clock(),
             over => Ok(over),
         }
     }
 
     /// Acts if the time limit of the current exchange is over.
-    fn look_at_clock(self) -> Result<Progress<D>, Refusal> {
+    fn look_at_clock(self) -> Result<DialogueState<D>, Refusal> {
         let (is_due, may_wait) = (Instant::now() >= self.due(), self.may_wait());
         let Self { mut line, mut dialogue } = self;
         if is_due && !may_wait {
@@ -354,7 +354,7 @@ impl<D: Dialogue> InHandshake<D> {
             line.is_prompted = true;
             dialogue.prompt(&mut line)?;
         }
-        Ok(Progress::Waits(dialogue, line))
+        Ok(DialogueState::Waits(dialogue, line))
     }
 }
 
@@ -373,15 +373,15 @@ mod tests {
             false
         }
 
-        fn answer(self, line: Line) -> Result<Progress<Self>, Refusal> {
-            Ok(Progress::Waits(self, line))
+        fn answer(self, line: HandshakeLine) -> Result<DialogueState<Self>, Refusal> {
+            Ok(DialogueState::Waits(self, line))
         }
 
-        fn prompt(&mut self, _line: &mut Line) -> Result<(), Refusal> {
+        fn prompt(&mut self, _line: &mut HandshakeLine) -> Result<(), Refusal> {
             Ok(())
         }
 
-        fn failure(&mut self, _line: &Line, reason: &str) -> Failure {
+        fn failure(&mut self, _line: &HandshakeLine, reason: &str) -> Failure {
             Failure::environment(reason.to_owned())
         }
     }

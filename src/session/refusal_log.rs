@@ -14,7 +14,7 @@ const SINGLY: u64 = 20;
 
 /// What a server of all tools counts since its start, in several threads.
 #[derive(Debug, Default)]
-pub struct Totals {
+pub struct ServerTotals {
     /// Unrelated connections.
     pub unrelated: AtomicU64,
     /// Refused clients.
@@ -68,7 +68,7 @@ pub struct RefusalLog<'a> {
     out: &'a mut dyn Write,
     unrelated: LineLimit,
     clients: LineLimit,
-    totals: Arc<Totals>,
+    totals: Arc<ServerTotals>,
     /// Number of runs done at the last refusal.
     runs: u64,
 }
@@ -87,7 +87,7 @@ impl<'a> RefusalLog<'a> {
     }
 
     /// Returns the log, which also counts in `totals`, and counts anew after each run.
-    pub fn counting_in(self, totals: Arc<Totals>) -> Self {
+    pub fn counting_in(self, totals: Arc<ServerTotals>) -> Self {
         Self { totals, ..self }
     }
 
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn server_of_all_tools_counts_anew_after_a_run() {
         let mut out = Vec::new();
-        let totals = Arc::new(Totals::default());
+        let totals = Arc::new(ServerTotals::default());
         let mut refusals = RefusalLog::new("", &mut out).counting_in(totals.clone());
         let peer = "10.1.1.8:4711".parse().unwrap();
         for _ in 0..2 {

@@ -7,7 +7,7 @@ use super::admission::Serving;
 use super::agreed::Agreed;
 use super::busy;
 use super::first_client::first_client;
-use super::introduction::{Introduction, machine};
+use super::introduction::{HandshakeIntroduction, machine};
 use super::open::Session;
 use super::refusal_log::RefusalLog;
 use facts::error::Failure;
@@ -64,7 +64,7 @@ impl Server {
         own: LocalAddress,
         err: &mut impl Write,
     ) -> Result<(Session, Agreed), Failure> {
-        let us = Introduction::new(plan, own, self.port(), machine());
+        let us = HandshakeIntroduction::new(plan, own, self.port(), machine());
         let refusals = RefusalLog::new(&plan.program, err);
         let limit = plan.listening.timeout.filter(|limit| !limit.is_zero());
         let found = first_client(&self.listener, &us, refusals, limit)?;
@@ -93,7 +93,7 @@ impl Server {
         session: Session,
         serve: impl FnOnce(Session) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let mut us = Introduction::new(plan, own, self.port(), machine());
+        let mut us = HandshakeIntroduction::new(plan, own, self.port(), machine());
         us.serving = Some(Serving { client: session.peer().ip(), since: Instant::now() });
         busy::turn_away_during(&self.listener, &us, cpus, |running| {
             session.running.replace(running);

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use rustix::event::PollFlags;
 
-use super::connect::Search;
+use super::connect::ServerSearch;
 use super::wire;
 use facts::error::{Context, Failure};
 use facts::interrupt;
@@ -29,7 +29,7 @@ const MOST: usize = 1 << 20;
 ///
 /// A server that cannot be reached or does not answer, and an interruption.
 pub fn ask(plan: &Plan, host: &str) -> Result<String, Failure> {
-    let connection = Search::new(plan, host)?.connect().map_err(|failure| {
+    let connection = ServerSearch::new(plan, host)?.connect().map_err(|failure| {
         let place = format!("at {host} port {}", plan.port);
         failure.with_hint(format!(
             "only the server {place} was asked: --bind and --port name another one"

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::net::{Ipv4Addr, Shutdown, SocketAddr};
 
 use super::handshake::{Handshake, Refusal};
-use super::introduction::Introduction;
+use super::introduction::HandshakeIntroduction;
 use super::option_block::{OPTIONS_SIZE, OptionBlock};
 use super::peer_facts::PeerFacts;
 use super::testing::{
@@ -130,7 +130,7 @@ fn refuses_nics_that_cannot_reach_each_other() {
 #[test]
 fn refuses_software_nics_of_two_fabrics() {
     let plan = plan(&[HOST]);
-    let mut us = Introduction::new(&plan, CLIENT, 1, "here".into());
+    let mut us = HandshakeIntroduction::new(&plan, CLIENT, 1, "here".into());
     us.fabric = Some("5:7:/dev/shm/cxidiag-0".into());
     let met = |words: &str| {
         let facts = PeerFacts::read(&format!("2.4.0 cxidiag/9 vni=10 host=here software{words}"));
@@ -150,7 +150,7 @@ fn refuses_software_nics_of_two_fabrics() {
 fn refuses_same_nic_address_on_two_machines() {
     let hardware = LocalAddress { simulated: false, ..CLIENT };
     let plan = plan(&[HOST]);
-    let us = Introduction::new(&plan, hardware, 1, "here".into());
+    let us = HandshakeIntroduction::new(&plan, hardware, 1, "here".into());
     let met = |host: &str, nic| {
         let version = format!("2.4.0 cxidiag/9 vni=10 host={host}");
         let address = FabricAddress { nic, pid: 0 };
@@ -205,7 +205,7 @@ fn each_side_sends_the_ticks_that_its_peer_knows() {
 #[test]
 fn client_refuses_a_reflection_of_its_messages() {
     let plan = plan(&[HOST]);
-    let us = Introduction::new(&plan, CLIENT, 1, "here".into());
+    let us = HandshakeIntroduction::new(&plan, CLIENT, 1, "here".into());
     let mut handshake = Handshake::new(&us, SocketAddr::from((Ipv4Addr::LOCALHOST, 1)));
     let refusal = loop {
         let mine = handshake.mine();

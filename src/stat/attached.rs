@@ -4,14 +4,14 @@
 use std::path::Path;
 
 use super::new_record::new_record;
-use super::nics::Nics;
+use super::nics::RecordedNics;
 use super::note::note;
 use super::output;
 use super::request::StatRequest;
 use super::step_directory::{read, replace};
 use crate::counter_set::CounterSet;
 use crate::job::JobStat;
-use crate::parallel_program::Program;
+use crate::parallel_program::ParallelProgram;
 use crate::record::{EndRecord, NicRecord, NodeRecord};
 use cli::output::or_early_failure;
 use facts::device::DeviceName;
@@ -25,10 +25,10 @@ use node::machine::Machine;
 ///
 /// No NIC that can be read, and a file that cannot be written.
 pub fn start(request: &StatRequest, path: &Path) -> Result<(), Failure> {
-    let program = Program::from_environment();
+    let program = ParallelProgram::from_environment();
     let machine = Machine::this();
     let started = Clocks::now();
-    let mut nics = Nics::begin(&request.devices, &request.set, &machine);
+    let mut nics = RecordedNics::begin(&request.devices, &request.set, &machine);
     let record = new_record(request, &[], &program, &machine, &nics, started);
     for line in nics.notes.drain(..) {
         note(&line);
@@ -77,7 +77,7 @@ fn since_first_reading(path: &Path) -> Result<(JobStat, Vec<String>), Failure> {
     let set = CounterSet { name: record.set.clone(), counters: record.counters.clone() };
     let now = Clocks::now();
     // The last reading is a first one here: this process has made no other.
-    let mut nics = Nics::begin(&devices, &set, &machine);
+    let mut nics = RecordedNics::begin(&devices, &set, &machine);
     for line in nics.notes.drain(..) {
         note(&line);
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use node::nic::counter_table::{Preset, Row};
+use node::nic::counter_table::{CounterRow, Preset};
 
 /// Groups as text; its head describes them.
 const GROUPS: &str = include_str!("counter_groups.txt");
@@ -77,7 +77,7 @@ impl CounterSet {
     /// Returns the counters that the table does not know.
     pub fn unknown(&self) -> impl Iterator<Item = &str> {
         let names = self.counters.iter().map(String::as_str);
-        names.filter(|name| Row::of(name).is_none())
+        names.filter(|name| CounterRow::of(name).is_none())
     }
 }
 
@@ -89,25 +89,25 @@ fn allowed() -> String {
 /// Returns the counters of a preset or group.
 fn counters_of(name: &str) -> Option<Vec<String>> {
     if name == JOB {
-        let rows = Row::all().filter(|row| row.is_in_job());
-        return Some(rows.flat_map(Row::names).collect());
+        let rows = CounterRow::all().filter(|row| row.is_in_job());
+        return Some(rows.flat_map(CounterRow::names).collect());
     }
     if let Ok(preset) = name.parse::<Preset>() {
-        return Some(preset.rows().flat_map(Row::names).collect());
+        return Some(preset.rows().flat_map(CounterRow::names).collect());
     }
     let mut counters = Vec::new();
     for (_, rows) in lines().filter(|(group, _)| *group == name) {
         let rows = rows.split(' ').filter_map(row);
-        counters.extend(rows.flat_map(Row::names));
+        counters.extend(rows.flat_map(CounterRow::names));
     }
     (!counters.is_empty()).then_some(counters)
 }
 
 /// Returns the row that a group names: `hni_rx_paused_0..7`.
-fn row(name: &str) -> Option<&'static Row> {
+fn row(name: &str) -> Option<&'static CounterRow> {
     match name.split_once("0..") {
-        Some((start, _)) => Row::of(&format!("{start}0")),
-        None => Row::of(name),
+        Some((start, _)) => CounterRow::of(&format!("{start}0")),
+        None => CounterRow::of(name),
     }
 }
 

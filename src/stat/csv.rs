@@ -5,8 +5,8 @@ use super::document::nics;
 use super::job::JobStat;
 use facts::error::{Context, Failure};
 use facts::text::cell;
-use node::nic::counter::Change;
-use node::nic::counter_table::Row;
+use node::nic::counter::CounterChange;
+use node::nic::counter_table::CounterRow;
 
 /// Returns the rows.
 ///
@@ -23,8 +23,8 @@ pub fn csv(job: &JobStat) -> Result<Vec<u8>, Failure> {
             let before = nic.before.reading(position);
             let after = (nic.after.as_ref()).and_then(|after| after.reading(position));
             let change = nic.change(position);
-            let is_gauge = Row::of(name).is_some_and(|row| row.is_gauge);
-            let seconds = change.and_then(Change::within);
+            let is_gauge = CounterRow::of(name).is_some_and(|row| row.is_gauge);
+            let seconds = change.and_then(CounterChange::within);
             let number =
                 |value: Option<u64>| value.map_or(String::new(), |value| value.to_string());
             let row = [
@@ -33,7 +33,7 @@ pub fn csv(job: &JobStat) -> Result<Vec<u8>, Failure> {
                 cell(name).into_owned(),
                 number(before.map(|reading| reading.value)),
                 number(after.map(|reading| reading.value)),
-                number(change.filter(|_| !is_gauge).and_then(Change::count)),
+                number(change.filter(|_| !is_gauge).and_then(CounterChange::count)),
                 seconds.map_or(String::new(), |time| time.as_secs_f64().to_string()),
             ];
             writer.write_record(row).environment(WHAT)?;

@@ -12,9 +12,9 @@ use super::series::{NodeSeries, SeriesHead, SeriesInterval};
 use crate::job_findings::JobNic;
 use crew::location::Location;
 use facts::host::HostIndex;
-use node::nic::counter::Change;
-use node::nic::counter_table::Row;
-use node::nic::counters::{Changes, NicFacts};
+use node::nic::counter::CounterChange;
+use node::nic::counter_table::CounterRow;
+use node::nic::counters::{CounterChanges, NicFacts};
 use node::nic::generation::Generation;
 
 /// Version of the document. It changes when a field is removed or changes its meaning.
@@ -156,12 +156,12 @@ impl StatCounter {
         let before = nic.before.reading(position)?;
         let after = nic.after.as_ref().and_then(|after| after.reading(position));
         let change = nic.change(position);
-        let is_gauge = Row::of(name).is_some_and(|row| row.is_gauge);
+        let is_gauge = CounterRow::of(name).is_some_and(|row| row.is_gauge);
         Some(Self {
             before: before.value,
             after: after.map(|after| after.value),
-            delta: change.filter(|_| !is_gauge).and_then(Change::count),
-            seconds: (change.and_then(Change::within)).map(|time| time.as_secs_f64()),
+            delta: change.filter(|_| !is_gauge).and_then(CounterChange::count),
+            seconds: (change.and_then(CounterChange::within)).map(|time| time.as_secs_f64()),
         })
     }
 }
@@ -309,7 +309,7 @@ impl StatDocument<'_> {
             JobNic {
                 name: nic_name(has_others, &nic.host, &nic.device),
                 node: nodes.find(&nic.host).unwrap_or_default(),
-                changes: Changes::new(facts, changes),
+                changes: CounterChanges::new(facts, changes),
             }
         };
         self.nics.iter().map(nic).collect()
@@ -336,10 +336,10 @@ impl StatDocument<'_> {
     }
 }
 
-fn change((name, counter): (&String, &Option<StatCounter>)) -> Option<(String, Change)> {
+fn change((name, counter): (&String, &Option<StatCounter>)) -> Option<(String, CounterChange)> {
     let counter = counter.as_ref()?;
     let within = counter.seconds;
-    let change = Change::Counted {
+    let change = CounterChange::Counted {
         by: counter.delta?,
         within: within.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
     };
@@ -385,7 +385,7 @@ mod tests {
         let read: StatDocument = serde_json::from_str(&document).unwrap();
         assert_eq!(read.series()[0].intervals.len(), 1);
         let changes = &read.nics()[0].changes;
-        assert_eq!(changes.of("x"), Some(Change::Counted { by: 1, within: None }));
+        assert_eq!(changes.of("x"), Some(CounterChange::Counted { by: 1, within: None }));
         assert_eq!(changes.of("y"), None);
     }
 }

@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cxi::signals::{Received, Signals};
+use cxi::signals::{ReceivedSignal, Signals};
 
 use super::forwarding;
 
@@ -18,9 +18,9 @@ const SAME: Duration = Duration::from_millis(300);
 /// The signals that have arrived and that nothing has read yet.
 #[derive(Debug)]
 pub struct Events {
-    received: Receiver<Received>,
+    received: Receiver<ReceivedSignal>,
     /// Signals that were taken out of `received` and that nothing has read yet.
-    backlog: RefCell<VecDeque<Received>>,
+    backlog: RefCell<VecDeque<ReceivedSignal>>,
 }
 
 impl Events {
@@ -47,7 +47,7 @@ impl Events {
         Ok(Self::of(received))
     }
 
-    fn of(received: Receiver<Received>) -> Self {
+    fn of(received: Receiver<ReceivedSignal>) -> Self {
         Self { received, backlog: RefCell::default() }
     }
 
@@ -63,7 +63,7 @@ impl Events {
     /// # Errors
     ///
     /// The time is over, or there are no more signals.
-    pub fn next(&self, until: Option<Instant>) -> Result<Received, RecvTimeoutError> {
+    pub fn next(&self, until: Option<Instant>) -> Result<ReceivedSignal, RecvTimeoutError> {
         if let Some(received) = self.backlog.borrow_mut().pop_front() {
             return Ok(received);
         }
@@ -124,10 +124,10 @@ mod tests {
 
     use rustix::process::Signal;
 
-    fn events(signals: &[Signal]) -> (mpsc::Sender<Received>, Events) {
+    fn events(signals: &[Signal]) -> (mpsc::Sender<ReceivedSignal>, Events) {
         let (sender, received) = mpsc::channel();
         for signal in signals {
-            let received = Received { signal: signal.as_raw(), sender: None };
+            let received = ReceivedSignal { signal: signal.as_raw(), sender: None };
             sender.send(received).unwrap();
         }
         (sender, Events::of(received))

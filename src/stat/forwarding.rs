@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use cxi::signals::Received;
+use cxi::signals::ReceivedSignal;
 use facts::interrupt;
 use rustix::process::Signal;
 
@@ -59,7 +59,7 @@ impl Forwarding {
     /// Returns the signal to pass on for one that has arrived; `None` if the command gets none.
     /// What the kernel sends for a key of the terminal reaches the command anyway, and so does the
     /// end of the terminal unless this process `leads_session`.
-    pub fn signal(self, received: Received, leads_session: bool) -> Option<Signal> {
+    pub fn signal(self, received: ReceivedSignal, leads_session: bool) -> Option<Signal> {
         let signal = Signal::from_named_raw(received.signal)?;
         let has_reached_command = match (received.sender, signal) {
             (None, Signal::INT | Signal::QUIT | Signal::WINCH) => true,
@@ -79,18 +79,18 @@ impl Forwarding {
 
 /// The numbers of a process and of its session.
 #[derive(Debug, PartialEq, Eq)]
-struct Numbers {
+struct ProcessIds {
     process: i32,
     session: i32,
 }
 
 /// Returns the numbers in a line such as `17 (name) S 1 16 15 ...`. The name may have any
 /// characters.
-fn numbers(status: &str) -> Option<Numbers> {
+fn numbers(status: &str) -> Option<ProcessIds> {
     let (start, fields) = status.rsplit_once(')')?;
     // After the state, the parent and the group.
     let session = fields.split_whitespace().nth(3)?;
-    Some(Numbers {
+    Some(ProcessIds {
         process: start.split_whitespace().next()?.parse().ok()?,
         session: session.parse().ok()?,
     })
@@ -100,8 +100,8 @@ fn numbers(status: &str) -> Option<Numbers> {
 mod tests {
     use super::*;
 
-    fn received(signal: Signal, sender: Option<i32>) -> Received {
-        Received { signal: signal.as_raw(), sender }
+    fn received(signal: Signal, sender: Option<i32>) -> ReceivedSignal {
+        ReceivedSignal { signal: signal.as_raw(), sender }
     }
 
     #[test]
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn finds_process_and_session() {
-        let numbers_of = |process, session| Some(Numbers { process, session });
+        let numbers_of = |process, session| Some(ProcessIds { process, session });
         assert_eq!(numbers("17 (a) b) S 4 5 6 0 -1"), numbers_of(17, 6));
         assert_eq!(numbers("17 (a) S 4 5"), None);
         assert_eq!(numbers("17"), None);

@@ -7,7 +7,7 @@ use super::record::{EndStatus, NodeRecord};
 use super::series::NodeSeries;
 use crate::job_findings::{GAPS, JobEvidence, JobFinding, JobNic, OWN, job_findings};
 use facts::host::HostIndex;
-use node::nic::counter::Change;
+use node::nic::counter::CounterChange;
 use node::nic::counter_names::CounterNames;
 
 /// The rule about commands that take little time.
@@ -93,7 +93,7 @@ impl JobStat {
     /// Returns whether any counter of a NIC or of its retry handler was read twice. The driver's
     /// own counts of PCIe errors say nothing about the command.
     pub fn has_readings(&self) -> bool {
-        let is_of_nic = |(name, _): (&str, Change)| !name.starts_with("properties/");
+        let is_of_nic = |(name, _): (&str, CounterChange)| !name.starts_with("properties/");
         let mut nics = self.nics.iter();
         nics.any(|nic| nic.changes.iter().any(is_of_nic))
     }

@@ -5,12 +5,12 @@ use std::array;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::outliers::{Outlier, Quantity, outliers};
-use health::evidence::Evidence;
+use super::outliers::{CounterQuantity, OutlyingNic, outliers};
+use health::evidence::NicEvidence;
 use health::findings;
-use health::findings::Finding;
-use node::nic::counter_table::Row;
-use node::nic::counters::Changes;
+use health::findings::RuleFinding;
+use node::nic::counter_table::CounterRow;
+use node::nic::counters::CounterChanges;
 
 #[derive(Clone, Debug)]
 pub struct JobNic {
@@ -19,7 +19,7 @@ pub struct JobNic {
     /// The number of its node.
     pub node: usize,
     /// What its counters did.
-    pub changes: Changes,
+    pub changes: CounterChanges,
 }
 
 /// What was observed of a job.
@@ -54,11 +54,11 @@ struct JobRule {
     code: &'static str,
     limit: &'static str,
     source: &'static str,
-    find: fn(&JobEvidence) -> Vec<Observation>,
+    find: fn(&JobEvidence) -> Vec<JobObservation>,
 }
 
 /// What a rule has found.
-struct Observation {
+struct JobObservation {
     nics: Vec<usize>,
     counter: Option<String>,
     value: f64,
@@ -92,7 +92,7 @@ const fn rule(
     code: &'static str,
     limit: &'static str,
     source: &'static str,
-    find: fn(&JobEvidence) -> Vec<Observation>,
+    find: fn(&JobEvidence) -> Vec<JobObservation>,
 ) -> JobRule {
     JobRule { code, limit, source, find }
 }
@@ -146,9 +146,9 @@ pub fn job_findings(job: &JobEvidence) -> Vec<JobFinding> {
 
 /// Returns the rules of one NIC that hold, each once, with all NICs for which it does.
 fn single_nic_findings(job: &JobEvidence) -> Vec<JobFinding> {
-    let mut by_code: BTreeMap<usize, (Finding, Vec<usize>)> = BTreeMap::new();
+    let mut by_code: BTreeMap<usize, (RuleFinding, Vec<usize>)> = BTreeMap::new();
     for (index, nic) in job.nics.iter().enumerate() {
-        let evidence = Evidence { changes: &nic.changes, packets: None };
+        let evidence = NicEvidence { changes: &nic.changes, packets: None };
         for finding in findings::findings(&evidence) {
             let rank = findings::codes().position(|code| code == finding.code);
             if !REPLACED.contains(&finding.code) {
@@ -171,9 +171,9 @@ fn single_nic_findings(job: &JobEvidence) -> Vec<JobFinding> {
 
 impl JobEvidence<'_> {
     /// Returns the NICs with a value above `limit`, the largest first.
-    fn above(&self, limit: f64, value: impl Fn(&Evidence) -> Option<f64>) -> Vec<(usize, f64)> {
+    fn above(&self, limit: f64, value: impl Fn(&NicEvidence) -> Option<f64>) -> Vec<(usize, f64)> {
         let values = self.nics.iter().enumerate().filter_map(|(index, nic)| {
-            let evidence = Evidence { changes: &nic.changes, packets: None };
+            let evidence = NicEvidence { changes: &nic.changes, packets: None };
             Some((index, value(&evidence)?))
         });
         let mut above: Vec<(usize, f64)> = values.filter(|(_, value)| *value > limit).collect();
@@ -195,7 +195,7 @@ impl JobEvidence<'_> {
     /// such a NIC. A counter that was not read does not count as 0.
     fn sums<const N: usize>(
         &self,
-        counts: impl Fn(&Changes) -> Option<[u64; N]>,
+        counts: impl Fn(&CounterChanges) -> Option<[u64; N]>,
     ) -> Option<[u64; N]> {
         let known = self.nics.iter().filter_map(|nic| counts(&nic.changes));
         known.reduce(added)
@@ -207,7 +207,7 @@ fn added<const N: usize>(one: [u64; N], other: [u64; N]) -> [u64; N] {
     array::from_fn(|index| one[index].saturating_add(other[index]))
 }
 
-impl Observation {
+impl JobObservation {
     fn from_job(value: f64, text: String) -> Vec<Self> {
         vec![Self { nics: Vec::new(), counter: None, value, text }]
     }
@@ -223,7 +223,7 @@ impl Observation {
 }
 
 /// Returns the timeouts of a NIC. The transport and the retry handler count the same timeouts.
-pub fn timeouts_of(changes: &Changes) -> Option<u64> {
+pub fn timeouts_of(changes: &CounterChanges) -> Option<u64> {
     let count = |names: [&str; 2]| {
         let counts = names.map(|name| changes.count(name));
         counts.into_iter().flatten().reduce(u64::saturating_add)
@@ -234,7 +234,7 @@ pub fn timeouts_of(changes: &Changes) -> Option<u64> {
 
 /// Returns the packets of a NIC that no try has brought an answer for: each has timed out, was sent
 /// again, and in the end has an answer of the retry handler with an error.
-pub fn never_answered_of(changes: &Changes) -> Option<u64> {
+pub fn never_answered_of(changes: &CounterChanges) -> Option<u64> {
     let count = |name: &str| changes.count(name);
     let spt = count("retry_handler/spt_timeouts").or_else(|| count("pct_spt_timeouts"))?;
     let (resent, errors) = (count("pct_retry_srb_requests")?, count("pct_rsp_err_rcvd")?);
@@ -246,9 +246,9 @@ pub fn never_answered_of(changes: &Changes) -> Option<u64> {
     (errors > 0 && holds).then_some(errors)
 }
 
-fn timeouts(job: &JobEvidence) -> Vec<Observation> {
+fn timeouts(job: &JobEvidence) -> Vec<JobObservation> {
     let above = job.above(0.0, |evidence| Some(timeouts_of(evidence.changes)? as f64));
-    Observation::from_nics(&above, |nics, value| {
+    JobObservation::from_nics(&above, |nics, value| {
         let changes = &job.nics[nics[0]].changes;
         let resent = changes.count("pct_retry_srb_requests");
         let resent = resent.map_or(String::new(), |count| format!(", {count} resent"));
@@ -265,24 +265,24 @@ fn timeouts(job: &JobEvidence) -> Vec<Observation> {
     })
 }
 
-fn never_answered(job: &JobEvidence) -> Vec<Observation> {
+fn never_answered(job: &JobEvidence) -> Vec<JobObservation> {
     let above = job.above(0.0, |evidence| Some(never_answered_of(evidence.changes)? as f64));
     let all: f64 = above.iter().map(|(_, count)| count).sum();
-    Observation::from_nics(&above, |nics, _| {
+    JobObservation::from_nics(&above, |nics, _| {
         format!("{all} packets were never answered ({})", job.names(nics))
     })
 }
 
-fn outlier(job: &JobEvidence) -> Vec<Observation> {
-    let nics: Vec<&Changes> = job.nics.iter().map(|nic| &nic.changes).collect();
+fn outlier(job: &JobEvidence) -> Vec<JobObservation> {
+    let nics: Vec<&CounterChanges> = job.nics.iter().map(|nic| &nic.changes).collect();
     let (outliers, uneven) = outliers(&nics);
-    let named = outliers.iter().map(|outlier| Observation {
+    let named = outliers.iter().map(|outlier| JobObservation {
         nics: vec![outlier.nic],
         counter: Some(outlier.counter.clone()),
         value: outlier.value.number(),
         text: outlier_text(&job.nics[outlier.nic].name, outlier),
     });
-    let uneven = uneven.iter().map(|uneven| Observation {
+    let uneven = uneven.iter().map(|uneven| JobObservation {
         nics: Vec::new(),
         counter: Some(uneven.counter.clone()),
         value: uneven.nics as f64,
@@ -296,7 +296,7 @@ fn outlier(job: &JobEvidence) -> Vec<Observation> {
     named.chain(uneven).collect()
 }
 
-fn outlier_text(name: &str, outlier: &Outlier) -> String {
+fn outlier_text(name: &str, outlier: &OutlyingNic) -> String {
     let [value, median] = [outlier.value, outlier.median].map(amount);
     let factor = outlier.value.number() / outlier.median.number();
     let factor = if factor.is_finite() { format!(" (factor {factor:.0})") } else { String::new() };
@@ -313,7 +313,7 @@ fn outlier_text(name: &str, outlier: &Outlier) -> String {
 
 /// Returns what a counter means, with its name.
 fn meaning(counter: &str) -> String {
-    let row = Row::of(counter).or_else(|| Row::of(&format!("{counter}_0")));
+    let row = CounterRow::of(counter).or_else(|| CounterRow::of(&format!("{counter}_0")));
     match row {
         Some(row) => format!("{counter} ({} {})", row.unit, row.meaning),
         None => counter.to_owned(),
@@ -321,12 +321,12 @@ fn meaning(counter: &str) -> String {
 }
 
 /// Returns a value with its unit.
-pub fn amount(value: Quantity) -> String {
+pub fn amount(value: CounterQuantity) -> String {
     match value {
-        Quantity::PerSecond(rate) => format!("{rate:.1} per second"),
-        Quantity::OfTime(share) => format!("{} of the time", percent(share)),
-        Quantity::CyclesPerPacket(cycles) => format!("{cycles:.1} cycles per packet"),
-        Quantity::OfPackets(share) => format!("{} of the packets", percent(share)),
+        CounterQuantity::PerSecond(rate) => format!("{rate:.1} per second"),
+        CounterQuantity::OfTime(share) => format!("{} of the time", percent(share)),
+        CounterQuantity::CyclesPerPacket(cycles) => format!("{cycles:.1} cycles per packet"),
+        CounterQuantity::OfPackets(share) => format!("{} of the packets", percent(share)),
     }
 }
 
@@ -340,7 +340,7 @@ pub fn percent(share: f64) -> String {
     }
 }
 
-fn pcie_congestion(job: &JobEvidence) -> Vec<Observation> {
+fn pcie_congestion(job: &JobEvidence) -> Vec<JobObservation> {
     const LIMIT: f64 = 5.0;
     let nic_cycles = |kind: &str| {
         let packets = format!("parbs_tarb_pi_{kind}_pkts");
@@ -352,7 +352,7 @@ fn pcie_congestion(job: &JobEvidence) -> Vec<Observation> {
     };
     let sides = [("posted", "receive", "writes"), ("non_posted", "send", "reads")];
     let found = sides.map(|(kind, what, which)| {
-        Observation::from_nics(&nic_cycles(kind), |nics, cycles| {
+        JobObservation::from_nics(&nic_cycles(kind), |nics, cycles| {
             format!(
                 "the host is too slow to {what}: PCIe {which} of {} were blocked for {cycles:.0} \
                  cycles per packet",
@@ -380,7 +380,7 @@ pub fn messages(nics: &[JobNic]) -> Option<[u64; 3]> {
     Some([matched.saturating_sub(gets), unexpected, software])
 }
 
-fn unexpected(job: &JobEvidence) -> Vec<Observation> {
+fn unexpected(job: &JobEvidence) -> Vec<JobObservation> {
     const LIMIT: f64 = 0.2;
     const MIN_MESSAGES: u64 = 1000;
     // Ranks that share CPUs, with each other and with software NICs, are late without a fault.
@@ -397,14 +397,14 @@ fn unexpected(job: &JobEvidence) -> Vec<Observation> {
     }
     let text =
         format!("receives are posted late: {} of the messages came unexpected", percent(share));
-    Observation::from_job(share, text)
+    JobObservation::from_job(share, text)
 }
 
-fn software_matching(job: &JobEvidence) -> Vec<Observation> {
+fn software_matching(job: &JobEvidence) -> Vec<JobObservation> {
     let above =
         job.above(0.0, |evidence| Some(evidence.changes.sum("lpe_net_match_request_")? as f64));
     let all: f64 = above.iter().map(|(_, count)| count).sum();
-    Observation::from_nics(&above, |nics, _| {
+    JobObservation::from_nics(&above, |nics, _| {
         format!(
             "matching fell back to software: {all} messages on {} of {} NICs",
             nics.len(),
@@ -413,7 +413,7 @@ fn software_matching(job: &JobEvidence) -> Vec<Observation> {
     })
 }
 
-fn rendezvous(job: &JobEvidence) -> Vec<Observation> {
+fn rendezvous(job: &JobEvidence) -> Vec<JobObservation> {
     const LIMIT: f64 = 0.95;
     let sums = job.sums(|changes| {
         Some([changes.sum("lpe_rndzv_puts_")?, changes.sum("lpe_rndzv_puts_offloaded_")?])
@@ -426,10 +426,10 @@ fn rendezvous(job: &JobEvidence) -> Vec<Observation> {
         return Vec::new();
     }
     let text = format!("rendezvous without offload: {} of {all}", percent(1.0 - share));
-    Observation::from_job(share, text)
+    JobObservation::from_job(share, text)
 }
 
-fn translation(job: &JobEvidence) -> Vec<Observation> {
+fn translation(job: &JobEvidence) -> Vec<JobObservation> {
     const LIMIT: f64 = 0.01;
     let user_counts = |user: &str| {
         job.sums(|changes| {
@@ -455,10 +455,10 @@ fn translation(job: &JobEvidence) -> Vec<Observation> {
         "the cache of address translations is too small: {} (huge pages, fewer buffers)",
         amounts.join(", ")
     );
-    Observation::from_job(high.unwrap_or(evictions as f64), text)
+    JobObservation::from_job(high.unwrap_or(evictions as f64), text)
 }
 
-fn congestion(job: &JobEvidence) -> Vec<Observation> {
+fn congestion(job: &JobEvidence) -> Vec<JobObservation> {
     let kind_counts = |kind: &str| {
         job.sums(|changes| {
             let sum = |mark: &str| changes.sum(&format!("ixe_tc_{kind}_{mark}_pkts_"));
@@ -474,9 +474,9 @@ fn congestion(job: &JobEvidence) -> Vec<Observation> {
             "the fabric or receivers are congested: {} of the packets were marked",
             percent(share)
         );
-        found.extend(Observation::from_job(share, text));
+        found.extend(JobObservation::from_job(share, text));
     }
-    found.extend(Observation::from_nics(&paused, |nics, share| {
+    found.extend(JobObservation::from_nics(&paused, |nics, share| {
         format!(
             "the fabric or receivers are congested: the switch held off {} of {} NICs, {} for {} \
              of the time",
@@ -490,12 +490,12 @@ fn congestion(job: &JobEvidence) -> Vec<Observation> {
 }
 
 /// Returns the bytes that a NIC has sent and received.
-pub fn octets(changes: &Changes) -> Option<u64> {
+pub fn octets(changes: &CounterChanges) -> Option<u64> {
     let count = |side| changes.count(&format!("hni_sts_{side}_ok_octets"));
     Some(count("tx")?.saturating_add(count("rx")?))
 }
 
-fn imbalance(job: &JobEvidence) -> Vec<Observation> {
+fn imbalance(job: &JobEvidence) -> Vec<JobObservation> {
     const FACTOR: f64 = 1.5;
     const NODES: f64 = 0.8;
     let mut by_node: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
@@ -522,10 +522,10 @@ fn imbalance(job: &JobEvidence) -> Vec<Observation> {
          bytes of others on {uneven} of {} nodes",
         by_node.len()
     );
-    Observation::from_job(ratio, text)
+    JobObservation::from_job(ratio, text)
 }
 
-fn ethernet(job: &JobEvidence) -> Vec<Observation> {
+fn ethernet(job: &JobEvidence) -> Vec<JobObservation> {
     const LIMIT: f64 = 0.1;
     let sums = job.sums(|changes| {
         let count = |name: &str| changes.count(&format!("hni_sts_{name}"));
@@ -541,17 +541,17 @@ fn ethernet(job: &JobEvidence) -> Vec<Observation> {
         "storage or TCP traffic shares the NICs: {} of the bytes are Ethernet",
         percent(share)
     );
-    Observation::from_job(share, text)
+    JobObservation::from_job(share, text)
 }
 
-fn short(job: &JobEvidence) -> Vec<Observation> {
+fn short(job: &JobEvidence) -> Vec<JobObservation> {
     const LIMIT: Duration = Duration::from_secs(5);
     let Some(elapsed) = job.elapsed.filter(|elapsed| *elapsed < LIMIT) else {
         return Vec::new();
     };
     let seconds = elapsed.as_secs_f64();
     let text = format!("the command took only {seconds:.1} s: rates are unreliable");
-    Observation::from_job(seconds, text)
+    JobObservation::from_job(seconds, text)
 }
 
 #[cfg(test)]

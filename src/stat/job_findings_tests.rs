@@ -1,16 +1,16 @@
 use super::*;
-use node::nic::counter::Change;
+use node::nic::counter::CounterChange;
 use node::nic::counters::NicFacts;
 
 const SECONDS: u64 = 10;
 
 fn nic(name: &str, node: usize, counts: &[(&str, u64)]) -> JobNic {
-    let change = |by| Change::Counted { by, within: Some(Duration::from_secs(SECONDS)) };
+    let change = |by| CounterChange::Counted { by, within: Some(Duration::from_secs(SECONDS)) };
     let by_name = counts.iter().map(|(name, by)| ((*name).to_owned(), change(*by)));
     JobNic {
         name: name.to_owned(),
         node,
-        changes: Changes::new(NicFacts::default(), by_name.collect()),
+        changes: CounterChanges::new(NicFacts::default(), by_name.collect()),
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::job::JobStat;
 use crate::record::{EndRecord, EndStatus, NodeRecord};
-use cxi::signals::{Received, restore_inherited};
+use cxi::signals::{ReceivedSignal, restore_inherited};
 use cxi::witness::{Witness, shares_group};
 use facts::time_of_day::Clocks;
 use node::machine::Machine;
@@ -24,14 +24,14 @@ use super::forwarding::{self, Forwarding};
 use super::gather;
 use super::interpreter;
 use super::new_record::new_record;
-use super::nics::Nics;
+use super::nics::RecordedNics;
 use super::note::note;
 use super::output;
 use super::request::StatRequest;
-use super::roster::{self, Part, Roster};
-use super::sampler::Sampler;
+use super::roster::{self, NodeRole, RosterFile};
+use super::sampler::CounterSampler;
 use super::step_directory::StepDirectory;
-use crate::parallel_program::Program;
+use crate::parallel_program::ParallelProgram;
 use cli::output::or_early_failure;
 use facts::error::{Failure, Kind};
 use facts::limit::in_effect;
@@ -58,7 +58,7 @@ const POLL: Duration = Duration::from_millis(10);
 ///
 /// Options that contradict each other. It does not return otherwise.
 pub fn run(request: &StatRequest, command: &[OsString]) -> Result<(), Failure> {
-    let program = Program::from_environment();
+    let program = ParallelProgram::from_environment();
     let mut notes = Vec::new();
     // A process that leads in any case leaves its files behind for no signal from now on. Others
     // only join, and their command begins without handlers.
@@ -67,8 +67,8 @@ pub fn run(request: &StatRequest, command: &[OsString]) -> Result<(), Failure> {
     let roster = if program.has_others() {
         let boot = Machine::this().boot_id();
         match roster::join(&program.key_on_node(boot.as_deref()), program.is_leader()) {
-            Ok(Part::Other(_lock)) => execute(command),
-            Ok(Part::Leader(roster)) => roster,
+            Ok(NodeRole::Other(_lock)) => execute(command),
+            Ok(NodeRole::Leader(roster)) => roster,
             Err(error) => {
                 if !program.leads_alone() {
                     execute(command);
@@ -135,12 +135,12 @@ fn is_refused(error: &io::Error) -> bool {
 struct Leader<'a> {
     request: &'a StatRequest,
     command: &'a [OsString],
-    program: Program,
+    program: ParallelProgram,
     machine: Machine,
-    nics: Nics,
+    nics: RecordedNics,
     record: NodeRecord,
     directory: Option<StepDirectory>,
-    roster: Option<Roster>,
+    roster: Option<RosterFile>,
     events: Option<Events>,
     witness: Option<Witness>,
     /// Signals that the group has got, and that this process has not handled yet: signal n is bit
@@ -154,15 +154,15 @@ impl<'a> Leader<'a> {
     fn begin(
         request: &'a StatRequest,
         command: &'a [OsString],
-        program: Program,
-        (roster, events): (Option<Roster>, Option<Events>),
+        program: ParallelProgram,
+        (roster, events): (Option<RosterFile>, Option<Events>),
         mut notes: Vec<String>,
     ) -> Self {
         // Without it, the command may get a signal to the group twice.
         let witness = events.as_ref().and_then(|_| Witness::start().ok());
         let machine = Machine::this();
         let started = Clocks::now();
-        let mut nics = Nics::begin(&request.devices, &request.set, &machine);
+        let mut nics = RecordedNics::begin(&request.devices, &request.set, &machine);
         let mut record = new_record(request, command, &program, &machine, &nics, started);
         let (key, node) = (program.key(), program.node());
         let directory = StepDirectory::make(&request.directory, &key, node, record.step.as_ref())
@@ -253,13 +253,13 @@ impl<'a> Leader<'a> {
     }
 
     /// Starts to read some counters again and again, if the request has it.
-    fn sample(&self) -> Option<Sampler> {
+    fn sample(&self) -> Option<CounterSampler> {
         let interval = self.request.interval?;
         let (node, devices) = (self.program.node(), self.nics.devices());
         let started = match &self.directory {
             Some(directory) => {
                 let path = directory.series();
-                Sampler::start(node, &devices, &self.machine, interval, &path)
+                CounterSampler::start(node, &devices, &self.machine, interval, &path)
             }
             None => Err(io::ErrorKind::NotFound.into()),
         };
@@ -344,7 +344,7 @@ impl<'a> Leader<'a> {
     }
 
     /// Passes a signal on to the command, which has not been waited for yet.
-    fn forward(&mut self, received: Received, child: &Child) {
+    fn forward(&mut self, received: ReceivedSignal, child: &Child) {
         let forwarding = self.request.forwarding;
         let signal = forwarding.signal(received, forwarding::leads_session());
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);

@@ -87,7 +87,7 @@ mod top_screen;
 use std::ffi::OsString;
 
 pub use self::options::usage;
-use self::request::Form;
+use self::request::StatAction;
 use cli::output::{or_early_failure, or_refusal};
 use facts::error::Failure;
 
@@ -103,10 +103,10 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     };
     let json = request.json.as_ref();
     match &request.form {
-        Form::Run(command) => launch::run(&request, command),
-        Form::Start(path) => or_early_failure(json, attached::start(&request, path)),
-        Form::Stop(path) => attached::stop(&request, path),
-        Form::Merge(directories) => gather::merge(&request, directories),
-        Form::Top => top::run(&request),
+        StatAction::Run(command) => launch::run(&request, command),
+        StatAction::Start(path) => or_early_failure(json, attached::start(&request, path)),
+        StatAction::Stop(path) => attached::stop(&request, path),
+        StatAction::Merge(directories) => gather::merge(&request, directories),
+        StatAction::Top => top::run(&request),
     }
 }

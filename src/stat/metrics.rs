@@ -3,8 +3,8 @@
 use super::document::nics;
 use super::job::JobStat;
 use super::record::{EndStatus, NicRecord, NodeRecord};
-use node::nic::counter::Change;
-use node::nic::counter_table::Row;
+use node::nic::counter::CounterChange;
+use node::nic::counter_table::CounterRow;
 use page::openmetrics::{Family, Kind, Sample};
 
 /// A series without labels that all files of `stat` have.
@@ -51,8 +51,9 @@ fn counters(job: &JobStat) -> Vec<Sample> {
     let mut samples = Vec::new();
     for (node, nic) in nics(job) {
         for (position, name) in node.counters.iter().enumerate() {
-            let is_gauge = Row::of(name).is_some_and(|row| row.is_gauge);
-            if let Some(count) = nic.change(position).and_then(Change::count).filter(|_| !is_gauge)
+            let is_gauge = CounterRow::of(name).is_some_and(|row| row.is_gauge);
+            if let Some(count) =
+                nic.change(position).and_then(CounterChange::count).filter(|_| !is_gauge)
             {
                 samples.push(Sample { labels: labels(node, nic, name), value: count as f64 });
             }

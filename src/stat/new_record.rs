@@ -3,9 +3,9 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use super::nics::Nics;
+use super::nics::RecordedNics;
 use super::request::StatRequest;
-use crate::parallel_program::Program;
+use crate::parallel_program::ParallelProgram;
 use crate::record::{FORMAT, NodeRecord, nanoseconds};
 use facts::time_of_day::Clocks;
 use node::backend::WRAPPER;
@@ -15,9 +15,9 @@ use node::machine::Machine;
 pub fn new_record(
     request: &StatRequest,
     command: &[OsString],
-    program: &Program,
+    program: &ParallelProgram,
     machine: &Machine,
-    nics: &Nics,
+    nics: &RecordedNics,
     started: Clocks,
 ) -> NodeRecord {
     let words = if request.with_arguments { command } else { name_of(command) };

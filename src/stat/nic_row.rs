@@ -1,7 +1,7 @@
 //! The most important counts of one NIC, as a row of a table.
 
 use crate::job_findings::{JobNic, percent, timeouts_of};
-use health::evidence::Evidence;
+use health::evidence::NicEvidence;
 
 /// The titles of the columns. The first one is words, the others are numbers.
 pub const TITLES: [&str; 7] =
@@ -15,7 +15,7 @@ pub fn nic_row(nic: &JobNic) -> [String; 7] {
         count.map_or("-".into(), |bytes| format!("{}B", scaled(bytes as f64)))
     };
     let count = |count: Option<u64>| count.map_or("-".into(), |count| count.to_string());
-    let evidence = Evidence { changes, packets: None };
+    let evidence = NicEvidence { changes, packets: None };
     let share = |prefix: &str| evidence.longest_share(prefix).map_or("-".into(), percent);
     [
         nic.name.clone(),

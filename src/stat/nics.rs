@@ -6,13 +6,13 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use crate::counter_set::CounterSet;
-use crate::record::{NicRecord, Values};
+use crate::record::{NicRecord, TimedValues};
 use facts::device::DeviceName;
 use facts::threads;
 use measure::CpuShare;
 use node::backend;
 use node::machine::Machine;
-use node::nic::counters::{NicFacts, Readings};
+use node::nic::counters::{CounterReadings, NicFacts};
 use node::nic::files::Files;
 use node::reading;
 use node::slingshot::Launcher;
@@ -31,14 +31,14 @@ const READING: &str = "reading";
 const SOFTWARE: &[&str] = &["soft0", "soft1", "soft2", "soft3"];
 
 /// The NICs of this node.
-pub struct Nics {
+pub struct RecordedNics {
     set: CounterSet,
-    nics: Vec<Nic>,
+    nics: Vec<RecordedNic>,
     /// What could not be read, a line each.
     pub notes: Vec<String>,
 }
 
-struct Nic {
+struct RecordedNic {
     device: DeviceName,
     record: NicRecord,
     /// The files of the first reading. The counters of software NICs begin anew if nothing holds
@@ -51,19 +51,19 @@ struct NicReading {
     facts: NicFacts,
     serial: Option<String>,
     driver: Option<String>,
-    readings: Readings,
+    readings: CounterReadings,
     /// Why files could not be read although they are there, one reason each.
     failed: Vec<String>,
 }
 
-impl Nics {
+impl RecordedNics {
     /// Reads the counters for the first time. What cannot be read is left out, with a note.
     pub fn begin(devices: &[DeviceName], set: &CounterSet, machine: &Machine) -> Self {
         let mut nics = Self { set: set.clone(), nics: Vec::new(), notes: Vec::new() };
         for device in nics.selected(devices, machine) {
             if let Some(reading) = nics.read(device, machine) {
-                let before = Values::of(&reading.readings, &nics.set.counters);
-                nics.nics.push(Nic {
+                let before = TimedValues::of(&reading.readings, &nics.set.counters);
+                nics.nics.push(RecordedNic {
                     device,
                     record: NicRecord::begin(
                         &reading.facts,
@@ -108,14 +108,14 @@ impl Nics {
 
     /// Reads the counters of all NICs again, as often as the caller likes: so it makes no notes. An
     /// unreadable NIC has no counters.
-    pub fn read_again(&mut self, machine: &Machine) -> Vec<(NicFacts, Readings)> {
+    pub fn read_again(&mut self, machine: &Machine) -> Vec<(NicFacts, CounterReadings)> {
         let devices = self.devices().into_iter();
         let read = devices.map(|device| match self.read(device, machine) {
             Some(reading) => (reading.facts, reading.readings),
             None => {
                 let device = device.to_string();
                 let facts = NicFacts { device, ..NicFacts::default() };
-                (facts, Readings::default())
+                (facts, CounterReadings::default())
             }
         });
         let read = read.collect();
@@ -128,7 +128,7 @@ impl Nics {
         for index in 0..self.nics.len() {
             let device = self.nics[index].device;
             let read = self.read(device, machine);
-            let after = read.map(|reading| Values::of(&reading.readings, &self.set.counters));
+            let after = read.map(|reading| TimedValues::of(&reading.readings, &self.set.counters));
             self.nics[index].record.after = after;
         }
     }
@@ -218,7 +218,7 @@ fn read(device: DeviceName, machine: &Machine, names: Vec<String>) -> Result<Nic
     if !files.exist() {
         return Err("there is no such NIC".into());
     }
-    let readings = Readings::of(&files, names);
+    let readings = CounterReadings::of(&files, names);
     let failed = reading::unreadable().into_iter();
     let failed = failed.filter(|(path, _)| path.starts_with(files.path("")));
     let failed: Vec<String> = failed.map(|(_, reason)| reason).collect();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::forwarding::Forwarding;
 use super::gather::GATHER;
 use super::note::NAME;
-use super::request::{Form, LINGER, StatRequest};
+use super::request::{LINGER, StatAction, StatRequest};
 use crate::counter_set;
 use crate::counter_set::CounterSet;
 use crate::job_findings;
@@ -262,10 +262,10 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<StatRequest>, Failure> {
     let form = form(&typed, command, &words)?;
     typed.request.metrics.file_with(SERIES)?;
     match form {
-        Form::Merge(_) if !typed.request.devices.is_empty() => {
+        StatAction::Merge(_) if !typed.request.devices.is_empty() => {
             return Err(Failure::usage("--merge reads no NIC: leave out --device"));
         }
-        Form::Merge(_) => {}
+        StatAction::Merge(_) => {}
         _ => arguments::add_devices(&mut typed.request.devices, words, own)?,
     }
     Ok(Some(StatRequest {
@@ -284,7 +284,7 @@ fn form(
     typed: &TypedStat,
     command: Option<&[OsString]>,
     words: &[OsString],
-) -> Result<Form, Failure> {
+) -> Result<StatAction, Failure> {
     let see = |what: &str| Failure::usage(format!("{what} (see {NAME} --help)"));
     let without_command = |option: &str| {
         if command.is_some() {
@@ -310,7 +310,7 @@ fn form(
                        --interval, --fail-on";
             return Err(Failure::usage(why));
         }
-        return Ok(Form::Top);
+        return Ok(StatAction::Top);
     }
     if typed.is_merge {
         without_command("merge")?;
@@ -320,12 +320,12 @@ fn form(
         if typed.request.interval.is_some() {
             return Err(Failure::usage("--interval needs a COMMAND"));
         }
-        return Ok(Form::Merge(words.iter().map(PathBuf::from).collect()));
+        return Ok(StatAction::Merge(words.iter().map(PathBuf::from).collect()));
     }
     let form = match (&typed.start, &typed.stop) {
         (Some(path), _) => {
             without_command("start")?;
-            Form::Start(path.clone())
+            StatAction::Start(path.clone())
         }
         (None, Some(path)) => {
             without_command("stop")?;
@@ -334,18 +334,18 @@ fn form(
                     "--stop reads the NICs and the counters of its file: no DEVICE, no --set",
                 ));
             }
-            Form::Stop(path.clone())
+            StatAction::Stop(path.clone())
         }
         (None, None) => match command {
-            Some(command) if !command.is_empty() => Form::Run(command.to_vec()),
+            Some(command) if !command.is_empty() => StatAction::Run(command.to_vec()),
             Some(_) => return Err(see("there is no COMMAND after --")),
             None => return Err(see("there is no COMMAND")),
         },
     };
-    if typed.request.interval.is_some() && !matches!(form, Form::Run(_)) {
+    if typed.request.interval.is_some() && !matches!(form, StatAction::Run(_)) {
         return Err(Failure::usage("--interval needs a COMMAND"));
     }
-    if !typed.request.fail_on.is_empty() && !matches!(form, Form::Stop(_)) {
+    if !typed.request.fail_on.is_empty() && !matches!(form, StatAction::Stop(_)) {
         let allowed = "it is for --stop and --merge: the exit status is that of COMMAND";
         return Err(Failure::usage(invalid("fail-on", typed.request.fail_on.join(","), allowed)));
     }
@@ -361,7 +361,7 @@ mod tests {
     fn started(arguments: &str) -> Result<String, String> {
         let arguments: Vec<OsString> = arguments.split_whitespace().map(OsString::from).collect();
         let request = parse(&arguments).map_err(|failure| failure.message())?.expect("a request");
-        let Form::Run(command) = request.form else { return Ok("no command".into()) };
+        let StatAction::Run(command) = request.form else { return Ok("no command".into()) };
         let words = command.iter().map(|word| word.to_string_lossy().into_owned());
         let nics = request.devices.iter().map(DeviceName::to_string);
         Ok(nics.chain(words).collect::<Vec<_>>().join(" "))

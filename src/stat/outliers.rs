@@ -1,9 +1,9 @@
 //! Which NICs of a job stand out from the others (monitoring.md 1.5).
 
 use facts::robust;
-use node::nic::counter::Change;
-use node::nic::counter_table::Row;
-use node::nic::counters::Changes;
+use node::nic::counter::CounterChange;
+use node::nic::counter_table::CounterRow;
+use node::nic::counters::CounterChanges;
 
 /// NICs below which a median says nothing about any of them.
 const MIN_NICS: usize = 8;
@@ -32,14 +32,14 @@ const CYCLES: &str = "cycles";
 
 /// A NIC that stands out.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outlier {
+pub struct OutlyingNic {
     /// Its place among the NICs.
     pub nic: usize,
     /// In what it stands out most.
     pub counter: String,
-    pub value: Quantity,
+    pub value: CounterQuantity,
     /// The median of all NICs.
-    pub median: Quantity,
+    pub median: CounterQuantity,
 }
 
 /// A counter in which too many NICs stand out.
@@ -52,7 +52,7 @@ pub struct Uneven {
 
 /// How a value is to be read.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Quantity {
+pub enum CounterQuantity {
     /// Counts per second.
     PerSecond(f64),
     /// A share of the time.
@@ -63,7 +63,7 @@ pub enum Quantity {
     OfPackets(f64),
 }
 
-impl Quantity {
+impl CounterQuantity {
     pub fn number(self) -> f64 {
         match self {
             Self::PerSecond(number)
@@ -96,13 +96,13 @@ impl Quantity {
 
 /// The value of one NIC, and whether it is large enough to stand out at all.
 #[derive(Clone, Copy, Debug)]
-struct Measured {
-    value: Quantity,
+struct NicValue {
+    value: CounterQuantity,
     is_enough: bool,
 }
 
 /// How a NIC has a value; `None` if it lacks a counter.
-type MeasureNic = fn(&Changes) -> Option<Measured>;
+type MeasureNic = fn(&CounterChanges) -> Option<NicValue>;
 
 /// What is compared beside single counters: its name, and how a NIC has it.
 const RATIOS: [(&str, MeasureNic); 3] = [
@@ -116,16 +116,16 @@ const IN_RATIOS: [&str; 2] = ["ixe_tc_req_ecn_pkts_", "ixe_tc_rsp_ecn_pkts_"];
 
 /// Returns the NICs that stand out, the strongest first, and the counters in which too many do.
 /// Counters that also grow on NICs without problems are not compared.
-pub fn outliers(nics: &[&Changes]) -> (Vec<Outlier>, Vec<Uneven>) {
-    let (mut found, mut uneven): (Vec<(f64, Outlier)>, Vec<Uneven>) = Default::default();
+pub fn outliers(nics: &[&CounterChanges]) -> (Vec<OutlyingNic>, Vec<Uneven>) {
+    let (mut found, mut uneven): (Vec<(f64, OutlyingNic)>, Vec<Uneven>) = Default::default();
     if nics.len() < MIN_NICS {
         return (Vec::new(), uneven);
     }
-    let rows = Row::all().filter(|row| !row.is_background && !row.is_gauge);
+    let rows = CounterRow::all().filter(|row| !row.is_background && !row.is_gauge);
     let rows = rows.filter(|row| !IN_RATIOS.contains(&row.name));
     let single = rows.flat_map(|row| row.names().map(move |name| (name, row.unit == CYCLES)));
     for (name, is_cycles) in single {
-        let changes = Changes::changes_by_nic(nics, &name).into_iter().zip(nics);
+        let changes = CounterChanges::changes_by_nic(nics, &name).into_iter().zip(nics);
         let values = changes.map(|(change, nic)| {
             single_counter(change?, is_cycles.then(|| nic.nic.cycles_per_s()))
         });
@@ -137,7 +137,7 @@ pub fn outliers(nics: &[&Changes]) -> (Vec<Outlier>, Vec<Uneven>) {
     }
     // Each NIC once, with the counter in which it stands out most.
     found.sort_by(|(a, _), (b, _)| b.total_cmp(a));
-    let mut outliers: Vec<Outlier> = Vec::new();
+    let mut outliers: Vec<OutlyingNic> = Vec::new();
     for (_, outlier) in found {
         if outliers.len() < MOST_NAMED
             && outliers.iter().all(|candidate| candidate.nic != outlier.nic)
@@ -151,8 +151,8 @@ pub fn outliers(nics: &[&Changes]) -> (Vec<Outlier>, Vec<Uneven>) {
 /// Adds the NICs that stand out in one value, with how far.
 fn compare(
     counter: &str,
-    values: Vec<Option<Measured>>,
-    found: &mut Vec<(f64, Outlier)>,
+    values: Vec<Option<NicValue>>,
+    found: &mut Vec<(f64, OutlyingNic)>,
     uneven: &mut Vec<Uneven>,
 ) {
     let numbers: Vec<f64> =
@@ -167,14 +167,14 @@ fn compare(
     let spread = robust::spread(&numbers, median, robust::median)
         .max(MIN_SPREAD * median)
         .max(kind.resolution());
-    let stands_out = |measured: &Measured| {
+    let stands_out = |measured: &NicValue| {
         let number = measured.value.number();
         let distance = (number - median) / spread;
         (measured.is_enough && number > MIN_FACTOR * median && distance > MIN_DISTANCE)
             .then_some(distance)
     };
     let measured = values.iter().enumerate();
-    let out: Vec<(usize, f64, Quantity)> = measured
+    let out: Vec<(usize, f64, CounterQuantity)> = measured
         .filter_map(|(nic, measured)| {
             let measured = measured.as_ref()?;
             Some((nic, stands_out(measured)?, measured.value))
@@ -186,36 +186,36 @@ fn compare(
     }
     found.extend(out.into_iter().map(|(nic, distance, value)| {
         let outlier =
-            Outlier { nic, counter: counter.to_owned(), value, median: value.with(median) };
+            OutlyingNic { nic, counter: counter.to_owned(), value, median: value.with(median) };
         (distance, outlier)
     }));
 }
 
 /// Returns the value of a counter; of a counter of cycles the share of the time, by the cycles in a
 /// second.
-fn single_counter(change: Change, cycles_per_s: Option<f64>) -> Option<Measured> {
+fn single_counter(change: CounterChange, cycles_per_s: Option<f64>) -> Option<NicValue> {
     let (count, rate) = (change.count()?, change.per_second()?);
     Some(if let Some(cycles_per_s) = cycles_per_s {
         let share = rate / cycles_per_s;
-        Measured { value: Quantity::OfTime(share), is_enough: share >= MIN_SHARE }
+        NicValue { value: CounterQuantity::OfTime(share), is_enough: share >= MIN_SHARE }
     } else {
-        Measured { value: Quantity::PerSecond(rate), is_enough: count >= MIN_EVENTS }
+        NicValue { value: CounterQuantity::PerSecond(rate), is_enough: count >= MIN_EVENTS }
     })
 }
 
 /// Cycles for each packet of PCIe in which it was blocked.
-fn blocked(changes: &Changes, kind: &str) -> Option<Measured> {
+fn blocked(changes: &CounterChanges, kind: &str) -> Option<NicValue> {
     let blocked = changes.of(&format!("parbs_tarb_pi_{kind}_blocked_cnt"))?;
     let packets = changes.count(&format!("parbs_tarb_pi_{kind}_pkts"))?;
     let share = blocked.per_second()? / changes.nic.cycles_per_s();
-    Some(Measured {
-        value: Quantity::CyclesPerPacket(blocked.count()? as f64 / packets.max(1) as f64),
+    Some(NicValue {
+        value: CounterQuantity::CyclesPerPacket(blocked.count()? as f64 / packets.max(1) as f64),
         is_enough: share >= MIN_SHARE,
     })
 }
 
 /// The share of packets with a mark of congestion.
-fn marked(changes: &Changes) -> Option<Measured> {
+fn marked(changes: &CounterChanges) -> Option<NicValue> {
     let sum = |prefixes: [&str; 2]| {
         let sums = prefixes.map(|prefix| changes.sum(prefix));
         sums.into_iter().flatten().reduce(u64::saturating_add)
@@ -223,8 +223,8 @@ fn marked(changes: &Changes) -> Option<Measured> {
     let marked = sum(IN_RATIOS)?;
     let unmarked = sum(["ixe_tc_req_no_ecn_pkts_", "ixe_tc_rsp_no_ecn_pkts_"])?;
     let all = marked.saturating_add(unmarked).max(1);
-    Some(Measured {
-        value: Quantity::OfPackets(marked as f64 / all as f64),
+    Some(NicValue {
+        value: CounterQuantity::OfPackets(marked as f64 / all as f64),
         is_enough: marked >= MIN_EVENTS,
     })
 }
@@ -236,21 +236,22 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use node::nic::counter::Change;
+    use node::nic::counter::CounterChange;
     use node::nic::counters::NicFacts;
     use node::nic::generation::Generation;
 
     const STALL: &str = "oxe_stall_fgfc_blk_0";
 
     /// NICs with the counts of one counter in 10 s.
-    fn nics(name: &str, counts: &[u64]) -> Vec<Changes> {
+    fn nics(name: &str, counts: &[u64]) -> Vec<CounterChanges> {
         nics_in(10, name, counts)
     }
 
-    fn nics_in(seconds: u64, name: &str, counts: &[u64]) -> Vec<Changes> {
+    fn nics_in(seconds: u64, name: &str, counts: &[u64]) -> Vec<CounterChanges> {
         let nic = |count: &u64| {
-            let change = Change::Counted { by: *count, within: Some(Duration::from_secs(seconds)) };
-            Changes::new(NicFacts::default(), [(name.to_owned(), change)].into())
+            let change =
+                CounterChange::Counted { by: *count, within: Some(Duration::from_secs(seconds)) };
+            CounterChanges::new(NicFacts::default(), [(name.to_owned(), change)].into())
         };
         counts.iter().map(nic).collect()
     }
@@ -272,7 +273,7 @@ mod tests {
             let (outliers, uneven) = outliers(&nics.iter().collect::<Vec<_>>());
             assert_eq!((outliers.len(), uneven.len()), (1, 0));
             assert_eq!((outliers[0].nic, outliers[0].counter.as_str()), (6, STALL));
-            assert_eq!(outliers[0].value, Quantity::OfTime(0.005 * factor as f64));
+            assert_eq!(outliers[0].value, CounterQuantity::OfTime(0.005 * factor as f64));
             let ratio = outliers[0].value.number() / outliers[0].median.number();
             assert!((ratio / factor as f64 - 1.0).abs() < 0.03, "{ratio}");
         }
@@ -311,7 +312,7 @@ mod tests {
             nic.nic.generation = Some(Generation::Cassini2);
         }
         let (outliers, _) = outliers(&nics.iter().collect::<Vec<_>>());
-        assert_eq!(outliers[0].value, Quantity::OfTime(0.1));
+        assert_eq!(outliers[0].value, CounterQuantity::OfTime(0.1));
     }
 
     #[test]

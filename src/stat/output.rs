@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use super::note::note;
-use super::request::{Form, StatRequest};
+use super::request::{StatAction, StatRequest};
 use super::step_directory::node_name;
 use crate::document::StatDocument;
 use crate::job::JobStat;
@@ -44,7 +44,7 @@ pub fn open(request: &StatRequest, node: Option<&str>) -> Result<ReportFiles, Fa
         // The files of other nodes are no neighbours on the same host.
         file.series = file.series.filter(|_| node.is_none());
     }
-    if matches!(request.form, Form::Run(_))
+    if matches!(request.form, StatAction::Run(_))
         && let Some(Err(failure)) = metrics.as_ref().map(MetricsFile::check_neighbours)
     {
         // The command runs all the same.

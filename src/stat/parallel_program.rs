@@ -18,7 +18,7 @@ const SHORT_BOOT: usize = 8;
 
 /// The program, from the point of view of one of its processes.
 #[derive(Debug)]
-pub struct Program {
+pub struct ParallelProgram {
     task: Option<LauncherTask>,
     job: Option<Job>,
     host: String,
@@ -26,7 +26,7 @@ pub struct Program {
     restart: String,
 }
 
-impl Program {
+impl ParallelProgram {
     /// Finds the program in the environment. Variables of a launcher that are incomplete or
     /// contradict each other must not keep a command from running: this process is the only one
     /// of its program then, and a line is printed.
@@ -157,8 +157,8 @@ fn restart(count: Option<String>) -> String {
 mod tests {
     use super::*;
 
-    fn program(task: LauncherTask) -> Program {
-        Program { task: Some(task), job: None, host: "nid1".into(), restart: String::new() }
+    fn program(task: LauncherTask) -> ParallelProgram {
+        ParallelProgram { task: Some(task), job: None, host: "nid1".into(), restart: String::new() }
     }
 
     /// Process 1 of 4, the first one of two on its node.

@@ -11,9 +11,9 @@ use crate::counter_set::is_counter;
 use facts::text;
 use facts::time_of_day::Clocks;
 use node::nic::code_word_limits::DriverLimits;
-use node::nic::counter::{Change, Reading};
+use node::nic::counter::{CounterChange, CounterReading};
 use node::nic::counter_names::CounterNames;
-use node::nic::counters::{Changes, NicFacts, Readings};
+use node::nic::counters::{CounterChanges, CounterReadings, NicFacts};
 use node::nic::generation::Generation;
 use page::json;
 
@@ -125,9 +125,9 @@ pub struct NicRecord {
     /// How often the retry handler sends a packet again at most.
     pub max_spt_retries: Option<u64>,
     /// The counters before the command.
-    pub before: Values,
+    pub before: TimedValues,
     /// The counters after it; `None` if they were not read.
-    pub after: Option<Values>,
+    pub after: Option<TimedValues>,
 }
 
 /// A value, its time in nanoseconds after the first one of its reading, and the driver's stamp;
@@ -136,7 +136,7 @@ type TimedValue = Option<(u64, u64, Option<u64>)>;
 
 /// The values of all counters at one time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Values {
+pub struct TimedValues {
     /// The first time, in nanoseconds of a clock without steps.
     first_ns: u64,
     /// What the stamps add to, in nanoseconds since 1970.
@@ -145,15 +145,16 @@ pub struct Values {
     values: Vec<TimedValue>,
 }
 
-impl Values {
+impl TimedValues {
     /// Returns readings in the order of `names`.
-    pub fn of(readings: &Readings, names: &[String]) -> Self {
-        let readings: Vec<Option<Reading>> = names.iter().map(|name| readings.get(name)).collect();
+    pub fn of(readings: &CounterReadings, names: &[String]) -> Self {
+        let readings: Vec<Option<CounterReading>> =
+            names.iter().map(|name| readings.get(name)).collect();
         let known = || readings.iter().flatten();
         let first_ns = known().map(|reading| nanoseconds(reading.at)).min().unwrap_or(0);
         let stamps = known().filter_map(|reading| reading.stamp);
         let first_unix_ns = stamps.map(nanoseconds).min().unwrap_or(0);
-        let value = |reading: Reading| {
+        let value = |reading: CounterReading| {
             let stamp = reading.stamp.map(|stamp| nanoseconds(stamp) - first_unix_ns);
             (reading.value, nanoseconds(reading.at) - first_ns, stamp)
         };
@@ -166,10 +167,10 @@ impl Values {
 
     /// Returns the reading of the counter at this position in the table of names; `None` if the NIC
     /// does not have it.
-    pub fn reading(&self, position: usize) -> Option<Reading> {
+    pub fn reading(&self, position: usize) -> Option<CounterReading> {
         let (value, after, stamp) = (*self.values.get(position)?)?;
         let time = |first: u64, after| Duration::from_nanos(first.saturating_add(after));
-        Some(Reading {
+        Some(CounterReading {
             value,
             at: time(self.first_ns, after),
             stamp: stamp.map(|after| time(self.first_unix_ns, after)),
@@ -183,7 +184,7 @@ impl NicRecord {
         nic: &NicFacts,
         serial: Option<String>,
         driver: Option<String>,
-        before: Values,
+        before: TimedValues,
     ) -> Self {
         let limits = nic.limits.iter();
         Self {
@@ -203,7 +204,7 @@ impl NicRecord {
     }
 
     /// Returns what the counters did. Without an end reading there are no changes.
-    pub fn changes(&self, names: &Arc<CounterNames>) -> Changes {
+    pub fn changes(&self, names: &Arc<CounterNames>) -> CounterChanges {
         let mut limits = DriverLimits::default();
         for (name, limit) in &self.limits {
             // A file of a later version may have a limit that this one does not know.
@@ -220,13 +221,13 @@ impl NicRecord {
             max_spt_retries: self.max_spt_retries,
         };
         let changes = (0..names.names().len()).map(|position| self.change(position));
-        Changes::in_order(nic, Arc::clone(names), changes)
+        CounterChanges::in_order(nic, Arc::clone(names), changes)
     }
 
     /// Returns what the counter at this position did; `None` without two readings.
-    pub fn change(&self, position: usize) -> Option<Change> {
+    pub fn change(&self, position: usize) -> Option<CounterChange> {
         let after = self.after.as_ref()?.reading(position)?;
-        Some(Change::between(self.before.reading(position)?, after))
+        Some(CounterChange::between(self.before.reading(position)?, after))
     }
 }
 
@@ -244,14 +245,14 @@ impl NodeRecord {
         let bytes = &text::shown_json(bytes);
         /// What a file of any version has.
         #[derive(Deserialize)]
-        struct Version {
+        struct FormatVersion {
             stat_format: u32,
         }
         let record: Self = match json::read(bytes) {
             Ok(record) => record,
             // A file of another version may lack anything else.
             Err(error) => match serde_json::from_slice(bytes) {
-                Ok(Version { stat_format }) if stat_format != FORMAT => {
+                Ok(FormatVersion { stat_format }) if stat_format != FORMAT => {
                     return Err(other_version(stat_format));
                 }
                 _ => return Err(format!("not a file of cxidiag stat: {error}")),
@@ -327,13 +328,13 @@ mod tests {
         let names = ["a", "b", "c"].map(str::to_owned);
         let stamp = Some(Duration::new(1_700_000_000, 999_999_999));
         let moment = |ns| Duration::new(12_345, ns);
-        let readings: Readings = [
-            ("a".to_owned(), Reading { value: (1 << 56) - 10, at: moment(7), stamp }),
-            ("c".to_owned(), Reading { value: 3, at: moment(12), stamp: None }),
+        let readings: CounterReadings = [
+            ("a".to_owned(), CounterReading { value: (1 << 56) - 10, at: moment(7), stamp }),
+            ("c".to_owned(), CounterReading { value: 3, at: moment(12), stamp: None }),
         ]
         .into_iter()
         .collect();
-        let values = Values::of(&readings, &names);
+        let values = TimedValues::of(&readings, &names);
         for (position, name) in names.iter().enumerate() {
             assert_eq!(values.reading(position), readings.get(name));
         }
@@ -348,7 +349,7 @@ mod tests {
         assert_eq!(read, record);
         let changes = read.nics[0].changes(&Arc::new(CounterNames::new(read.counters)));
         assert_eq!(changes.count("hni_tx_ok_opt"), Some(5));
-        assert_eq!(changes.of("hni_rx_ok_opt").and_then(Change::count), None);
+        assert_eq!(changes.of("hni_rx_ok_opt").and_then(CounterChange::count), None);
     }
 
     /// As in `--stop`, whose process began after the clock was set.
@@ -363,7 +364,7 @@ mod tests {
             let found = node.clock_step().map(|step| format!("{step:+.3}"));
             assert_eq!(found.as_deref(), step);
             assert_eq!(node.elapsed(), Some(Duration::from_secs(testing::SECONDS)));
-            assert_eq!(node.nics[0].change(0).and_then(Change::per_second), Some(5.0));
+            assert_eq!(node.nics[0].change(0).and_then(CounterChange::per_second), Some(5.0));
         }
     }
 

@@ -20,7 +20,7 @@ pub struct StatRequest {
     /// The NICs; without any, what the job has, else all of this machine.
     pub devices: Vec<DeviceName>,
     /// What to do.
-    pub form: Form,
+    pub form: StatAction,
     pub set: CounterSet,
     /// How much the report shows.
     pub level: Level,
@@ -54,7 +54,7 @@ pub struct StatRequest {
 
 /// What to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum StatAction {
     /// Reads the counters, runs a command, and reads them again.
     Run(Vec<OsString>),
     /// Reads the counters into a file.
@@ -67,7 +67,7 @@ pub enum Form {
     Top,
 }
 
-impl Default for Form {
+impl Default for StatAction {
     /// Returns the form without options, before its command is read.
     fn default() -> Self {
         Self::Run(Vec::new())

@@ -39,16 +39,16 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(2
 
 /// What a process is on its node.
 #[derive(Debug)]
-pub enum Part {
+pub enum NodeRole {
     /// It reads the NICs. Without a roster, it waits for no other process.
-    Leader(Option<Roster>),
+    Leader(Option<RosterFile>),
     /// It executes the command, which inherits this descriptor.
     Other(OwnedFd),
 }
 
 /// The file, with a shared lock of this process.
 #[derive(Debug)]
-pub struct Roster {
+pub struct RosterFile {
     path: PathBuf,
     file: File,
 }
@@ -59,11 +59,11 @@ pub struct Roster {
 /// # Errors
 ///
 /// A file that cannot be made or locked.
-pub fn join(key: &str, is_leader: Option<bool>) -> io::Result<Part> {
+pub fn join(key: &str, is_leader: Option<bool>) -> io::Result<NodeRole> {
     join_in(Path::new(DIRECTORY), key, is_leader)
 }
 
-fn join_in(directory: &Path, key: &str, is_leader: Option<bool>) -> io::Result<Part> {
+fn join_in(directory: &Path, key: &str, is_leader: Option<bool>) -> io::Result<NodeRole> {
     let name = format!("{}{}", prefix(), shortened(key, LONGEST_KEY));
     let path = directory.join(name);
     for _ in 0..TRIES {
@@ -90,12 +90,12 @@ fn join_in(directory: &Path, key: &str, is_leader: Option<bool>) -> io::Result<P
             continue;
         }
         return if is_leader.unwrap_or(is_new) {
-            Ok(Part::Leader(Some(Roster { path, file })))
+            Ok(NodeRole::Leader(Some(RosterFile { path, file })))
         } else {
             (&file).write_all(b".")?;
             let inherited = fcntl_dupfd_cloexec(&file, LOWEST_DESCRIPTOR)?;
             fcntl_setfd(&inherited, FdFlags::empty())?;
-            Ok(Part::Other(inherited))
+            Ok(NodeRole::Other(inherited))
         };
     }
     Err(ErrorKind::TimedOut.into())
@@ -136,7 +136,7 @@ fn prefix() -> String {
     format!("cxidiag-stat.{}.", getuid().as_raw())
 }
 
-impl Roster {
+impl RosterFile {
     /// Waits until the other processes have come and their commands have ended, at most for this
     /// long. `others` is their number, if it is known. Returns how many were still running.
     /// `pause_for` pauses for a time, and returns whether to go on waiting.
@@ -185,7 +185,7 @@ impl Roster {
     }
 }
 
-impl Drop for Roster {
+impl Drop for RosterFile {
     fn drop(&mut self) {
         if is_at(&self.path, &self.file) {
             let _ = fs::remove_file(&self.path);
@@ -241,21 +241,21 @@ mod tests {
     const SHORT: Duration = Duration::from_millis(30);
     const LONG: Duration = Duration::from_secs(60);
 
-    fn leader(directory: &Path, is_leader: Option<bool>) -> Roster {
+    fn leader(directory: &Path, is_leader: Option<bool>) -> RosterFile {
         match join_in(directory, "1.0", is_leader).unwrap() {
-            Part::Leader(Some(roster)) => roster,
+            NodeRole::Leader(Some(roster)) => roster,
             part => panic!("{part:?}"),
         }
     }
 
     fn other(directory: &Path, is_leader: Option<bool>) -> OwnedFd {
         match join_in(directory, "1.0", is_leader).unwrap() {
-            Part::Other(descriptor) => descriptor,
+            NodeRole::Other(descriptor) => descriptor,
             part => panic!("{part:?}"),
         }
     }
 
-    fn wait(roster: &Roster, at_most: Duration) -> u32 {
+    fn wait(roster: &RosterFile, at_most: Duration) -> u32 {
         roster.wait(Some(3), at_most, |time| {
             std::thread::sleep(time);
             true

@@ -14,22 +14,22 @@ use facts::device::DeviceName;
 use facts::time_of_day::{milliseconds, since_1970};
 use node::backend;
 use node::machine::Machine;
-use node::nic::counter::Change;
-use node::nic::counters::Readings;
+use node::nic::counter::CounterChange;
+use node::nic::counters::CounterReadings;
 use page::json;
 
 /// How long the end waits for the thread: its files may not answer.
 const LIMIT: Duration = Duration::from_secs(5);
 
 /// The thread. It ends with this value.
-pub struct Sampler {
+pub struct CounterSampler {
     /// Ends the thread when it is dropped.
     end: Option<Sender<()>>,
     /// Is disconnected when the thread has ended.
     ended: Receiver<()>,
 }
 
-impl Sampler {
+impl CounterSampler {
     /// Starts to read the counters of `devices` every `interval`, into the file at `path`.
     ///
     /// # Errors
@@ -79,7 +79,7 @@ impl Sampler {
     }
 }
 
-impl Drop for Sampler {
+impl Drop for CounterSampler {
     fn drop(&mut self) {
         self.end = None;
         let _ = self.ended.recv_timeout(LIMIT);
@@ -100,22 +100,22 @@ fn next_tick(last: Instant, interval: Duration, now: Instant) -> Instant {
 }
 
 /// Returns the counters of each NIC; none of a NIC that cannot be read.
-fn read(devices: &[DeviceName], machine: &Machine) -> Vec<Readings> {
+fn read(devices: &[DeviceName], machine: &Machine) -> Vec<CounterReadings> {
     let names = || COUNTERS.map(str::to_owned);
     let wanted = |name: &str| COUNTERS.contains(&name);
     let read = |device: &DeviceName| match backend::files_of_counters(*device, machine, wanted) {
-        Ok(files) => Readings::of(&files, names()),
-        Err(_) => Readings::default(),
+        Ok(files) => CounterReadings::of(&files, names()),
+        Err(_) => CounterReadings::default(),
     };
     devices.iter().map(read).collect()
 }
 
 /// Returns what happened between two readings.
-fn between(before: &[Readings], after: &[Readings]) -> SeriesInterval {
-    let count = |before: &Readings, after: &Readings, name: &str| {
-        Change::between(before.get(name)?, after.get(name)?).count()
+fn between(before: &[CounterReadings], after: &[CounterReadings]) -> SeriesInterval {
+    let count = |before: &CounterReadings, after: &CounterReadings, name: &str| {
+        CounterChange::between(before.get(name)?, after.get(name)?).count()
     };
-    let nic_counts = |(before, after): (&Readings, &Readings)| {
+    let nic_counts = |(before, after): (&CounterReadings, &CounterReadings)| {
         let counts = COUNTERS.iter().map(|name| count(before, after, name));
         counts.collect()
     };

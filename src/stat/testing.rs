@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::record::{EndRecord, EndStatus, FORMAT, NicRecord, NodeRecord, Values};
-use node::nic::counter::Reading;
-use node::nic::counters::{NicFacts, Readings};
+use super::record::{EndRecord, EndStatus, FORMAT, NicRecord, NodeRecord, TimedValues};
+use node::nic::counter::CounterReading;
+use node::nic::counters::{CounterReadings, NicFacts};
 
 /// Time between the readings of made-up nodes, in seconds.
 pub const SECONDS: u64 = 10;
@@ -22,9 +22,9 @@ pub fn node(name: &str, nics: &[(&str, &[(&str, u64)])]) -> NodeRecord {
             counters.push((*counter).to_owned());
         }
     }
-    let readings = |counts: &[(&str, u64)], is_end: bool| -> Readings {
+    let readings = |counts: &[(&str, u64)], is_end: bool| -> CounterReadings {
         let time = |start| Duration::from_secs(start + if is_end { SECONDS } else { 0 });
-        let reading = |by: u64| Reading {
+        let reading = |by: u64| CounterReading {
             value: 1000 + if is_end { by } else { 0 },
             at: time(UP),
             stamp: Some(time(STARTED)),
@@ -34,9 +34,9 @@ pub fn node(name: &str, nics: &[(&str, &[(&str, u64)])]) -> NodeRecord {
     };
     let nic = |(device, counts): &(&str, &[(&str, u64)])| {
         let facts = NicFacts { device: (*device).to_owned(), ..NicFacts::default() };
-        let before = Values::of(&readings(counts, false), &counters);
+        let before = TimedValues::of(&readings(counts, false), &counters);
         let mut nic = NicRecord::begin(&facts, None, None, before);
-        nic.after = Some(Values::of(&readings(counts, true), &counters));
+        nic.after = Some(TimedValues::of(&readings(counts, true), &counters));
         nic
     };
     NodeRecord {

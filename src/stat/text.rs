@@ -10,9 +10,9 @@ use super::series::NodeSeries;
 use crate::job_findings::{JobNic, messages, octets, percent};
 use facts::text::plural;
 use facts::time_of_day::step_text;
-use node::nic::counter::Change;
-use node::nic::counter_table::Row;
-use node::nic::counters::Changes;
+use node::nic::counter::CounterChange;
+use node::nic::counter_table::CounterRow;
+use node::nic::counters::CounterChanges;
 use page::page::Page;
 use page::table::Align;
 
@@ -137,7 +137,7 @@ fn notes(job: &JobStat) -> Vec<String> {
     }
     let resets = |nic: &&JobNic| {
         nic.changes.iter().any(|(name, change)| {
-            change == Change::Reset && Row::of(name).is_none_or(|row| !row.is_gauge)
+            change == CounterChange::Reset && CounterRow::of(name).is_none_or(|row| !row.is_gauge)
         })
     };
     let reset: Vec<&str> = job.nics.iter().filter(resets).map(|nic| nic.name.as_str()).collect();
@@ -168,7 +168,7 @@ fn messages_line(nics: &[JobNic]) -> Option<String> {
 }
 
 /// Returns the bytes that a NIC has sent, and the bytes per second.
-fn sent(changes: &Changes) -> Option<(u64, f64)> {
+fn sent(changes: &CounterChanges) -> Option<(u64, f64)> {
     let change = changes.of("hni_sts_tx_ok_octets")?;
     Some((change.count()?, change.per_second().unwrap_or(0.0)))
 }
@@ -225,12 +225,12 @@ fn counters(page: &mut Page, job: &JobStat) {
     let mut rows = Vec::new();
     for nic in &job.nics {
         for (name, change) in nic.changes.iter() {
-            let row = Row::of(name);
+            let row = CounterRow::of(name);
             let value = match change {
                 _ if row.is_some_and(|row| row.is_gauge) => continue,
-                Change::Counted { by: 0, .. } => continue,
-                Change::Counted { by, .. } => by.to_string(),
-                Change::Reset => "reset".into(),
+                CounterChange::Counted { by: 0, .. } => continue,
+                CounterChange::Counted { by, .. } => by.to_string(),
+                CounterChange::Reset => "reset".into(),
             };
             let rate = change.per_second().map_or("-".into(), |rate| format!("{rate:.1}"));
             let [unit, meaning] = row.map_or(["", ""], |row| [row.unit, row.meaning]);

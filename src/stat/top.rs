@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::event::PollFlags;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 
-use super::nics::Nics;
+use super::nics::RecordedNics;
 use super::note::note;
 use super::request::StatRequest;
 use crate::job_findings::JobNic;
@@ -14,7 +14,7 @@ use crate::top_screen::screen;
 use facts::error::{Context, Failure};
 use facts::interrupt;
 use node::machine::Machine;
-use node::nic::counters::Changes;
+use node::nic::counters::CounterChanges;
 use page::progress_line::has_cursor;
 
 /// How often the counters are read.
@@ -48,7 +48,7 @@ pub fn run(request: &StatRequest) -> Result<(), Failure> {
     }
     interrupt::watch()?;
     let machine = Machine::this();
-    let mut nics = Nics::begin(&request.devices, &request.set, &machine);
+    let mut nics = RecordedNics::begin(&request.devices, &request.set, &machine);
     for line in nics.notes.drain(..) {
         note(&line);
     }
@@ -64,7 +64,7 @@ pub fn run(request: &StatRequest) -> Result<(), Failure> {
         let changed = pairs.map(|(node, ((facts, before), (_, after)))| JobNic {
             name: facts.device.clone(),
             node,
-            changes: Changes::between(facts.clone(), before, after),
+            changes: CounterChanges::between(facts.clone(), before, after),
         });
         terminal.show(&changed.collect::<Vec<_>>(), now - read_at)?;
         (before, read_at) = (after, now);

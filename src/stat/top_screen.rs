@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::nic_row::{TITLES, nic_row, scaled};
 use crate::job_findings::JobNic;
 use facts::text::{plural, shown};
-use node::nic::counter_table::Row;
+use node::nic::counter_table::CounterRow;
 use page::table;
 use page::table::Align;
 
@@ -49,7 +49,7 @@ pub fn screen(nics: &[JobNic], within: Duration, rows: usize, columns: usize) ->
 fn busiest(nics: &[JobNic], most: usize) -> Vec<Vec<String>> {
     let nic_rates = |nic: &JobNic| {
         let counts = nic.changes.iter().filter_map(|(name, change)| {
-            let row = Row::of(name).filter(|row| !row.is_gauge)?;
+            let row = CounterRow::of(name).filter(|row| !row.is_gauge)?;
             let rate = change.per_second().filter(|rate| *rate > 0.0)?;
             Some((rate, nic.name.clone(), name.to_owned(), row))
         });
@@ -57,7 +57,7 @@ fn busiest(nics: &[JobNic], most: usize) -> Vec<Vec<String>> {
     };
     let mut all: Vec<_> = nics.iter().flat_map(nic_rates).collect();
     all.sort_by(|(one, ..), (other, ..)| other.total_cmp(one));
-    let row = |(rate, nic, counter, row): (f64, String, String, &Row)| {
+    let row = |(rate, nic, counter, row): (f64, String, String, &CounterRow)| {
         let rate = scaled(rate);
         vec![rate.trim_end().to_owned(), nic, counter, row.unit.to_owned(), row.meaning.to_owned()]
     };

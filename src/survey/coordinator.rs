@@ -5,7 +5,7 @@ use std::mem;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::diagnosis_course::diagnosis_course;
-use super::files::Files;
+use super::files::SurveyFiles;
 use super::launch::Launch;
 use super::load_setup::{load_conductor, load_course, load_limit, plan_load};
 use super::locations::Locations;
@@ -22,7 +22,7 @@ use campaign::quiet::pairs::Selection;
 use campaign::quiet::rounds::NicOrder;
 use campaign::slots::Crew;
 use campaign::slots::members::Members;
-use campaign::slots::quiet::{QuietPlan, QuietSurvey, Recorder};
+use campaign::slots::quiet::{QuietPlan, QuietSurvey, ResultRecorder};
 use campaign::timetable::TestSetup;
 use cli::output::or_early_failure;
 use facts::error::Failure;
@@ -57,7 +57,7 @@ const AFTER_SIGNAL: Duration = Duration::from_millis(500);
 /// good.
 pub fn run(request: &SurveyRequest, launch: Launch, began: Instant) -> Result<(), Failure> {
     let ends = ends(request, &launch, began);
-    match Files::open(request) {
+    match SurveyFiles::open(request) {
         Ok(files) => survey(request, &launch, files, ends),
         Err(failure) => {
             let failed = or_early_failure(request.places.json.as_ref(), Err(failure));
@@ -71,18 +71,18 @@ pub fn run(request: &SurveyRequest, launch: Launch, began: Instant) -> Result<()
 fn survey(
     request: &SurveyRequest,
     launch: &Launch,
-    files: Files,
+    files: SurveyFiles,
     ends: Option<Instant>,
 ) -> Result<(), Failure> {
     let (started, clock) = (SystemTime::now(), Instant::now());
-    let Files { selections, locations, earlier, mut outputs } = files;
+    let SurveyFiles { selections, locations, earlier, mut outputs } = files;
     let mut notes = Notes::new("survey", request.is_quiet);
     if let Some(note) = &request.without_effect {
         notes.add(note);
     }
     let setup = setup(request, launch);
     let gathered = gather(request, launch, notes, locations, ends);
-    let Gathered { mut crew, joining, joined } = outputs.or_failure(gathered)?;
+    let GatheredMembers { mut crew, joining, joined } = outputs.or_failure(gathered)?;
     if let Some(note) = crew.program.locations.note(&crew.members().roster) {
         crew.note(&note);
     }
@@ -223,7 +223,7 @@ pub fn diagnose(
 ) -> Result<(), Failure> {
     let notes = Notes::new("why", request.is_quiet);
     let gathered = gather(request, launch, notes, Locations::default(), None)?;
-    let Gathered { mut crew, joining, joined } = gathered;
+    let GatheredMembers { mut crew, joining, joined } = gathered;
     let tests = diagnosis_course(request, request.pair_time);
     let introduced = crew.joined().clone();
     let found = joined.and_then(|()| suspect::diagnose(&mut crew, &introduced, &tests, rank));
@@ -234,7 +234,7 @@ pub fn diagnose(
 }
 
 /// The members that have joined, or why none has.
-struct Gathered {
+struct GatheredMembers {
     crew: SurveyCoordinator<SurveyProgram>,
     joining: JoinedMembers,
     joined: Result<(), Failure>,
@@ -247,7 +247,7 @@ fn gather(
     mut notes: Notes,
     locations: Locations,
     ends: Option<Instant>,
-) -> Result<Gathered, Failure> {
+) -> Result<GatheredMembers, Failure> {
     let limit = join_limit(request, launch, ends);
     let (mut root, mut joining) = launch.start(request, limit)?;
     let joined = joining.join(&mut root, launch.size, limit, &mut notes);
@@ -258,7 +258,7 @@ fn gather(
     let knows_hosts = !launch.has_launcher();
     let mut crew = SurveyCoordinator::new(root, members, introduced, knows_hosts, program);
     crew.ends = ends;
-    Ok(Gathered { crew, joining, joined })
+    Ok(GatheredMembers { crew, joining, joined })
 }
 
 /// Ends the members. After a signal, members on this machine get SIGTERM. Members on other nodes

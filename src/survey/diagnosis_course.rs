@@ -8,7 +8,7 @@ use facts::device::DeviceName;
 use node::backend;
 use node::traffic_class::TrafficClass;
 use plan::tools::TOOLS;
-use why::causes::procedure::{Class, TESTS, Test};
+use why::causes::procedure::{ClassChoice, TESTS, TestProcedure};
 use why::course::DiagnosisCourse;
 
 /// Returns the tests that a survey may add to find out why, as tools with their arguments.
@@ -25,7 +25,7 @@ pub fn class(survey_tests: &[RequestedTest]) -> TrafficClass {
 }
 
 /// Returns the arguments of a test in a survey with these options about the service.
-fn arguments(test: &Test, service: &[String], class: TrafficClass) -> Vec<String> {
+fn arguments(test: &TestProcedure, service: &[String], class: TrafficClass) -> Vec<String> {
     let own = test.arguments.iter().map(|text| (*text).to_owned());
     let size = format!("--size={}", test.size_bytes);
     let other = other_class(test.class, class).map(|class| format!("{CLASS}={class}"));
@@ -35,11 +35,11 @@ fn arguments(test: &Test, service: &[String], class: TrafficClass) -> Vec<String
 }
 
 /// Returns the class of a test if it is another one than the class of the survey.
-fn other_class(wanted: Class, class: TrafficClass) -> Option<TrafficClass> {
+fn other_class(wanted: ClassChoice, class: TrafficClass) -> Option<TrafficClass> {
     let first = match wanted {
-        Class::OfSurvey => return None,
-        Class::OtherBulk => TrafficClass::BulkData,
-        Class::OtherFast => TrafficClass::LowLatency,
+        ClassChoice::OfSurvey => return None,
+        ClassChoice::OtherBulk => TrafficClass::BulkData,
+        ClassChoice::OtherFast => TrafficClass::LowLatency,
     };
     Some(if first == class { TrafficClass::BestEffort } else { first })
 }
@@ -73,11 +73,11 @@ mod tests {
     fn other_class_differs_from_class_of_survey() {
         use TrafficClass::{BestEffort, BulkData, LowLatency};
         for (wanted, survey_class, expected) in [
-            (Class::OfSurvey, BulkData, None),
-            (Class::OtherBulk, BestEffort, Some(BulkData)),
-            (Class::OtherBulk, BulkData, Some(BestEffort)),
-            (Class::OtherFast, BestEffort, Some(LowLatency)),
-            (Class::OtherFast, LowLatency, Some(BestEffort)),
+            (ClassChoice::OfSurvey, BulkData, None),
+            (ClassChoice::OtherBulk, BestEffort, Some(BulkData)),
+            (ClassChoice::OtherBulk, BulkData, Some(BestEffort)),
+            (ClassChoice::OtherFast, BestEffort, Some(LowLatency)),
+            (ClassChoice::OtherFast, LowLatency, Some(BestEffort)),
         ] {
             assert_eq!(other_class(wanted, survey_class), expected);
         }

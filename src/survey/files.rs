@@ -5,7 +5,7 @@ use std::io::BufReader;
 
 use super::locations::Locations;
 use super::request::SurveyRequest;
-use crate::outputs::Outputs;
+use crate::outputs::SurveyOutputs;
 use crate::result::lines::Earlier;
 use campaign::quiet::pairs;
 use campaign::quiet::pairs::Selection;
@@ -13,16 +13,16 @@ use facts::error::{Failure, cause, invalid};
 use facts::user_file;
 
 /// What a survey reads and writes, all of it open.
-pub struct Files {
+pub struct SurveyFiles {
     /// The selected pairs.
     pub selections: Vec<Selection>,
     pub locations: Locations,
     /// The results of the survey that goes on.
     pub earlier: Option<Earlier<BufReader<fs::File>>>,
-    pub outputs: Outputs,
+    pub outputs: SurveyOutputs,
 }
 
-impl Files {
+impl SurveyFiles {
     /// Opens what the `request` names.
     ///
     /// # Errors
@@ -33,7 +33,7 @@ impl Files {
             selections: selections(request)?,
             locations: Locations::read(request.locations.as_deref(), request.topology.as_deref())?,
             earlier: request.resume.as_deref().map(Earlier::open).transpose()?,
-            outputs: Outputs::open(&request.places, request.is_quiet)?,
+            outputs: SurveyOutputs::open(&request.places, request.is_quiet)?,
         })
     }
 }

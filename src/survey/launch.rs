@@ -18,7 +18,7 @@ use crew::introduction::Introduction;
 use crew::launcher;
 use crew::launcher::{LauncherTask, command_line};
 use crew::meeting_point;
-use crew::meeting_point::{MeetingPoint, Published};
+use crew::meeting_point::{MeetingPoint, PublishedCoordinator};
 use crew::star::{Root, allow_connections};
 use facts::device::DeviceName;
 use facts::error::{Failure, Step, invalid};
@@ -363,7 +363,7 @@ struct Listening {
     root: Root<SurveyWork>,
     token: Token,
     /// The published meeting point, of a launcher.
-    published: Result<Option<Published>, Failure>,
+    published: Result<Option<PublishedCoordinator>, Failure>,
 }
 
 /// Returns why there is no process on a host.

@@ -170,7 +170,7 @@ fn run_launched(
     let place = member::ProcessIdentity::new(task.rank, task.size, Some(&task));
     let limit = request.join_limit.unwrap_or_default().max(JOIN_LIMIT);
     let plans = member::own_plans(request, &place)?;
-    match member::run(plans, place, limit, &member::Grant::default(), |end| {
+    match member::run(plans, place, limit, &member::MemberGrant::default(), |end| {
         meeting_point.find(&task, end)
     }) {
         // Hydra and Open MPI end all tasks if one fails. The coordinator determines the exit

@@ -10,7 +10,7 @@ use campaign::quiet::findings::Findings;
 use campaign::quiet::ids::NicId;
 use campaign::quiet::states::{State, states};
 use campaign::slots::Crew;
-use campaign::timetable::{TestSetup, Times};
+use campaign::timetable::{SlotTimes, TestSetup};
 use facts::error::Failure;
 use facts::interrupt;
 use facts::number::time_text;
@@ -36,7 +36,7 @@ pub fn load_course(load: &LoadRequest) -> TestSetup {
     TestSetup {
         tests: tests.clone().map(|test| test.test.clone()).collect(),
         arguments: tests.map(|test| test.arguments.clone()).collect(),
-        pair_ns: Times::from_slot(SLOT.as_nanos() as u64).counted(),
+        pair_ns: SlotTimes::from_slot(SLOT.as_nanos() as u64).counted(),
         first_nic: NicId(0),
     }
 }

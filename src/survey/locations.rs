@@ -5,7 +5,7 @@ use std::path::Path;
 
 use campaign::quiet::roster::{Nic, Roster};
 use crew::host_locations::{file_locations, topology_locations};
-use crew::introduction::{Introduction, NicFacts};
+use crew::introduction::{IntroducedNic, Introduction};
 use crew::location::Location;
 use facts::device::DeviceName;
 use facts::error::{Failure, cause, invalid};
@@ -68,7 +68,7 @@ impl Locations {
 
     /// Returns the location of a NIC of `host`, from the first source that has it: the user's
     /// file, the address of the NIC, the launcher.
-    pub fn of(&self, host: &str, nic: &NicFacts) -> Option<Location> {
+    pub fn of(&self, host: &str, nic: &IntroducedNic) -> Option<Location> {
         let named = self.named.get(&short_name(host)).copied();
         named
             .or_else(|| self.on_fabric(&nic.device, nic.address.map(|address| address.nic)))
@@ -135,8 +135,8 @@ mod tests {
 
     use super::*;
 
-    fn nic(device: &str, address: u32, location: Option<Location>) -> NicFacts {
-        NicFacts {
+    fn nic(device: &str, address: u32, location: Option<Location>) -> IntroducedNic {
+        IntroducedNic {
             device: device.into(),
             address: Some(FabricAddress { nic: address, pid: 0 }),
             vni: 1,
@@ -181,7 +181,7 @@ mod tests {
     fn fabric_has_software_by_name_and_hardware_by_address() {
         let fabric = "dragonfly:groups=2,switches=2,nics=2";
         let locations = Locations::read(None, Some(fabric)).unwrap();
-        let text_for = |nic: &NicFacts| text(locations.of("n1", nic));
+        let text_for = |nic: &IntroducedNic| text(locations.of("n1", nic));
         assert_eq!(text_for(&nic("soft5", 0x12, None)).as_deref(), Some("001.00.02"));
         assert_eq!(text_for(&nic("cxi5", 0x842, None)).as_deref(), Some("001.01.02"));
         let other = Some(Location::from_nid(0x12));
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(text_for(&nic("cxi5", 0x12, other)).as_deref(), Some("000.00.18"));
         assert_eq!(text_for(&nic("cxi5", 0x12, None)), None);
         assert_eq!(text_for(&nic("soft8", 0x842, None)), None);
-        let unopened = NicFacts { address: None, ..nic("cxi0", 0, None) };
+        let unopened = IntroducedNic { address: None, ..nic("cxi0", 0, None) };
         assert_eq!(text_for(&unopened), None);
     }
 

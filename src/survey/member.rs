@@ -55,12 +55,12 @@ impl ProcessIdentity {
 
 /// What a process may do for a coordinator that it need not trust.
 #[derive(Clone, Debug, Default)]
-pub struct Grant {
+pub struct MemberGrant {
     /// Most bytes of buffers.
     pub buffer_bytes: Option<u64>,
 }
 
-impl Grant {
+impl MemberGrant {
     /// Checks the buffers of `tests` on this number of NICs.
     fn check(&self, tests: &[TestPlan], nics: usize) -> Result<(), Failure> {
         let needed = needed_bytes(tests, nics);
@@ -90,7 +90,7 @@ pub fn run(
     plans: Vec<NicPlan>,
     identity: ProcessIdentity,
     limit: Duration,
-    grant: &Grant,
+    grant: &MemberGrant,
     coordinator: impl Fn(Instant) -> Result<Coordinator, Failure>,
 ) -> Result<(), Failure> {
     let count = plans.len();
@@ -245,7 +245,7 @@ pub fn run_started(request: &SurveyRequest, started: Started) -> Result<(), Fail
         LauncherTask::from_environment()?.filter(|_| request.processes == ProcessSource::Launcher);
     let place = ProcessIdentity::new(started.rank, started.size, task.as_ref());
     let plans = own_plans(request, &place)?;
-    match run(plans, place, JOIN_LIMIT, &Grant::default(), |_| Ok(coordinator.clone())) {
+    match run(plans, place, JOIN_LIMIT, &MemberGrant::default(), |_| Ok(coordinator.clone())) {
         // The coordinator ends its processes by a signal, and prints why.
         Err(failure) if failure.kind == Kind::Interrupted => Ok(()),
         // It has given up this process, and says so, or it has ended itself.

@@ -10,7 +10,7 @@ use super::processes::LocalProcesses;
 use crate::result::progress;
 use campaign::timetable::SurveyWork;
 use crew::introduction::Introduction;
-use crew::meeting_point::{Published, SIGHT_LIMIT};
+use crew::meeting_point::{PublishedCoordinator, SIGHT_LIMIT};
 use crew::star::{Event, Root};
 use facts::error::Failure;
 use facts::limit;
@@ -38,7 +38,7 @@ pub struct JoinedMembers {
     /// Processes on other hosts by rank, which end with it.
     pub invited: BTreeMap<u32, Invited>,
     /// The published meeting point. Its file is removed at the end.
-    published: Option<Published>,
+    published: Option<PublishedCoordinator>,
 }
 
 impl JoinedMembers {
@@ -47,7 +47,7 @@ impl JoinedMembers {
     pub fn new(
         processes: LocalProcesses,
         file: Option<PathBuf>,
-        published: Option<Published>,
+        published: Option<PublishedCoordinator>,
     ) -> Self {
         Self { file, processes: Some(processes), published, ..Self::default() }
     }

@@ -12,8 +12,8 @@ use facts::device::DeviceName;
 use facts::error::{Failure, UNDECIDED};
 use facts::time_of_day::{milliseconds, unix_ms};
 use why::causes::columns::Column;
-use why::causes::comparison::{Compared, Comparison, Figures, compare, own_figure};
-use why::causes::procedure::{Route, Step, TESTS};
+use why::causes::comparison::{Compared, Comparison, TestFigures, compare, own_figure};
+use why::causes::procedure::{TESTS, TestRoute, TestStep};
 use why::causes::table::cause;
 use why::causes::why::{Confidence, Why};
 use why::explanation::Explanation;
@@ -178,10 +178,12 @@ fn results(found: &SuspectFindings) -> Vec<TestResult> {
         let (test, base) = column.tests();
         // Copies of memory and tests in another way are measured if they may say something.
         let always = TESTS.iter().find(|candidate| {
-            candidate.code == test && candidate.repeats.is_none() && candidate.step != Step::OfLinks
+            candidate.code == test
+                && candidate.repeats.is_none()
+                && candidate.step != TestStep::OfLinks
         });
-        let is_planned =
-            always.is_some_and(|test| test.route == Route::Loopback || found.controls.len() > 1);
+        let is_planned = always
+            .is_some_and(|test| test.route == TestRoute::Loopback || found.controls.len() > 1);
         let is_of_single = matches!(column, Column::Tail | Column::Waiting);
         let is_direct = base.is_none() && !is_of_single;
         let figures = found.measured.get(&test);
@@ -289,7 +291,7 @@ fn concluded(found: &SuspectFindings, tests: &[TestResult]) -> (DiagnosisConclus
         ));
     }
     if !missing.is_empty() {
-        let why = if found.measured.values().any(Figures::has_waited) {
+        let why = if found.measured.values().any(TestFigures::has_waited) {
             ": not measured, CPUs busy: "
         } else {
             ": not measured: "

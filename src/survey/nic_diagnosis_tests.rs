@@ -4,26 +4,26 @@ use std::time::UNIX_EPOCH;
 
 use super::*;
 use crate::result::testing::{explanation, item, roster, why};
-use why::causes::comparison::{Compared, Figures, Floor, Tail, Waiting};
+use why::causes::comparison::{Compared, DelayedMeasurement, Floor, Tail, TestFigures};
 use why::causes::healthy::healthy;
-use why::causes::procedure::{Step, TestCode};
+use why::causes::procedure::{TestCode, TestStep};
 use why::causes::table::CAUSES;
 
 /// Returns findings about NIC 3 beside these good NICs, in which each test has these figures.
 fn findings(controls: &[u32], own: f64, others: f64, causes: Vec<Why>) -> SuspectFindings {
     let others = (!controls.is_empty()).then_some(others);
     let floor = |value| Floor { min: value, p5: value };
-    let figures = |is_bandwidth| Figures {
+    let figures = |is_bandwidth| TestFigures {
         is_bandwidth,
         own: vec![own],
         others: others.into_iter().collect(),
         own_floors: vec![floor(own)],
         others_floors: others.map(floor).into_iter().collect(),
-        ..Figures::default()
+        ..TestFigures::default()
     };
     let planned = TESTS.iter().filter(|test| {
-        let has_partners = controls.len() > 1 || test.route == Route::Loopback;
-        has_partners && test.repeats.is_none() && test.step != Step::OfLinks
+        let has_partners = controls.len() > 1 || test.route == TestRoute::Loopback;
+        has_partners && test.repeats.is_none() && test.step != TestStep::OfLinks
     });
     SuspectFindings {
         roster: roster(),
@@ -68,15 +68,16 @@ fn nic_as_fast_as_good_ones_is_good() {
 #[test]
 fn failure_of_a_test_in_another_way_is_not_bad() {
     let mut refused = findings(&[0, 5], 1e9, 1e9, vec![unknown()]);
-    let failed = Figures {
+    let failed = TestFigures {
         failure: Some("cannot allocate a communication profile".into()),
-        ..Figures::default()
+        ..TestFigures::default()
     };
     refused.measured.insert(TestCode::Q, failed);
     assert_concluded(refused, "good: cxi1 is as fast as 2 good NICs", 0);
     for (own, others) in [(0.5e9, vec![1e9]), (1e9, Vec::new())] {
         let mut other_way = findings(&[0, 5], 1e9, 1e9, vec![unknown()]);
-        let figures = Figures { is_bandwidth: true, own: vec![own], others, ..Figures::default() };
+        let figures =
+            TestFigures { is_bandwidth: true, own: vec![own], others, ..TestFigures::default() };
         other_way.measured.insert(TestCode::Q, figures);
         assert_concluded(other_way, "good: cxi1 is as fast as 2 good NICs", 0);
     }
@@ -100,7 +101,7 @@ fn busy(own: f64) -> SuspectFindings {
         figures.own = Vec::new();
         let slower = if figures.is_bandwidth { 1e9 / own } else { own / 1e9 };
         let value = if figures.is_bandwidth { slower } else { 5.0 * slower } * 1e9;
-        figures.own_waiting = vec![Waiting { percent: 30, value }];
+        figures.own_waiting = vec![DelayedMeasurement { percent: 30, value }];
         if !figures.is_bandwidth {
             let floor = |min| vec![Floor { min, p5: 1.02 * min }];
             (figures.own_floors, figures.others_floors) = (floor(own), floor(1e9));

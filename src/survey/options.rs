@@ -5,13 +5,13 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::request::{Bound, ProcessSource, SurveyRequest, tests, tools};
+use super::request::{ExpectedBound, ProcessSource, SurveyRequest, tests, tools};
 use super::tool_options;
 use crate::load_options;
 use crate::load_options::LoadArgs;
 use crate::result::metrics::SERIES;
 use campaign::quiet::pairs;
-use campaign::quiet::pairs::{Selection, Typed};
+use campaign::quiet::pairs::{Selection, TypedSelection};
 use cli::arguments as shared;
 use cli::definition::OptionDef;
 use cli::output;
@@ -84,9 +84,9 @@ struct Args {
     loopback: Option<u32>,
     hosts: Option<Vec<String>>,
     /// What `--pairs` selects.
-    selections: Vec<Typed>,
+    selections: Vec<TypedSelection>,
     sizes: Vec<String>,
-    bounds: Vec<Bound>,
+    bounds: Vec<ExpectedBound>,
     load: LoadArgs,
     bad_nodes: Option<PathBuf>,
     ticket: Option<PathBuf>,
@@ -371,7 +371,7 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<SurveyRequest>, Failure> {
     let tests = tests(&tools, &args.sizes, &further, &args.bounds)?;
     let load = args.load.request(&processes, &tests, &args.request.service)?;
     // Only the coordinator reads the files of pairs.
-    if args.selections.contains(&Typed::Named(Selection::Loopback)) {
+    if args.selections.contains(&TypedSelection::Named(Selection::Loopback)) {
         tests.iter().try_for_each(|test| test.plan.check_loopback())?;
     }
     Ok(Some(SurveyRequest {
@@ -432,13 +432,13 @@ fn file_or_text(typed: &str) -> Result<String, String> {
 }
 
 /// Divides bounds, and tells which of them are for bandwidth tools.
-fn bounds(text: &str) -> Vec<Bound> {
+fn bounds(text: &str) -> Vec<ExpectedBound> {
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
     let bounds = lines.flat_map(|line| line.split(',')).map(str::trim);
     let bounds = bounds.filter(|bound| !bound.is_empty()).map(|bound| {
         let metric = bound.rsplit(':').next().unwrap_or(bound);
         let name = metric.split(['<', '>']).next().unwrap_or_default().trim();
-        Bound {
+        ExpectedBound {
             text: bound.to_owned(),
             is_bandwidth: name
                 .parse()

@@ -6,9 +6,9 @@ use std::time::{Duration, SystemTime};
 use crate::result::documents::SurveyDocuments;
 use crate::result::{Setup, Survey, progress, text};
 use campaign::quiet::answer::PairResult;
-use campaign::quiet::conductor::Progress;
+use campaign::quiet::conductor::SurveyProgress;
 use campaign::quiet::roster::Roster;
-use campaign::slots::quiet::Recorder;
+use campaign::slots::quiet::ResultRecorder;
 use facts::error::Failure;
 use page::documents::Places;
 use page::page::style_of_stdout;
@@ -57,12 +57,12 @@ impl Notes {
 
 /// The outputs of a survey while it measures.
 pub struct SurveyRecorder<'a> {
-    pub outputs: &'a mut Outputs,
+    pub outputs: &'a mut SurveyOutputs,
     pub started: SystemTime,
     pub setup: &'a Setup,
 }
 
-impl Recorder for SurveyRecorder<'_> {
+impl ResultRecorder for SurveyRecorder<'_> {
     fn begin(&mut self, roster: &Roster) -> Result<(), Failure> {
         self.outputs.documents.begin(self.started, self.setup, roster)
     }
@@ -73,7 +73,7 @@ impl Recorder for SurveyRecorder<'_> {
 
     fn line(
         &self,
-        progress: &Progress,
+        progress: &SurveyProgress,
         left: Option<Duration>,
         roster: &Roster,
         width: usize,
@@ -83,14 +83,14 @@ impl Recorder for SurveyRecorder<'_> {
 }
 
 /// The outputs of a survey, all of them open.
-pub struct Outputs {
+pub struct SurveyOutputs {
     documents: SurveyDocuments,
     /// Whether the text goes to standard output: no document goes there.
     has_text: bool,
     is_quiet: bool,
 }
 
-impl Outputs {
+impl SurveyOutputs {
     /// Opens all documents. A quiet survey prints its first line only.
     ///
     /// # Errors

@@ -52,7 +52,7 @@ pub struct RequestedTest {
 
 /// A limit of `--expect`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Bound {
+pub struct ExpectedBound {
     /// As typed.
     pub text: String,
     /// Whether bandwidth tools measure it.
@@ -160,7 +160,7 @@ pub fn tests(
     tools: &[&'static Tool],
     sizes: &[String],
     further: &[String],
-    bounds: &[Bound],
+    bounds: &[ExpectedBound],
 ) -> Result<Vec<RequestedTest>, Failure> {
     let mut tests = Vec::new();
     for tool in tools {
@@ -175,7 +175,7 @@ pub fn tests(
             tests.extend(range_tests(tool, Some(size), &further, &own)?);
         }
     }
-    let is_measured = |bound: &Bound| {
+    let is_measured = |bound: &ExpectedBound| {
         let mut tests = tests.iter();
         tests.any(|own| own.test.of_bandwidth == bound.is_bandwidth)
     };

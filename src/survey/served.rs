@@ -1,7 +1,7 @@
 //! A member on a host without a launcher: a process of `cxidiag serve`, which a coordinator on
 //! another host has invited.
 
-use super::member::{self, Grant, ProcessIdentity};
+use super::member::{self, MemberGrant, ProcessIdentity};
 use super::request::SurveyRequest;
 use crew::meeting_point::Coordinator;
 use crew::star::JOIN_LIMIT;
@@ -12,7 +12,7 @@ use facts::token::Token;
 use members::nics::NicPlan;
 use plan::tools::TOOLS;
 use session::AcceptedClient;
-use session::control_line::{Called, ControlLine, Order, Ready};
+use session::control_line::{Called, ControlLine, Ready, ServerOrder};
 use session::invitation::Invitation;
 
 /// Joins the survey of the client of this process, when it is the client's turn. `own` has the NIC
@@ -25,10 +25,10 @@ use session::invitation::Invitation;
 pub fn run(own: SurveyRequest) -> Result<(), Failure> {
     let Taken { mut line, peer, caller } = take_client()?;
     let invitation = caller.invitation()?;
-    let accepted = Accepted::check(&invitation, own);
+    let accepted = AcceptedInvitation::check(&invitation, own);
     let accepted = accepted.map_err(|failure| caller.refuse(failure))?;
     caller.accept_invitation()?;
-    let Accepted { plans, buffer_bytes, token } = accepted;
+    let AcceptedInvitation { plans, buffer_bytes, token } = accepted;
     line.send(&Ready {
         devices: plans.iter().map(|plan| plan.device).collect(),
         buffer_bytes,
@@ -41,19 +41,19 @@ pub fn run(own: SurveyRequest) -> Result<(), Failure> {
         addresses: vec![(peer.ip(), invitation.port).into()],
         token,
     };
-    let grant = Grant { buffer_bytes: Some(buffer_bytes) };
+    let grant = MemberGrant { buffer_bytes: Some(buffer_bytes) };
     let identity = ProcessIdentity::new(invitation.rank, invitation.size, None);
     member::run(plans, identity, JOIN_LIMIT, &grant, |_| Ok(coordinator.clone()))
 }
 
 /// What a process does for its coordinator.
-struct Accepted {
+struct AcceptedInvitation {
     plans: Vec<NicPlan>,
     buffer_bytes: u64,
     token: Token,
 }
 
-impl Accepted {
+impl AcceptedInvitation {
     /// Returns what an invitation of a coordinator asks for, if the server permits it.
     fn check(invitation: &Invitation, own: SurveyRequest) -> Result<Self, Failure> {
         let plans = plans(&invitation.devices, &invitation.service, own)?;
@@ -101,13 +101,13 @@ fn is_software(device: &DeviceName) -> bool {
 fn wait_for_turn(line: &mut ControlLine, caller: &AcceptedClient) -> Result<(), Failure> {
     loop {
         match next(line, |line| caller.wait_beside(line))? {
-            Order::Begin => {
+            ServerOrder::Begin => {
                 caller.send_place(0)?;
                 return line.send(&Called::Answered).environment(LOST);
             }
-            Order::Refuse(reason) => return Err(caller.refuse(Failure::environment(reason))),
-            Order::Place(place) => caller.send_place(place)?,
-            Order::Serve { .. } => {}
+            ServerOrder::Refuse(reason) => return Err(caller.refuse(Failure::environment(reason))),
+            ServerOrder::Place(place) => caller.send_place(place)?,
+            ServerOrder::Serve { .. } => {}
         }
     }
 }

@@ -10,7 +10,7 @@ use plan::tool::{Opt, Tool};
 
 /// The effect of a tool option in a survey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Effect {
+enum OptionEffect {
     /// The tool measures with it, or `TestPlan::new` refuses it.
     Measured,
     /// The option has no effect, for this reason.
@@ -32,7 +32,7 @@ const NO_LINK: &str = "it leaves out NICs whose link is down";
 const OWN_TEXT: &str = "the text of a survey does not depend on it";
 
 /// Returns the effect of an option in a survey.
-fn effect(option: Opt) -> Effect {
+fn effect(option: Opt) -> OptionEffect {
     match option {
         Opt::Warmup
         | Opt::Rate
@@ -68,28 +68,28 @@ fn effect(option: Opt) -> Effect {
         | Opt::Counters
         | Opt::UseHp
         | Opt::Cpu
-        | Opt::Libcxi => Effect::Measured,
-        Opt::Clock => Effect::Nothing("a survey chooses the clock of each process"),
+        | Opt::Libcxi => OptionEffect::Measured,
+        Opt::Clock => OptionEffect::Nothing("a survey chooses the clock of each process"),
         Opt::Percentiles | Opt::Histogram | Opt::ShowError | Opt::Unit | Opt::Interval => {
-            Effect::Nothing(OWN_TEXT)
+            OptionEffect::Nothing(OWN_TEXT)
         }
-        Opt::Label => Effect::Nothing("the documents of a survey have no labels"),
-        Opt::LatencyGap => Effect::Refused(NO_PAUSES),
+        Opt::Label => OptionEffect::Nothing("the documents of a survey have no labels"),
+        Opt::LatencyGap => OptionEffect::Refused(NO_PAUSES),
         Opt::Iters | Opt::LoopIters | Opt::Duration | Opt::Until | Opt::UntilStopped => {
-            Effect::Refused(PAIR_TIME)
+            OptionEffect::Refused(PAIR_TIME)
         }
-        Opt::AllSizes => Effect::Refused(OWN_SIZES),
-        Opt::Samples | Opt::HdrLog => Effect::Refused(NO_SAMPLES),
-        Opt::TxGpu | Opt::RxGpu | Opt::GpuType | Opt::GpuMap => Effect::Refused(HOST_MEMORY),
-        Opt::AnyJob | Opt::Token => Effect::Refused(SECRET),
-        Opt::IgnoreLink => Effect::Refused(NO_LINK),
+        Opt::AllSizes => OptionEffect::Refused(OWN_SIZES),
+        Opt::Samples | Opt::HdrLog => OptionEffect::Refused(NO_SAMPLES),
+        Opt::TxGpu | Opt::RxGpu | Opt::GpuType | Opt::GpuMap => OptionEffect::Refused(HOST_MEMORY),
+        Opt::AnyJob | Opt::Token => OptionEffect::Refused(SECRET),
+        Opt::IgnoreLink => OptionEffect::Refused(NO_LINK),
         Opt::PeerDevice
         | Opt::Wait
         | Opt::ConnectTimeout
         | Opt::Bind
         | Opt::Persist
         | Opt::Timeout
-        | Opt::PortFile => Effect::Refused(NO_CONNECTION),
+        | Opt::PortFile => OptionEffect::Refused(NO_CONNECTION),
         Opt::Device
         | Opt::AllNics
         | Opt::AllGpus
@@ -103,7 +103,7 @@ fn effect(option: Opt) -> Effect {
         | Opt::Jsonl
         | Opt::Csv
         | Opt::Quiet
-        | Opt::Loopback => Effect::OfSurvey,
+        | Opt::Loopback => OptionEffect::OfSurvey,
     }
 }
 
@@ -124,20 +124,20 @@ pub fn without_effect(
     let given = command_line::given(tool, &words).map_err(|failure| failure.with_hint(help))?;
     for (option, long) in given {
         match effect(option) {
-            Effect::Measured if by_servers && matches!(option, Opt::Cpu | Opt::Libcxi) => {
+            OptionEffect::Measured if by_servers && matches!(option, Opt::Cpu | Opt::Libcxi) => {
                 found.push(Ineffective {
                     option: long,
                     reason: "with --hosts, the options of the servers apply",
                 });
             }
-            Effect::Measured => {}
-            Effect::Nothing(reason) => found.push(Ineffective { option: long, reason }),
-            Effect::Refused(reason) => {
+            OptionEffect::Measured => {}
+            OptionEffect::Nothing(reason) => found.push(Ineffective { option: long, reason }),
+            OptionEffect::Refused(reason) => {
                 return Err(Failure::usage(format!(
                     "--{long} is not possible in a survey: {reason}"
                 )));
             }
-            Effect::OfSurvey => {
+            OptionEffect::OfSurvey => {
                 return Err(Failure::usage(format!(
                     "--{long} is an option of the survey: it stands before '--'"
                 )));
@@ -203,17 +203,17 @@ mod tests {
                 let message = || result.as_ref().map_err(Failure::message);
                 match effect(option.id) {
                     // Rules of the tool, such as those about CSWAP, may name it as well.
-                    Effect::Measured => assert!(result.is_ok(), "{typed}: {:?}", message()),
-                    Effect::Nothing(reason) => {
+                    OptionEffect::Measured => assert!(result.is_ok(), "{typed}: {:?}", message()),
+                    OptionEffect::Nothing(reason) => {
                         let expected = Ineffective { option: long, reason };
                         assert_eq!(message(), Ok(&vec![expected]), "{typed}");
                     }
-                    Effect::Refused(reason) => {
+                    OptionEffect::Refused(reason) => {
                         let message = message().unwrap_err();
                         assert!(message.starts_with(&format!("--{long} ")));
                         assert!(message.ends_with(reason), "{message}");
                     }
-                    Effect::OfSurvey => {
+                    OptionEffect::OfSurvey => {
                         let message = message().unwrap_err();
                         assert!(message.ends_with("it stands before '--'"), "{message}");
                     }

@@ -24,7 +24,7 @@ use std::thread;
 use std::time::Instant;
 
 use campaign::quiet::trials;
-use campaign::quiet::trials::{Outcome, Trial, Verdict};
+use campaign::quiet::trials::{Correctness, Trial, TrialVerdict};
 
 /// Clusters that a thread surveys before it asks for further ones.
 const CHUNK: u64 = 50;
@@ -32,7 +32,7 @@ const CHUNK: u64 = 50;
 /// What some clusters of a trial have shown.
 #[derive(Clone, Default)]
 struct Row {
-    counts: [u64; Outcome::ALL.len()],
+    counts: [u64; Correctness::ALL.len()],
     /// Sum of the hashes of all verdicts, so that their order does not matter.
     hash: u64,
     wrong: Vec<String>,
@@ -40,10 +40,10 @@ struct Row {
 }
 
 impl Row {
-    fn add(&mut self, seed: u64, verdict: &Verdict) {
+    fn add(&mut self, seed: u64, verdict: &TrialVerdict) {
         self.counts[verdict.outcome as usize] += 1;
         self.hash = self.hash.wrapping_add(hash(seed, &verdict.text));
-        if verdict.outcome >= Outcome::CalledGood {
+        if verdict.outcome >= Correctness::CalledGood {
             self.wrong.push(format!("  seed {seed}: {:?}: {}", verdict.outcome, verdict.text));
         }
     }

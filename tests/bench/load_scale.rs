@@ -14,7 +14,8 @@ use campaign::quiet::roster::Roster;
 use campaign::timetable::blocks::{BlockTimes, blocks, by_slot};
 use campaign::timetable::histogram::Histogram;
 use campaign::timetable::{
-    Block, PARTS, Report, Slot, SlotTask, SurveyWork, Task, TaskAnswer, TaskResult, Times, Watched,
+    Block, PARTS, Report, Slot, SlotTask, SlotTimes, SurveyWork, Task, TaskAnswer, TaskResult,
+    Watched,
 };
 use crew::star::{Expected, Work};
 use facts::device::FabricAddress;
@@ -165,7 +166,7 @@ fn run(
 
 /// Returns what a process reports about a good fabric.
 fn report(rank: u32, block: &Block, latencies: &[Histogram], rng: &mut Rng) -> Report {
-    let part_s = Times::from_slot(block.slot_ns).counted() as f64 / 1e9 / PARTS as f64;
+    let part_s = SlotTimes::from_slot(block.slot_ns).counted() as f64 / 1e9 / PARTS as f64;
     let mut answer = |task: &Task| match task.part {
         SlotTask::Send { .. } => TaskAnswer::Sent {
             bytes: [(); PARTS].map(|()| (RATE * part_s * (0.99 + 0.02 * rng.f64())) as u64),

@@ -19,7 +19,7 @@ use campaign::quiet::ids::{NicId, TestId};
 use campaign::timetable::{
     Block, Report, SlotTask, SurveyWork, Task, TaskAnswer, TaskResult, TestSetup,
 };
-use crew::introduction::{Introduction, NicFacts};
+use crew::introduction::{IntroducedNic, Introduction};
 use crew::star::{Event, Order, Reply, Root, allow_connections, many_members, now_ns};
 use facts::device::FabricAddress;
 use facts::net::listener::{Listener, Reach};
@@ -83,7 +83,7 @@ fn simulate(size: u32, port: u16) {
 }
 
 fn introduction(rank: u32, size: u32) -> Introduction {
-    let nic = |index| NicFacts {
+    let nic = |index| IntroducedNic {
         device: format!("cxi{index}"),
         address: Some(address(rank)),
         vni: 1358,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::harness::legacy::block;
 use plan::tools::peer_tools;
-use session::dry_run::Verdict;
+use session::dry_run::DryRunResult;
 
 /// Inputs derived from each file of the corpus.
 const MUTANTS: u64 = 1000;
@@ -62,7 +62,7 @@ fn corpus_holds_valid_exchanges() {
         }
         assert_eq!(fs::read(&file).expect(&name), input, "{name}");
         let verdict = input::check(&input);
-        assert!(matches!(verdict, Some(Verdict::Agreed(_))), "{name}: {verdict:?}");
+        assert!(matches!(verdict, Some(DryRunResult::Agreed(_))), "{name}: {verdict:?}");
     }
 }
 
@@ -122,8 +122,8 @@ fn t27_survives_any_bytes() {
                 dice.mutate(&mut input, &seeds);
             }
             match input::check(&input) {
-                Some(Verdict::Refused(_)) => refused += 1,
-                Some(Verdict::Agreed(_)) => agreed += 1,
+                Some(DryRunResult::Refused(_)) => refused += 1,
+                Some(DryRunResult::Agreed(_)) => agreed += 1,
                 _ => waits += 1,
             }
         }

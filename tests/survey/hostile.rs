@@ -12,7 +12,7 @@ use campaign::quiet::ids::NicId;
 use campaign::quiet::untested::Untested;
 use campaign::timetable::{Block, Report, SlotTask, SurveyWork, Task, TaskAnswer, TaskResult};
 use crew::host_list::expand;
-use crew::introduction::{Introduction, NicFacts};
+use crew::introduction::{IntroducedNic, Introduction};
 use crew::launcher::LauncherTask;
 use crew::meeting_point::MeetingPoint;
 use crew::star::{Meeting, Member, Order};
@@ -94,7 +94,7 @@ fn liar(file: &Path, rank: u32, size: u32, lie: fn(&mut Report)) -> JoinHandle<(
         size,
         host: format!("liar{rank}"),
         topology: None,
-        nics: vec![NicFacts {
+        nics: vec![IntroducedNic {
             device: format!("soft{rank}"),
             address: Some(address),
             vni: 1,

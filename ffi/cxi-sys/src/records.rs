@@ -25,13 +25,13 @@ pub struct Field<R> {
 }
 
 /// Place of a field in the words of a record.
-struct Place {
+struct FieldPlace {
     word: usize,
     shift: u32,
     mask: u64,
 }
 
-impl Place {
+impl FieldPlace {
     /// The place `byte:bit+width` in a record of words of `word_size` bytes.
     const fn new(word_size: usize, byte: usize, bit: usize, width: usize) -> Self {
         let shift = 8 * (byte % word_size) + bit;
@@ -146,7 +146,7 @@ macro_rules! record {
                 )]
                 #[inline(always)]
                 pub fn $get(&self) -> $type {
-                    const PLACE: Place = Place::new(size_of::<$word>(), $byte, $bit, $width);
+                    const PLACE: FieldPlace = FieldPlace::new(size_of::<$word>(), $byte, $bit, $width);
                     let word = <$word>::from_le(self.0[PLACE.word]);
                     FromBits::from_bits(PLACE.get(word.into()))
                 }
@@ -156,7 +156,7 @@ macro_rules! record {
                 )]
                 #[inline(always)]
                 pub fn $set(&mut self, value: $type) -> &mut Self {
-                    const PLACE: Place = Place::new(size_of::<$word>(), $byte, $bit, $width);
+                    const PLACE: FieldPlace = FieldPlace::new(size_of::<$word>(), $byte, $bit, $width);
                     let word = &mut self.0[PLACE.word];
                     let changed = PLACE.set(<$word>::from_le(*word).into(), value.into());
                     *word = (changed as $word).to_le();

@@ -139,7 +139,7 @@ pub fn counter(lni: &Lni, offset: usize) -> Result<(), Error> {
 
 /// What the process itself may do with the memory that [`map`] maps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Rights {
+pub enum MemoryRights {
     /// Nothing.
     Nothing,
     /// Read.
@@ -170,7 +170,7 @@ pub struct Mapped {
 /// Panics if the range exceeds the two pages.
 pub fn map(
     lni: &Lni,
-    rights: Rights,
+    rights: MemoryRights,
     offset: usize,
     len: usize,
     flags: u32,
@@ -179,9 +179,9 @@ pub fn map(
     assert!(offset + len <= memory.len(), "the range exceeds two pages");
     memory.fill(1);
     memory.protect(match rights {
-        Rights::Nothing => libc::PROT_NONE,
-        Rights::Read => libc::PROT_READ,
-        Rights::ReadWrite => libc::PROT_READ | libc::PROT_WRITE,
+        MemoryRights::Nothing => libc::PROT_NONE,
+        MemoryRights::Read => libc::PROT_READ,
+        MemoryRights::ReadWrite => libc::PROT_READ | libc::PROT_WRITE,
     })?;
     let lni = lni.handle();
     let api = lni.library().api();

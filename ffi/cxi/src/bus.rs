@@ -10,7 +10,7 @@ use crate::fence;
 
 /// A window of the launch page (nic.md 2.8).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Window {
+pub(crate) enum LaunchWindow {
     /// Register of the write pointer.
     Doorbell,
     /// One slot, at any position.
@@ -34,7 +34,7 @@ pub(crate) trait Bus {
     /// Orders ring stores before launch-page stores.
     fn before_launch(&mut self);
     /// Stores 64 bits, `offset` bytes from the start of the window.
-    fn store64(&mut self, window: Window, offset: usize, value: u64);
+    fn store64(&mut self, window: LaunchWindow, offset: usize, value: u64);
     /// Flushes launch-page stores from the write-combining buffer.
     fn after_launch(&mut self);
 }
@@ -134,13 +134,13 @@ impl Bus for MappedQueue {
     }
 
     #[inline]
-    fn store64(&mut self, window: Window, offset: usize, value: u64) {
+    fn store64(&mut self, window: LaunchWindow, offset: usize, value: u64) {
         debug_assert!(offset.is_multiple_of(8) && offset < 1024);
         let start = match window {
-            Window::Doorbell => self.doorbell,
-            Window::Ll64 => self.ll_64,
-            Window::Ll128Aligned => self.ll_128_aligned,
-            Window::Ll128Unaligned => self.ll_128_unaligned,
+            LaunchWindow::Doorbell => self.doorbell,
+            LaunchWindow::Ll64 => self.ll_64,
+            LaunchWindow::Ll128Aligned => self.ll_128_aligned,
+            LaunchWindow::Ll128Unaligned => self.ll_128_unaligned,
         };
         let to = start.as_ptr().wrapping_byte_add(offset);
         // SAFETY: libcxi keeps the launch page, which holds the window, mapped as long as the

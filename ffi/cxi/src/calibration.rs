@@ -25,7 +25,7 @@ use crate::library::Library;
 use crate::lni::{CommunicationProfile, Lni};
 use crate::prepared::Prepared;
 use crate::transmit_queue::TransmitQueue;
-use private_nic::{Memory, SLOT};
+use private_nic::{QueueMemory, SLOT};
 
 /// Bytes of the event of a put.
 const EVENT: usize = 16;
@@ -44,7 +44,7 @@ pub struct PrivateQueues {
     /// A put of 8 bytes.
     put: Prepared<4>,
     /// The memory that a NIC would write.
-    memory: Memory,
+    memory: QueueMemory,
     /// Slot of the next command.
     command: u16,
     /// Offset of the next event in its queue.

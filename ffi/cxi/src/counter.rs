@@ -8,9 +8,9 @@ use cxi_sys::records::CtWriteback;
 
 use crate::error::Error;
 use crate::fence;
-use crate::library::Progress;
+use crate::library::ProgressHook;
 use crate::lni::{Lni, LniHandle};
-use crate::owned::{Destroy, Owned, Release, close};
+use crate::owned::{Destroy, Owned, ReleaseHandle, close};
 use crate::pages::Pages;
 
 const CALL: &str = "cxil_alloc_ct";
@@ -28,7 +28,7 @@ pub const MAX_FAILURES: u8 = 0x7f;
 /// counts of a counter without a write-back word cannot be read.
 pub struct Counter {
     doorbells: NonNull<u64>,
-    progress: Progress,
+    progress: ProgressHook,
     handle: Arc<CounterHandle>,
 }
 
@@ -172,7 +172,7 @@ impl CounterHandle {
     }
 }
 
-impl Release for CounterHandle {
+impl ReleaseHandle for CounterHandle {
     const CALL: &'static str = "cxil_destroy_ct";
 
     /// Leaks the write-back word if the library fails, because the NIC may still write it.

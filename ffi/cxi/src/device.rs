@@ -8,8 +8,8 @@ use std::sync::Arc;
 use cxi_sys::{cxil_dev, cxil_device_list, cxil_devinfo};
 
 use crate::error::{Error, check};
-use crate::library::{Library, Progress};
-use crate::owned::{Release, close};
+use crate::library::{Library, ProgressHook};
+use crate::owned::{ReleaseHandle, close};
 
 /// Device information, read when the NIC was opened or listed (libcxi.md 2.2). `nid`, `link_up` and
 /// `retry_handler_eq` may change later.
@@ -229,12 +229,12 @@ impl DeviceHandle {
         &self.library
     }
 
-    pub(crate) fn progress(&self) -> Progress {
-        Progress::new(&self.library, self.as_ptr())
+    pub(crate) fn progress(&self) -> ProgressHook {
+        ProgressHook::new(&self.library, self.as_ptr())
     }
 }
 
-impl Release for DeviceHandle {
+impl ReleaseHandle for DeviceHandle {
     const CALL: &'static str = "cxil_close_device";
 
     fn release(&mut self) -> Result<(), Error> {

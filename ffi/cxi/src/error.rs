@@ -32,12 +32,12 @@ impl fmt::Display for MapWay {
 pub struct Error {
     call: &'static str,
     errno: i32,
-    origin: Origin,
+    origin: ErrorOrigin,
 }
 
 /// Where an error comes from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Origin {
+enum ErrorOrigin {
     /// The function returned the errno value.
     Call,
     /// A GPU runtime reported this status.
@@ -69,7 +69,7 @@ impl GpuStatus {
 
 impl Error {
     pub(crate) const fn new(call: &'static str, errno: i32) -> Self {
-        let origin = Origin::Call;
+        let origin = ErrorOrigin::Call;
         Self { call, errno, origin }
     }
 
@@ -79,13 +79,13 @@ impl Error {
         Self {
             call,
             errno: libc::ENOSYS,
-            origin: node.map_or(Origin::Call, |(_, node)| Origin::Missing(node)),
+            origin: node.map_or(ErrorOrigin::Call, |(_, node)| ErrorOrigin::Missing(node)),
         }
     }
 
     /// Returns the error of a failed call of a GPU runtime; `errno` is the closest errno value.
     pub(crate) const fn from_gpu(call: &'static str, errno: i32, status: GpuStatus) -> Self {
-        let origin = Origin::Gpu(status);
+        let origin = ErrorOrigin::Gpu(status);
         Self { call, errno, origin }
     }
 
@@ -94,15 +94,15 @@ impl Error {
 
     /// Returns the error of a mapping that was tried in one way.
     pub(crate) const fn with_way(self, way: MapWay) -> Self {
-        let origin = Origin::Map(way, None);
+        let origin = ErrorOrigin::Map(way, None);
         Self { origin, ..self }
     }
 
     /// Returns the error of a mapping that was tried in two ways: this one, then `second`.
     pub(crate) const fn and_of_way(self, second: Self) -> Self {
         match (self.origin, second.origin) {
-            (Origin::Map(first, _), Origin::Map(way, _)) => {
-                Self { origin: Origin::Map(first, Some((way, second.errno))), ..self }
+            (ErrorOrigin::Map(first, _), ErrorOrigin::Map(way, _)) => {
+                Self { origin: ErrorOrigin::Map(first, Some((way, second.errno))), ..self }
             }
             _ => self,
         }
@@ -121,7 +121,7 @@ impl Error {
 
     /// Returns whether the function belongs to a GPU runtime.
     pub const fn is_of_gpu(&self) -> bool {
-        matches!(self.origin, Origin::Gpu(_))
+        matches!(self.origin, ErrorOrigin::Gpu(_))
     }
 
     /// Returns the errno value, which is positive.
@@ -137,8 +137,8 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { call, errno, .. } = self;
         match self.origin {
-            Origin::Call => write!(f, "{call}: {} (errno {errno})", error_text(*errno)),
-            Origin::Gpu(GpuStatus { runtime, code, text }) => {
+            ErrorOrigin::Call => write!(f, "{call}: {} (errno {errno})", error_text(*errno)),
+            ErrorOrigin::Gpu(GpuStatus { runtime, code, text }) => {
                 write!(f, "{call}: {text} ({runtime} error ")?;
                 // The codes of Level Zero are documented as hexadecimal numbers.
                 match code {
@@ -146,7 +146,7 @@ impl fmt::Display for Error {
                     _ => write!(f, "{code:#x})"),
                 }
             }
-            Origin::Map(way, other) => {
+            ErrorOrigin::Map(way, other) => {
                 write!(f, "{call}: ")?;
                 refusal(f, way, *errno)?;
                 let Some((way, errno)) = other else {
@@ -155,7 +155,7 @@ impl fmt::Display for Error {
                 f.write_str("; ")?;
                 refusal(f, way, errno)
             }
-            Origin::Missing(node) => write!(
+            ErrorOrigin::Missing(node) => write!(
                 f,
                 "{call}: this libcxi lacks the function, which libcxi has since symbol node {node}"
             ),

@@ -14,7 +14,7 @@ pub(crate) const SLOT: usize = C_EE_CFG_ECB_SIZE as usize;
 /// Where a complete event lies in its queue, and its words that were read to find that out: they
 /// hold its size, type and return code.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Header {
+pub(crate) struct EventHeader {
     /// Offset in the queue, in bytes.
     pub(crate) at: usize,
     /// 16, 32 or 64; also 48 from a broken device.
@@ -25,7 +25,7 @@ pub(crate) struct Header {
     pub(crate) last: u64,
 }
 
-impl Header {
+impl EventHeader {
     #[inline]
     pub(crate) fn event_type(&self) -> u8 {
         (self.second >> 50) as u8 & 0x1f
@@ -76,7 +76,7 @@ impl Header {
 /// }
 /// ```
 pub struct Event<'queue> {
-    header: Header,
+    header: EventHeader,
     /// The words of the event, in the queue. The NIC leaves them unchanged until the
     /// acknowledgement.
     words: &'queue [AtomicU64],
@@ -84,7 +84,7 @@ pub struct Event<'queue> {
 
 /// The fields of an event, in the record of its type and length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Record {
+pub enum EventRecord {
     /// ACK, REPLY or SEND.
     InitiatorShort(EventInitiatorShort),
     /// ACK, REPLY or SEND with a timestamp.
@@ -105,7 +105,7 @@ pub enum Record {
 
 /// The fields that short and long target events have in common (nic.md 6.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Target {
+pub struct TargetFields {
     /// Buffer id of the list entry or command.
     pub buffer_id: u16,
     /// Number of the portals table entry.
@@ -130,7 +130,7 @@ pub struct Target {
 
 impl<'queue> Event<'queue> {
     #[inline]
-    pub(crate) fn new(header: Header, words: &'queue [AtomicU64]) -> Self {
+    pub(crate) fn new(header: EventHeader, words: &'queue [AtomicU64]) -> Self {
         Self { header, words }
     }
 
@@ -148,22 +148,22 @@ impl<'queue> Event<'queue> {
 
     /// Returns the fields of the event.
     #[inline]
-    pub fn record(&self) -> Record {
+    pub fn record(&self) -> EventRecord {
         match (u32::from(self.header.event_type()), self.header.length) {
             (C_EVENT_SEND..=C_EVENT_REPLY, 16) => {
-                Record::InitiatorShort(EventInitiatorShort::from_words(self.first()))
+                EventRecord::InitiatorShort(EventInitiatorShort::from_words(self.first()))
             }
             (C_EVENT_SEND..=C_EVENT_REPLY, 32) => {
-                Record::InitiatorLong(EventInitiatorLong::from_words(self.first()))
+                EventRecord::InitiatorLong(EventInitiatorLong::from_words(self.first()))
             }
             (C_EVENT_TRIGGERED_OP, 16) => {
-                Record::TriggeredShort(EventTrigOpShort::from_words(self.first()))
+                EventRecord::TriggeredShort(EventTrigOpShort::from_words(self.first()))
             }
             (C_EVENT_TRIGGERED_OP, 32) => {
-                Record::TriggeredLong(EventTrigOpLong::from_words(self.first()))
+                EventRecord::TriggeredLong(EventTrigOpLong::from_words(self.first()))
             }
             (C_EVENT_COMMAND_FAILURE, 16) => {
-                Record::CommandFailure(EventCmdFail::from_words(self.first()))
+                EventRecord::CommandFailure(EventCmdFail::from_words(self.first()))
             }
             (
                 C_EVENT_PUT..=C_EVENT_FETCH_ATOMIC_OVERFLOW
@@ -171,19 +171,19 @@ impl<'queue> Event<'queue> {
                 | C_EVENT_MATCH,
                 length @ (32 | 64),
             ) => match length {
-                32 => Record::TargetShort(EventTargetShort::from_words(self.first())),
-                _ => Record::TargetLong(EventTargetLong::from_words(self.first())),
+                32 => EventRecord::TargetShort(EventTargetShort::from_words(self.first())),
+                _ => EventRecord::TargetLong(EventTargetLong::from_words(self.first())),
             },
-            _ => Record::Other,
+            _ => EventRecord::Other,
         }
     }
 
     /// Returns the common fields of a target event; `None` for other events.
     #[inline]
-    pub fn target(&self) -> Option<Target> {
+    pub fn target(&self) -> Option<TargetFields> {
         let (common, lengths) = match self.record() {
-            Record::TargetShort(short) => (short, (short.length(), short.length())),
-            Record::TargetLong(long) => {
+            EventRecord::TargetShort(short) => (short, (short.length(), short.length())),
+            EventRecord::TargetLong(long) => {
                 // Both records have the same layout up to `vni`.
                 let common = std::array::from_fn(|index| long.words()[index]);
                 let lengths = (long.rlength(), long.mlength());
@@ -191,7 +191,7 @@ impl<'queue> Event<'queue> {
             }
             _ => return None,
         };
-        Some(Target {
+        Some(TargetFields {
             buffer_id: common.buffer_id(),
             ptlte_index: common.ptlte_index(),
             ptl_list: common.ptl_list(),
@@ -245,7 +245,7 @@ mod tests {
     fn event<const N: usize>(bytes: [u8; N]) -> Event<'static> {
         let (chunks, _) = bytes.as_chunks::<8>();
         let words: Vec<u64> = chunks.iter().map(|&chunk| u64::from_ne_bytes(chunk)).collect();
-        let header = Header {
+        let header = EventHeader {
             at: 0,
             length: N,
             second: u64::from_le(words[1]),
@@ -265,7 +265,7 @@ mod tests {
             let event = event(bytes);
             assert_eq!(event.event_type().name(), Some(name));
             assert_eq!(event.return_code(), ReturnCode::OK);
-            assert!(matches!(event.record(), Record::InitiatorShort(_)));
+            assert!(matches!(event.record(), EventRecord::InitiatorShort(_)));
             assert_eq!(event.bytes()[..16], bytes);
         }
 
@@ -278,7 +278,7 @@ mod tests {
         bytes[14] = 0x37;
         let event = event(bytes);
         assert_eq!(event.event_type(), EventType::STATE_CHANGE);
-        let Record::TargetLong(record) = event.record() else {
+        let EventRecord::TargetLong(record) = event.record() else {
             panic!("{event:?}");
         };
         assert_eq!(u32::from(record.ptlte_state()), C_PTLTE_ENABLED);
@@ -293,6 +293,6 @@ mod tests {
         bytes[31] = 0xc0 | 26;
         let event = event(bytes);
         assert_eq!(event.return_code(), ReturnCode(26));
-        assert!(matches!(event.record(), Record::InitiatorLong(_)));
+        assert!(matches!(event.record(), EventRecord::InitiatorLong(_)));
     }
 }

@@ -9,13 +9,13 @@ use cxi_sys::records::{CStateCmd, DmaAmoCmd, EqSwState, FullDmaCmd, NomatchDmaCm
 use cxi_sys::*;
 
 use crate::error::{EmitError, Error};
-use crate::event::{Event, Header, SLOT};
+use crate::event::{Event, EventHeader, SLOT};
 use crate::fence;
-use crate::library::Progress;
+use crate::library::ProgressHook;
 use crate::lni::{Lni, LniHandle};
 use crate::memory::RegionHandle;
-use crate::observer::{Registration, Source};
-use crate::owned::{Destroy, Owned, Release, close};
+use crate::observer::{Registration, StateLocation};
+use crate::owned::{Destroy, Owned, ReleaseHandle, close};
 use crate::pages::Pages;
 
 /// An event queue with its memory.
@@ -28,7 +28,7 @@ pub struct EventQueue {
     consumer: Consumer<MappedEvents>,
     /// Events of counted operations that were polled since the last acknowledgement.
     completed: u32,
-    progress: Progress,
+    progress: ProgressHook,
     handle: Arc<EventQueueHandle>,
 }
 
@@ -104,7 +104,7 @@ impl EventQueue {
             completed: 0,
             progress: lni.progress(),
             handle: Arc::new(EventQueueHandle {
-                registration: lni.observer().register(Source::Events { number, status }),
+                registration: lni.observer().register(StateLocation::Events { number, status }),
                 object,
                 region,
                 number,
@@ -183,7 +183,7 @@ const UNUSABLE_SLOTS: usize = C_EQ_RESERVED_EVENT_SLOTS as usize + 1;
 /// REPLY of a rendezvous get does not, because the NIC issues that get itself. If some operations
 /// report `failures_only`, a failure may belong to one of them, which reserved no room.
 #[inline]
-fn completes_operation(event: &Header, failures_only: bool) -> bool {
+fn completes_operation(event: &EventHeader, failures_only: bool) -> bool {
     if failures_only && u32::from(event.return_code()) != C_RC_OK {
         // Trigger events reserve room whether they succeed or are cancelled.
         return u32::from(event.event_type()) == C_EVENT_TRIGGERED_OP;
@@ -291,7 +291,7 @@ impl EventQueueHandle {
     }
 }
 
-impl Release for EventQueueHandle {
+impl ReleaseHandle for EventQueueHandle {
     const CALL: &'static str = "cxil_destroy_evtq";
 
     fn release(&mut self) -> Result<(), Error> {
@@ -395,7 +395,7 @@ impl<M: EventMemory> Consumer<M> {
 
     /// Consumes NULL events and returns the next other event, if it is complete.
     #[inline]
-    fn take(&mut self) -> Option<Header> {
+    fn take(&mut self) -> Option<EventHeader> {
         loop {
             let event = self.peek()?;
             self.rd_offset += event.length;
@@ -411,7 +411,7 @@ impl<M: EventMemory> Consumer<M> {
     /// Returns the event at the read offset, if it is complete: if its size code and the return
     /// code in its last byte are both nonzero.
     #[inline]
-    fn peek(&self) -> Option<Header> {
+    fn peek(&self) -> Option<EventHeader> {
         let at = self.rd_offset;
         let second = self.memory.load(at + 8);
         let size = second >> 48 & 3;
@@ -422,7 +422,7 @@ impl<M: EventMemory> Consumer<M> {
         // of its slot, so that no load is outside the queue.
         let length = (8 << size).min(SLOT - at % SLOT);
         let last = if length == 16 { second } else { self.memory.load(at + length - 8) };
-        let header = Header { at, length, second, last };
+        let header = EventHeader { at, length, second, last };
         (header.return_code() != 0).then_some(header)
     }
 

@@ -290,7 +290,7 @@ proptest! {
                 Action::Poll => {
                     let taken = consumer.take();
                     prop_assert_eq!(taken.as_ref().map(|event| event.at), second.poll());
-                    let cookie = |event: Header| (event.length, consumer.memory.words[event.at / 8]);
+                    let cookie = |event: EventHeader| (event.length, consumer.memory.words[event.at / 8]);
                     prop_assert_eq!(taken.map(cookie), nic.sent.pop_front());
                 }
                 Action::Acknowledge => {

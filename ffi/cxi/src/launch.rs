@@ -4,7 +4,7 @@
 use cxi_sys::C_CMD_SIZE_256B;
 use cxi_sys::records::CmdHeader;
 
-use crate::bus::{Bus, Window};
+use crate::bus::{Bus, LaunchWindow};
 use crate::error::EmitError;
 use crate::ring::Ring;
 
@@ -77,7 +77,7 @@ impl<B: Bus> Producer<B> {
         self.bus.before_launch();
         self.ring.hw_wp = self.ring.wp;
         let slot = u64::from(self.ring.wp / 2);
-        self.bus.store64(Window::Doorbell, 0, slot);
+        self.bus.store64(LaunchWindow::Doorbell, 0, slot);
         self.bus.after_launch();
     }
 
@@ -96,17 +96,17 @@ impl<B: Bus> Producer<B> {
         // Half-slots to launch before the end of the ring.
         let pending = if self.ring.wp > at { self.ring.wp - at } else { self.ring.size32() - at };
         if pending == 2 {
-            self.launch(Window::Ll64, at, 1);
+            self.launch(LaunchWindow::Ll64, at, 1);
         } else if at.is_multiple_of(4) {
-            self.launch(Window::Ll128Aligned, at, 2);
+            self.launch(LaunchWindow::Ll128Aligned, at, 2);
         } else if self.header(at).opcode() != 0 {
-            self.launch(Window::Ll64, at, 1);
+            self.launch(LaunchWindow::Ll64, at, 1);
         } else if pending < 6 || self.is_256_bytes(at + 2) {
             // With fewer than 6 half-slots, the NOOP in this odd slot is not padding but a command
             // before a single slot. Two slots after it would exceed `wp`.
             return self.doorbell();
         } else {
-            self.launch(Window::Ll128Unaligned, at + 2, 2);
+            self.launch(LaunchWindow::Ll128Unaligned, at + 2, 2);
         }
         self.doorbell();
     }
@@ -140,7 +140,7 @@ impl<B: Bus> Producer<B> {
         let next = self.ring.advance(at, halves.max(2));
         self.bus.before_launch();
         if low_latency && WORDS <= 16 {
-            let window = if WORDS == 16 { Window::Ll128Aligned } else { Window::Ll64 };
+            let window = if WORDS == 16 { LaunchWindow::Ll128Aligned } else { LaunchWindow::Ll64 };
             let to = window_offset(at);
             for (index, &word) in command.iter().enumerate() {
                 self.bus.store64(window, to + 8 * index, word);
@@ -149,7 +149,7 @@ impl<B: Bus> Producer<B> {
                 self.bus.store64(window, to + 8 * index, 0);
             }
         } else {
-            self.bus.store64(Window::Doorbell, 0, u64::from(next / 2));
+            self.bus.store64(LaunchWindow::Doorbell, 0, u64::from(next / 2));
         }
         self.bus.after_launch();
         (self.ring.wp, self.ring.hw_wp) = (next, next);
@@ -187,7 +187,7 @@ impl<B: Bus> Producer<B> {
     /// Copies `slots` slots from half-slot `at` on into `window`, in ascending order, so that write
     /// combining produces one bus write.
     #[inline]
-    fn launch(&mut self, window: Window, at: u32, slots: u32) {
+    fn launch(&mut self, window: LaunchWindow, at: u32, slots: u32) {
         let from = at as usize * HALF;
         let to = window_offset(at);
         self.bus.before_launch();

@@ -14,10 +14,10 @@ impl From<Step> for Access {
             Step::BeforeLaunch => Self::BeforeLaunch,
             Step::Store(window, offset, value) => {
                 let start = match window {
-                    Window::Doorbell => 0,
-                    Window::Ll64 => 1024,
-                    Window::Ll128Aligned => 2048,
-                    Window::Ll128Unaligned => 3072,
+                    LaunchWindow::Doorbell => 0,
+                    LaunchWindow::Ll64 => 1024,
+                    LaunchWindow::Ll128Aligned => 2048,
+                    LaunchWindow::Ll128Unaligned => 3072,
                 };
                 let offset = start + offset;
                 Self::Store { offset, value }
@@ -84,17 +84,17 @@ impl Nic {
         });
         while let Some((window, offset, value)) = stores.next() {
             let slots = match window {
-                Window::Doorbell => {
+                LaunchWindow::Doorbell => {
                     assert!((4..self.count as u64).contains(&value) && offset == 0);
                     self.wr = value as usize;
                     continue;
                 }
-                Window::Ll64 => 1,
-                Window::Ll128Aligned => {
+                LaunchWindow::Ll64 => 1,
+                LaunchWindow::Ll128Aligned => {
                     assert!(self.wr.is_multiple_of(2));
                     2
                 }
-                Window::Ll128Unaligned => {
+                LaunchWindow::Ll128Unaligned => {
                     assert!(!self.wr.is_multiple_of(2));
                     assert_eq!(memory[self.wr * 64] >> 4, 0, "only a NOOP is skipped");
                     self.wr = self.next(self.wr);

@@ -14,7 +14,7 @@ enum Step {
     /// Byte offset and length of a write to the ring.
     Ring(usize, usize),
     BeforeLaunch,
-    Store(Window, usize, u64),
+    Store(LaunchWindow, usize, u64),
     AfterLaunch,
 }
 
@@ -44,7 +44,7 @@ impl Bus for Recorder {
     fn before_launch(&mut self) {
         self.steps.push(Step::BeforeLaunch);
     }
-    fn store64(&mut self, window: Window, offset: usize, value: u64) {
+    fn store64(&mut self, window: LaunchWindow, offset: usize, value: u64) {
         self.steps.push(Step::Store(window, offset, value));
     }
     fn after_launch(&mut self) {
@@ -111,10 +111,12 @@ impl Producer<Recorder> {
 
     /// Returns the launches since the last call: windows with the offset of each slot, and
     /// doorbells with their value.
-    fn take_launches(&mut self) -> Vec<(Window, usize)> {
+    fn take_launches(&mut self) -> Vec<(LaunchWindow, usize)> {
         let steps = self.take_steps();
         let starts = steps.iter().filter_map(|step| match *step {
-            Step::Store(Window::Doorbell, 0, value) => Some((Window::Doorbell, value as usize)),
+            Step::Store(LaunchWindow::Doorbell, 0, value) => {
+                Some((LaunchWindow::Doorbell, value as usize))
+            }
             Step::Store(window, offset, _) if offset % 64 == 0 => Some((window, offset)),
             _ => None,
         });
@@ -139,34 +141,34 @@ fn launches_worked_vectors_1_to_6() {
     assert_eq!(producer.ring.wp, 9);
     producer.doorbell();
     assert_eq!(producer.ring.wp, 10);
-    assert_eq!(producer.take_launches(), [(Window::Doorbell, 5)]);
+    assert_eq!(producer.take_launches(), [(LaunchWindow::Doorbell, 5)]);
 
     producer.emit(&command(2, PUT, 2)).unwrap();
     producer.low_latency();
     assert_eq!(producer.ring.wp, 12);
-    assert_eq!(producer.take_launches(), [(Window::Ll64, 320)]);
+    assert_eq!(producer.take_launches(), [(LaunchWindow::Ll64, 320)]);
 
     producer.emit(&command(4, PUT, 3)).unwrap();
     producer.low_latency();
     assert_eq!(producer.ring.wp, 16);
-    let slots = [(Window::Ll128Aligned, 384), (Window::Ll128Aligned, 448)];
+    let slots = [(LaunchWindow::Ll128Aligned, 384), (LaunchWindow::Ll128Aligned, 448)];
     assert_eq!(producer.take_launches(), slots);
 
     producer.emit(&command(2, PUT, 4)).unwrap();
     producer.low_latency();
     assert_eq!(producer.ring.wp, 18);
-    assert_eq!(producer.take_launches(), [(Window::Ll64, 512)]);
+    assert_eq!(producer.take_launches(), [(LaunchWindow::Ll64, 512)]);
 
     producer.emit(&command(4, PUT, 5)).unwrap();
     producer.low_latency();
     assert_eq!(producer.ring.wp, 24);
-    let slots = [(Window::Ll128Unaligned, 640), (Window::Ll128Unaligned, 704)];
+    let slots = [(LaunchWindow::Ll128Unaligned, 640), (LaunchWindow::Ll128Unaligned, 704)];
     assert_eq!(producer.take_launches(), slots);
 
     producer.emit(&command(8, PUT, 6)).unwrap();
     producer.low_latency();
     assert_eq!(producer.ring.wp, 32);
-    assert_eq!(producer.take_launches(), [(Window::Doorbell, 16)]);
+    assert_eq!(producer.take_launches(), [(LaunchWindow::Doorbell, 16)]);
 }
 
 #[test]
@@ -183,7 +185,7 @@ fn worked_vector_7_aligns_pair_to_128_bytes() {
     let pair = [Step::Ring(384, 64), Step::Ring(448, 64)];
     assert_eq!(producer.take_steps(), [padding, pair].concat());
     producer.doorbell();
-    assert_eq!(producer.take_launches(), [(Window::Doorbell, 8)]);
+    assert_eq!(producer.take_launches(), [(LaunchWindow::Doorbell, 8)]);
 }
 
 #[test]
@@ -199,7 +201,7 @@ fn worked_vector_8_wraps_after_padding() {
     producer.emit(&command(8, PUT, 99)).unwrap();
     assert_eq!(producer.ring.wp, 16);
     producer.doorbell();
-    assert_eq!(producer.take_launches(), [(Window::Doorbell, 8)]);
+    assert_eq!(producer.take_launches(), [(LaunchWindow::Doorbell, 8)]);
 }
 
 #[test]
@@ -210,7 +212,7 @@ fn stores_slot_4_in_doorbell_after_wrap() {
         producer.doorbell();
         producer.set_read_pointer(producer.ring.wp / 2);
     }
-    assert_eq!(producer.take_launches().last(), Some(&(Window::Doorbell, 4)));
+    assert_eq!(producer.take_launches().last(), Some(&(LaunchWindow::Doorbell, 4)));
 }
 
 #[test]
@@ -222,7 +224,7 @@ fn orders_doorbell_as_ring_fence_store_fence() {
         Step::Ring(256, 32),
         Step::Ring(288, 8),
         Step::BeforeLaunch,
-        Step::Store(Window::Doorbell, 0, 5),
+        Step::Store(LaunchWindow::Doorbell, 0, 5),
         Step::AfterLaunch,
     ];
     assert_eq!(producer.take_steps(), steps);
@@ -237,7 +239,7 @@ fn orders_low_latency_as_ring_fence_ascending_stores_fence() {
     let stores = bytes.as_chunks::<8>().0.iter().zip((256..).step_by(8));
     let mut steps = vec![Step::Ring(256, 128), Step::BeforeLaunch];
     steps.extend(stores.map(|(word, offset)| {
-        Step::Store(Window::Ll128Aligned, offset, u64::from_le_bytes(*word))
+        Step::Store(LaunchWindow::Ll128Aligned, offset, u64::from_le_bytes(*word))
     }));
     steps.push(Step::AfterLaunch);
     assert_eq!(producer.take_steps(), steps);
@@ -254,7 +256,7 @@ fn sends_rest_of_low_latency_commit_by_doorbell() {
     let end = [
         Step::AfterLaunch,
         Step::BeforeLaunch,
-        Step::Store(Window::Doorbell, 0, 7),
+        Step::Store(LaunchWindow::Doorbell, 0, 7),
         Step::AfterLaunch,
     ];
     assert_eq!(steps[steps.len() - 4..], end);
@@ -273,7 +275,7 @@ fn ends_low_latency_launch_at_end_of_ring() {
     producer.emit(&command(2, PUT, 97)).unwrap();
     producer.emit(&command(2, PUT, 98)).unwrap();
     producer.low_latency();
-    let launches = [(Window::Ll64, 63 % 16 * 64), (Window::Doorbell, 5)];
+    let launches = [(LaunchWindow::Ll64, 63 % 16 * 64), (LaunchWindow::Doorbell, 5)];
     assert_eq!(producer.take_launches(), launches);
 }
 
@@ -295,7 +297,7 @@ fn sends_noop_before_single_slot_by_doorbell() {
     producer.emit(&command(2, NOOP, 2)).unwrap();
     producer.emit(&command(2, PUT, 3)).unwrap();
     producer.low_latency();
-    assert_eq!(producer.take_launches(), [(Window::Doorbell, 7)]);
+    assert_eq!(producer.take_launches(), [(LaunchWindow::Doorbell, 7)]);
 }
 
 #[test]
@@ -309,7 +311,7 @@ fn sends_padded_256_byte_command_by_doorbell() {
     assert_eq!(producer.ring.wp, 14);
     producer.emit(&command(8, PUT, 9)).unwrap();
     producer.low_latency();
-    assert_eq!(producer.take_launches(), [(Window::Doorbell, 12)]);
+    assert_eq!(producer.take_launches(), [(LaunchWindow::Doorbell, 12)]);
 }
 
 #[test]
@@ -363,7 +365,7 @@ fn orders_issue_as_ring_fence_ascending_stores_fence() {
     stored.extend([0; 4]);
     let stores = stored.into_iter().zip((256..).step_by(8));
     let mut steps = vec![Step::Ring(256, 32), Step::Ring(288, 8), Step::BeforeLaunch];
-    steps.extend(stores.map(|(word, offset)| Step::Store(Window::Ll64, offset, word)));
+    steps.extend(stores.map(|(word, offset)| Step::Store(LaunchWindow::Ll64, offset, word)));
     steps.push(Step::AfterLaunch);
     assert_eq!(producer.take_steps(), steps);
 
@@ -371,7 +373,7 @@ fn orders_issue_as_ring_fence_ascending_stores_fence() {
     let steps = [
         Step::Ring(320, 64),
         Step::BeforeLaunch,
-        Step::Store(Window::Doorbell, 0, 6),
+        Step::Store(LaunchWindow::Doorbell, 0, 6),
         Step::AfterLaunch,
     ];
     assert_eq!(producer.take_steps(), steps);

@@ -10,12 +10,12 @@ use crate::error::Error;
 
 /// A libcxi, from which all other objects are opened.
 pub struct Library {
-    shared: Arc<Shared>,
+    shared: Arc<LibraryState>,
     /// Not `Send`, not `Sync`: the library has no locks.
     _one_thread: PhantomData<*const ()>,
 }
 
-struct Shared {
+struct LibraryState {
     api: Api,
     failed_release: OnceLock<Error>,
     /// Held during each call of the library, which has no locks of its own (libcxi.md 1).
@@ -37,7 +37,7 @@ impl Library {
     /// threads may call `progress` at the same time.
     pub fn from_api(api: Api) -> Self {
         Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(LibraryState {
                 api,
                 failed_release: OnceLock::new(),
                 calling: Mutex::new(()),
@@ -76,18 +76,18 @@ impl Library {
 ///
 /// The object that holds it keeps the device open.
 #[derive(Clone, Copy)]
-pub(crate) struct Progress {
+pub(crate) struct ProgressHook {
     hook: Option<unsafe extern "C" fn(*mut cxil_dev)>,
     device: *mut cxil_dev,
 }
 
 // SAFETY: the hook may be called from several threads at the same time: this is part of what a
 // provider of the table promises (see [`Library::from_api`]).
-unsafe impl Send for Progress {}
+unsafe impl Send for ProgressHook {}
 // SAFETY: the hook takes its arguments by value.
-unsafe impl Sync for Progress {}
+unsafe impl Sync for ProgressHook {}
 
-impl Progress {
+impl ProgressHook {
     pub(crate) fn new(library: &Library, device: *mut cxil_dev) -> Self {
         Self { hook: library.api().progress, device }
     }

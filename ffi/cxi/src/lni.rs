@@ -11,9 +11,9 @@ use cxi_sys::{
 
 use crate::device::{Device, DeviceHandle};
 use crate::error::Error;
-use crate::library::{Library, Progress};
+use crate::library::{Library, ProgressHook};
 use crate::observer::Observer;
-use crate::owned::{Destroy, Owned, Release, close};
+use crate::owned::{Destroy, Owned, ReleaseHandle, close};
 
 /// A logical network interface (LNI): the access of the process to a NIC, in one service. All
 /// queues, addresses and memory regions belong to one.
@@ -88,7 +88,7 @@ impl LniHandle {
         self.object.library()
     }
 
-    pub(crate) fn progress(&self) -> Progress {
+    pub(crate) fn progress(&self) -> ProgressHook {
         self.device.progress()
     }
 
@@ -97,7 +97,7 @@ impl LniHandle {
     }
 }
 
-impl Release for LniHandle {
+impl ReleaseHandle for LniHandle {
     const CALL: &'static str = "cxil_destroy_lni";
 
     fn release(&mut self) -> Result<(), Error> {
@@ -169,7 +169,7 @@ impl DomainHandle {
     }
 }
 
-impl Release for DomainHandle {
+impl ReleaseHandle for DomainHandle {
     const CALL: &'static str = "cxil_destroy_domain";
 
     fn release(&mut self) -> Result<(), Error> {
@@ -278,7 +278,7 @@ impl ProfileHandle {
     }
 }
 
-impl Release for ProfileHandle {
+impl ReleaseHandle for ProfileHandle {
     const CALL: &'static str = "cxil_destroy_cp";
 
     fn release(&mut self) -> Result<(), Error> {

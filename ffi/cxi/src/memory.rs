@@ -10,7 +10,7 @@ use crate::backing::Backing;
 use crate::error::Error;
 use crate::gpu::GpuMap;
 use crate::lni::{Lni, LniHandle};
-use crate::owned::{Destroy, Owned, Release, close};
+use crate::owned::{Destroy, Owned, ReleaseHandle, close};
 
 /// Memory mapped for the NIC, with the mapping.
 pub struct MemoryRegion {
@@ -178,7 +178,7 @@ impl RegionHandle {
     }
 }
 
-impl Release for RegionHandle {
+impl ReleaseHandle for RegionHandle {
     const CALL: &'static str = "cxil_unmap";
 
     fn release(&mut self) -> Result<(), Error> {

@@ -84,7 +84,7 @@ impl Observer {
     }
 
     /// Registers an object.
-    pub(crate) fn register(&self, source: Source) -> Registration {
+    pub(crate) fn register(&self, source: StateLocation) -> Registration {
         let object = Arc::new(Object {
             written: AtomicU32::new(C_CQ_FIRST_WR_PTR),
             source: Mutex::new(source),
@@ -99,11 +99,11 @@ impl Observer {
 struct Object {
     /// The slot after the last command; of command queues only.
     written: AtomicU32,
-    source: Mutex<Source>,
+    source: Mutex<StateLocation>,
 }
 
 /// Where the state of an object is.
-pub(crate) enum Source {
+pub(crate) enum StateLocation {
     /// The status block of a command queue.
     Commands { kind: QueueKind, status: NonNull<u64> },
     /// The status slot of an event queue.
@@ -116,20 +116,22 @@ pub(crate) enum Source {
 
 // SAFETY: the pointers are read under the lock of the object, whose owner takes it before the
 // memory or the entry is released; calls of the library are serialized.
-unsafe impl Send for Source {}
+unsafe impl Send for StateLocation {}
 
 impl Object {
     fn state(&self) -> Option<ObjectState> {
         match &*locked(&self.source) {
-            Source::Commands { kind, status } => Some(self.command_state(*kind, *status)),
-            Source::Events { number, status } => Some(event_state(*number, *status)),
-            Source::Portal { number, entry, library } => portal_state(*number, *entry, library),
-            Source::Released => None,
+            StateLocation::Commands { kind, status } => Some(self.command_state(*kind, *status)),
+            StateLocation::Events { number, status } => Some(event_state(*number, *status)),
+            StateLocation::Portal { number, entry, library } => {
+                portal_state(*number, *entry, library)
+            }
+            StateLocation::Released => None,
         }
     }
 
     fn refusal(&self) -> Option<ObjectState> {
-        let Source::Commands { kind, status } = *locked(&self.source) else {
+        let StateLocation::Commands { kind, status } = *locked(&self.source) else {
             return None;
         };
         Some(self.command_state(kind, status)).filter(ObjectState::is_refusal)
@@ -202,7 +204,7 @@ impl Registration {
 
     /// Ends the access of observers to the object.
     pub(crate) fn end(&self) {
-        *locked(&self.object.source) = Source::Released;
+        *locked(&self.object.source) = StateLocation::Released;
         locked(&self.observer.objects).retain(|object| !Arc::ptr_eq(object, &self.object));
     }
 }

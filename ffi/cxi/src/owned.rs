@@ -92,7 +92,7 @@ impl<T> Drop for Owned<T> {
 }
 
 /// A handle that an owner shares with the objects that depend on it.
-pub(crate) trait Release {
+pub(crate) trait ReleaseHandle {
     /// The function that releases the handle's main object.
     const CALL: &'static str;
 
@@ -103,7 +103,7 @@ pub(crate) trait Release {
 
 /// Closes an owner. Returns EBUSY, as libcxi would, if other objects depend on it; it is then
 /// released after the last of them.
-pub(crate) fn close<H: Release>(handle: Arc<H>) -> Result<(), Error> {
+pub(crate) fn close<H: ReleaseHandle>(handle: Arc<H>) -> Result<(), Error> {
     match Arc::try_unwrap(handle) {
         Ok(mut handle) => handle.release(),
         Err(_) => Err(Error::new(H::CALL, libc::EBUSY)),

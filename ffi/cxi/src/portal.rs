@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::event_queue::{EventQueue, EventQueueHandle};
 use crate::lni::{Domain, DomainHandle, Lni, LniHandle};
 use crate::memory::{MemoryRegion, RegionHandle};
-use crate::observer::{Registration, Source};
+use crate::observer::{Registration, StateLocation};
 use crate::owned::{Destroy, Owned};
 
 /// A portals table entry (PTE): the target of operations to a NIC, PID and portal index.
@@ -21,7 +21,7 @@ pub struct PortalTableEntry {
     // Observation ends first. Mappings are released before the entry, and the entry before the
     // objects it names (libcxi.md 10).
     registration: Registration,
-    mappings: Vec<Mapping>,
+    mappings: Vec<EntryMapping>,
     object: Owned<cxil_pte>,
     kept_mapped: Vec<Arc<RegionHandle>>,
     kept_counters: Vec<Arc<CounterHandle>>,
@@ -30,7 +30,7 @@ pub struct PortalTableEntry {
 }
 
 /// The mapping of an entry at one index of a domain.
-struct Mapping {
+struct EntryMapping {
     object: Owned<cxil_pte_map>,
     _domain: Arc<DomainHandle>,
 }
@@ -78,7 +78,7 @@ impl PortalTableEntry {
             },
         )?;
         let entry = NonNull::new(object.as_ptr());
-        let source = Source::Portal {
+        let source = StateLocation::Portal {
             number: object.read().ptn as u16,
             entry: entry.ok_or(Error::new("cxil_alloc_pte", libc::EFAULT))?,
             library: lni.library().share(),
@@ -120,7 +120,7 @@ impl PortalTableEntry {
                 (api.cxil_map_pte)(self.object.as_ptr(), domain.as_ptr(), index, false, mapping)
             },
         )?;
-        self.mappings.push(Mapping { object, _domain: Arc::clone(domain) });
+        self.mappings.push(EntryMapping { object, _domain: Arc::clone(domain) });
         Ok(())
     }
 

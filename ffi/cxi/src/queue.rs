@@ -17,10 +17,10 @@ use crate::counter::{Counter, CounterHandle};
 use crate::error::{EmitError, Error};
 use crate::event_queue::{EventQueue, EventQueueHandle};
 use crate::launch::Producer;
-use crate::library::Progress;
+use crate::library::ProgressHook;
 use crate::lni::{LniHandle, ProfileHandle};
 use crate::memory::{MemoryRegion, RegionHandle};
-use crate::observer::{QueueKind, Registration, Source};
+use crate::observer::{QueueKind, Registration, StateLocation};
 use crate::owned::{Destroy, Owned};
 use crate::ring::Ring;
 
@@ -31,7 +31,7 @@ pub(crate) struct CommandQueue {
     // Ends before the queue is released.
     registration: Registration,
     producer: Producer<MappedQueue>,
-    progress: Progress,
+    progress: ProgressHook,
     object: Owned<cxi_cq>,
     regions: Vec<Arc<RegionHandle>>,
     counters: Vec<Arc<CounterHandle>>,
@@ -84,7 +84,7 @@ impl CommandQueue {
         };
         let status = bus.status_block();
         Ok(Self {
-            registration: lni.observer().register(Source::Commands { kind, status }),
+            registration: lni.observer().register(StateLocation::Commands { kind, status }),
             producer: Producer { ring: Ring::new(cq.size), bus, noop: CmdHeader::new() },
             progress: lni.progress(),
             object,

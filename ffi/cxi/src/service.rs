@@ -14,7 +14,7 @@ use crate::error::{Error, check};
 
 /// One entry of a service's member list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Member {
+pub enum ServiceMember {
     /// A user.
     User(u32),
     /// A group.
@@ -45,7 +45,7 @@ const NOT_APPLICABLE: u16 = 65535;
 
 /// The limit of one resource for all users of a service together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Limit {
+pub struct ResourceLimit {
     /// Largest number in use.
     pub max: u16,
     /// Number reserved for the service.
@@ -62,7 +62,7 @@ pub struct Service {
     /// Whether only `members` may use it.
     pub restricted_members: bool,
     /// The users, groups and namespaces that may use it.
-    pub members: Vec<Member>,
+    pub members: Vec<ServiceMember>,
     /// Whether it allows only the VNIs in `vnis`. Otherwise it allows a range of VNIs
     /// ([`vni_range`](Self::vni_range)), or all.
     pub restricted_vnis: bool,
@@ -77,7 +77,7 @@ pub struct Service {
     /// Whether `limits` applies to all resources ([`is_limited`](Self::is_limited)).
     limited: bool,
     /// Limits in the order of [`RESOURCES`].
-    limits: [Limit; 8],
+    limits: [ResourceLimit; 8],
     vni_range: Result<Option<RangeInclusive<u16>>, Error>,
 }
 
@@ -121,7 +121,7 @@ impl Device {
     /// # Errors
     ///
     /// The errors of [`service`](Self::service) and [`in_use`](Self::in_use).
-    pub fn triggered(&self, service: &Service) -> Result<(Limit, Option<u16>), Error> {
+    pub fn triggered(&self, service: &Service) -> Result<(ResourceLimit, Option<u16>), Error> {
         let (mut id, mut limit) = (service.id, service.limit(TRIGGERED));
         if limit.max == 0 {
             id = CXI_DEFAULT_SVC_ID;
@@ -221,7 +221,7 @@ impl Service {
             traffic_classes: c.tcs,
             system: c.is_system_svc() != 0,
             limited: c.resource_limits() != 0,
-            limits: limits.map(|limit| Limit { max: limit.max, reserved: limit.res }),
+            limits: limits.map(|limit| ResourceLimit { max: limit.max, reserved: limit.res }),
             vni_range: match c.restricted_vnis() {
                 0 => vni_range(device, id).map(Some),
                 _ => Ok(None),
@@ -237,11 +237,11 @@ impl Service {
 
     /// Returns the limit of the resource at this place of [`RESOURCES`]; of list entries in each
     /// processing element (libcxi.md 3.3).
-    pub fn limit(&self, place: usize) -> Limit {
+    pub fn limit(&self, place: usize) -> ResourceLimit {
         if self.is_limited(place) {
             self.limits[place]
         } else {
-            Limit { max: TOTALS[place], reserved: 0 }
+            ResourceLimit { max: TOTALS[place], reserved: 0 }
         }
     }
 
@@ -281,14 +281,14 @@ fn vni_range(device: &DeviceHandle, id: u32) -> Result<RangeInclusive<u16>, Erro
     Ok(min..=max)
 }
 
-fn member(c: &cxi_svc_desc__bindgen_ty_1) -> Option<Member> {
+fn member(c: &cxi_svc_desc__bindgen_ty_1) -> Option<ServiceMember> {
     // SAFETY: both members of the union are the same unsigned integer.
     let id = unsafe { c.svc_member.uid };
     match c.type_ {
         CXI_SVC_MEMBER_IGNORE => None,
-        CXI_SVC_MEMBER_UID => Some(Member::User(id)),
-        CXI_SVC_MEMBER_GID => Some(Member::Group(id)),
-        CXI_SVC_MEMBER_NET_NS => Some(Member::NetworkNamespace(id)),
-        kind => Some(Member::Other(kind)),
+        CXI_SVC_MEMBER_UID => Some(ServiceMember::User(id)),
+        CXI_SVC_MEMBER_GID => Some(ServiceMember::Group(id)),
+        CXI_SVC_MEMBER_NET_NS => Some(ServiceMember::NetworkNamespace(id)),
+        kind => Some(ServiceMember::Other(kind)),
     }
 }

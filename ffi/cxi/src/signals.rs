@@ -98,7 +98,7 @@ pub fn restore_inherited(command: &mut Command) {
 
 /// A signal that has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Received {
+pub struct ReceivedSignal {
     /// Its number.
     pub signal: i32,
     /// The process that sent it, 0 if that is in a PID namespace outside this one. `None` for the
@@ -158,12 +158,12 @@ impl Signals {
     /// # Errors
     ///
     /// Errors of the system.
-    pub fn receive(&mut self) -> io::Result<Received> {
+    pub fn receive(&mut self) -> io::Result<ReceivedSignal> {
         let mut record = [0; RECORD];
         self.received.read_exact(&mut record)?;
         let [a, b, c, d, e, f, g, h] = record;
         let sender = i32::from_ne_bytes([e, f, g, h]);
-        Ok(Received {
+        Ok(ReceivedSignal {
             signal: i32::from_ne_bytes([a, b, c, d]),
             sender: (sender != KERNEL).then_some(sender),
         })
@@ -230,7 +230,7 @@ mod tests {
         let own = std::process::id() as i32;
         // SAFETY: the signal has a handler of this process.
         assert_eq!(unsafe { libc::kill(own, libc::SIGUSR2) }, 0);
-        let received = Received { signal: libc::SIGUSR2, sender: Some(own) };
+        let received = ReceivedSignal { signal: libc::SIGUSR2, sender: Some(own) };
         assert_eq!(signals.receive().unwrap(), received);
     }
 
@@ -239,7 +239,10 @@ mod tests {
         let mut signals = Signals::watch(&[libc::SIGCHLD]).unwrap();
         let child = std::process::Command::new("true").status().unwrap();
         assert!(child.success());
-        assert_eq!(signals.receive().unwrap(), Received { signal: libc::SIGCHLD, sender: None });
+        assert_eq!(
+            signals.receive().unwrap(),
+            ReceivedSignal { signal: libc::SIGCHLD, sender: None }
+        );
     }
 
     #[test]

@@ -47,12 +47,12 @@ pub struct TransmitQueue {
     // Released before the event queue that its operations report to (libcxi.md 10).
     commands: CommandQueue,
     completions: Arc<EventQueueHandle>,
-    context: Context,
+    context: CommandContext,
 }
 
 /// What immediate data and prepared commands depend on.
 #[derive(Clone, Copy)]
-struct Context {
+struct CommandContext {
     /// The last C_STATE committed.
     c_state: Option<CState>,
     stamp: Stamp,
@@ -78,7 +78,7 @@ struct CState {
     events: u32,
 }
 
-impl Context {
+impl CommandContext {
     /// Returns the C_STATE in force if it allows an immediate data command with `payload` bytes.
     #[inline]
     fn c_state_for(&self, payload: usize) -> Result<CState, EmitError> {
@@ -115,7 +115,7 @@ impl TransmitQueue {
         Ok(Self {
             commands: CommandQueue::allocate(lni, slots, CXI_CQ_IS_TX, Some(profile), failures)?,
             completions: Arc::clone(completions.handle()),
-            context: Context { c_state: None, stamp: Stamp::new() },
+            context: CommandContext { c_state: None, stamp: Stamp::new() },
         })
     }
 
@@ -208,7 +208,7 @@ pub struct TransmitBatch<'queue> {
     wp: u32,
     /// Events that the commands so far will cause.
     events: u32,
-    context: Context,
+    context: CommandContext,
 }
 
 impl TransmitBatch<'_> {
@@ -228,7 +228,7 @@ impl TransmitBatch<'_> {
             events: self.queue.completions.events_of(command)?,
         };
         self.emit(1, 0, encode::c_state(command).bytes(), &[])?;
-        self.context = Context { c_state: Some(c_state), stamp: Stamp::new() };
+        self.context = CommandContext { c_state: Some(c_state), stamp: Stamp::new() };
         Ok(())
     }
 

@@ -19,7 +19,7 @@ pub const COUNT: usize = 1561;
 
 /// A counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Counter {
+pub struct NicCounter {
     /// Its number in `c_cntr_type`.
     pub number: u32,
     /// The name of its row, and its place there.
@@ -29,17 +29,18 @@ pub struct Counter {
     pub is_maximum: bool,
 }
 
-impl Counter {
+impl NicCounter {
     /// Returns the name of the counter's file.
     pub fn name(&self) -> String {
         self.row.replace('*', &self.index.to_string())
     }
 }
 
-static COUNTERS: LazyLock<Vec<Counter>> = LazyLock::new(|| TABLE.lines().flat_map(row).collect());
+static COUNTERS: LazyLock<Vec<NicCounter>> =
+    LazyLock::new(|| TABLE.lines().flat_map(row).collect());
 
 /// Returns all counters, by ascending number.
-pub fn all() -> &'static [Counter] {
+pub fn all() -> &'static [NicCounter] {
     &COUNTERS
 }
 
@@ -79,13 +80,13 @@ pub fn place(number: u32) -> Option<usize> {
 }
 
 /// Returns the counters of a row of the table.
-fn row(line: &'static str) -> impl Iterator<Item = Counter> {
+fn row(line: &'static str) -> impl Iterator<Item = NicCounter> {
     let mut words = line.split(' ');
     let mut word = || words.next().unwrap_or_default();
     let (first, name) = (word().parse().unwrap_or(0), word());
     let count: u32 = word().parse().unwrap_or(1);
     let is_maximum = name.contains("_max_");
-    (0..count).map(move |index| Counter { number: first + index, row: name, index, is_maximum })
+    (0..count).map(move |index| NicCounter { number: first + index, row: name, index, is_maximum })
 }
 
 #[cfg(test)]
@@ -116,7 +117,7 @@ mod tests {
 
     #[test]
     fn names_and_numbers_are_unique_and_ascend() {
-        let names: BTreeSet<String> = all().iter().map(Counter::name).collect();
+        let names: BTreeSet<String> = all().iter().map(NicCounter::name).collect();
         assert_eq!((names.len(), all().len()), (COUNT, COUNT));
         assert!(all().is_sorted_by(|one, next| one.number < next.number));
         assert!(names.iter().all(|name| !name.contains(['*', '/', ' '])));

@@ -6,10 +6,10 @@ use std::time::{Duration, SystemTime};
 
 use rustix::io::Errno;
 
-use crate::counter_names::{self, Counter};
+use crate::counter_names::{self, NicCounter};
 use crate::engine::telemetry::cycles;
 use crate::environment::Nics;
-use crate::fabric::{self, Directory, Health, Place, Settings};
+use crate::fabric::{self, Directory, FabricDirectory, Health, LinkSettings};
 use crate::runner;
 
 /// Code words per second of a link that is up (health.md 1.7). They arrive whether packets do or
@@ -28,7 +28,7 @@ const MARKED: [[&str; 2]; 3] = [
 ];
 
 /// The counters of a NIC at one moment.
-pub struct NicCounters {
+pub struct CounterSnapshot {
     /// In the order of [`counter_names::all`].
     values: Vec<u64>,
     /// The time since the NIC started, by which rates count.
@@ -48,8 +48,8 @@ pub fn counters(number: u32, names: &[&str]) -> io::Result<Vec<Option<u64>>> {
     let nics = Nics::from_environment().map_err(|_| Errno::INVAL)?;
     let settings = fabric::settings(number).map_err(|_| Errno::INVAL)?;
     let nid = nics.address(number).ok_or(Errno::NOENT)?;
-    let place = Place::from_environment()?;
-    let counters = NicCounters::read(|| Directory::lock_existing(&place), nid, &settings)?;
+    let place = FabricDirectory::from_environment()?;
+    let counters = CounterSnapshot::read(|| Directory::lock_existing(&place), nid, &settings)?;
     let mut values = vec![None; names.len()];
     for (name, value) in counters.iter() {
         if let Some(place) = names.iter().position(|wanted| *wanted == name) {
@@ -59,7 +59,7 @@ pub fn counters(number: u32, names: &[&str]) -> io::Result<Vec<Option<u64>>> {
     Ok(values)
 }
 
-impl NicCounters {
+impl CounterSnapshot {
     /// Reads the counters of a NIC, whose link has these `settings`. `lock` locks the directory of
     /// the fabric.
     ///
@@ -68,7 +68,7 @@ impl NicCounters {
     pub fn read(
         lock: impl Fn() -> Result<Directory, Errno>,
         nid: u32,
-        settings: &Settings,
+        settings: &LinkSettings,
     ) -> Result<Self, Errno> {
         let totals = fabric::nic_counts(&lock, nid, || runner::publish_counts(nid))?;
         let read_at = Duration::from_nanos(fabric::now());
@@ -160,7 +160,7 @@ impl NicCounters {
 
     /// Returns all counters with their values.
     pub fn iter(&self) -> impl Iterator<Item = (String, u64)> {
-        let names = counter_names::all().iter().map(Counter::name);
+        let names = counter_names::all().iter().map(NicCounter::name);
         names.zip(self.values.iter().copied())
     }
 

@@ -103,7 +103,7 @@ impl CpuSet {
 }
 
 /// Chooses whether the calling thread may spin, and its CPU while it does not.
-pub struct Cpus {
+pub struct CpuChooser {
     /// The CPUs that the thread could use at first; `None` if they are unknown.
     usable: Option<CpuSet>,
     /// Number of CPUs of the machine.
@@ -117,7 +117,7 @@ pub struct Cpus {
     spare: Option<usize>,
 }
 
-impl Cpus {
+impl CpuChooser {
     /// Opens the load of the machine.
     pub fn new() -> Self {
         Self {
@@ -307,7 +307,7 @@ mod tests {
         assert_eq!(running("0.05 0.37 0.94 391 1171\n"), None);
         assert_eq!(running(""), None);
         // At least this thread is runnable.
-        assert!(Cpus::new().wanted().is_none_or(|wanted| wanted >= 1));
+        assert!(CpuChooser::new().wanted().is_none_or(|wanted| wanted >= 1));
     }
 
     #[test]
@@ -381,7 +381,7 @@ mod tests {
     #[test]
     fn follows_to_usable_cpu_until_unbound() {
         std::thread::spawn(|| {
-            let mut cpus = Cpus::new();
+            let mut cpus = CpuChooser::new();
             let all = CpuSet::usable().unwrap();
             let cpu = (0..MAX_CPUS).rfind(|&cpu| all.has(cpu)).unwrap();
             let now = Instant::now();
@@ -408,7 +408,7 @@ mod tests {
             };
             let [one, other] = [first, second].map(|cpu| CpuSet::of(cpu).unwrap());
             assert!(one.confine());
-            let mut cpus = Cpus::new();
+            let mut cpus = CpuChooser::new();
             cpus.follow(second, Instant::now());
             assert_eq!(CpuSet::usable().unwrap(), other);
             cpus.unbind();
@@ -421,7 +421,7 @@ mod tests {
     #[test]
     fn reads_load_at_intervals() {
         let now = Instant::now();
-        let mut cpus = Cpus {
+        let mut cpus = CpuChooser {
             usable: None,
             online: 0,
             bound: None,

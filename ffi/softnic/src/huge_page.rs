@@ -11,11 +11,11 @@ use std::sync::OnceLock;
 use rustix::fs::{MemfdFlags, fstat, major, memfd_create, minor};
 
 /// A device number: major and minor.
-pub type Device = (u32, u32);
+pub type DeviceNumber = (u32, u32);
 
 /// Returns the size of the pages of files on a device; `None` for ordinary pages.
-pub fn page_size_on(device: Device) -> Option<usize> {
-    static INTERNAL: OnceLock<Vec<(Device, usize)>> = OnceLock::new();
+pub fn page_size_on(device: DeviceNumber) -> Option<usize> {
+    static INTERNAL: OnceLock<Vec<(DeviceNumber, usize)>> = OnceLock::new();
     let internal = INTERNAL.get_or_init(internal_file_systems);
     let known = internal.iter().find(|(number, _)| *number == device);
     known.map(|(_, size)| *size).or_else(|| {
@@ -28,7 +28,7 @@ pub fn page_size_on(device: Device) -> Option<usize> {
 }
 
 /// Returns the file systems that hold anonymous memory with huge pages.
-fn internal_file_systems() -> Vec<(Device, usize)> {
+fn internal_file_systems() -> Vec<(DeviceNumber, usize)> {
     let Ok(sizes) = read_dir("/sys/kernel/mm/hugepages") else {
         return Vec::new();
     };
@@ -43,7 +43,7 @@ fn internal_file_systems() -> Vec<(Device, usize)> {
 }
 
 /// Returns the device of anonymous memory with huge pages of this size.
-fn device_of_anonymous(size: usize) -> Option<Device> {
+fn device_of_anonymous(size: usize) -> Option<DeviceNumber> {
     let size = MemfdFlags::from_bits_retain(size.trailing_zeros() << 26);
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::HUGETLB | size;
     // A kernel may insist on NOEXEC_SEAL; kernels before Linux 6.3 reject it.
@@ -56,7 +56,7 @@ fn device_of_anonymous(size: usize) -> Option<Device> {
 
 /// Returns device and page size from a line of `/proc/self/mountinfo` about a hugetlb file system:
 /// `29 24 0:27 / /dev/hugepages rw - hugetlbfs hugetlbfs rw,pagesize=2M`.
-fn parse_mount(line: &str) -> Option<(Device, usize)> {
+fn parse_mount(line: &str) -> Option<(DeviceNumber, usize)> {
     let (mount, file_system) = line.split_once(" - ")?;
     let (major, minor) = mount.split(' ').nth(2)?.split_once(':')?;
     let mut words = file_system.split(' ');

@@ -106,7 +106,7 @@ pub use snapshot::Snapshot;
 pub fn raised_errors(number: u32) -> io::Result<Vec<(&'static str, u32, u64)>> {
     let nics = environment::Nics::from_environment().map_err(|_| Errno::INVAL)?;
     let nid = nics.address(number).ok_or(Errno::NODEV)?;
-    let place = fabric::Place::from_environment()?;
+    let place = fabric::FabricDirectory::from_environment()?;
     let directory = fabric::Directory::lock_existing(&place)?;
     let raised = fabric::ErrorFlags::open(&directory, nid)?.raised();
     Ok(raised.map(|(flag, times)| (flag.block.name(), flag.bit, times)).collect())
@@ -148,7 +148,7 @@ pub fn links_delay(address: u32) -> Option<LinksDelay> {
 fn link_counts(address: u32) -> Option<fabric::NicLinkCounts> {
     // A fabric without switches needs no lock.
     has_switches().then_some(())?;
-    let place = fabric::Place::from_environment().ok()?;
+    let place = fabric::FabricDirectory::from_environment().ok()?;
     let directory = fabric::Directory::lock_existing(&place).ok()?;
     fabric::nic_link_counts(&directory, address)
 }

@@ -7,7 +7,7 @@ use cxi_sys::{CXI_MAP_READ, CXI_MAP_WRITE};
 use rustix::io::Errno;
 use rustix::mm::{Advice, madvise};
 
-use crate::huge_page::{self, Device};
+use crate::huge_page::{self, DeviceNumber};
 use crate::pages::page_size;
 
 /// A range of addresses with the same rights and the same kind of memory.
@@ -17,7 +17,7 @@ struct Area {
     readable: bool,
     writable: bool,
     /// The device of the file behind it; `None` for memory without a file.
-    device: Option<Device>,
+    device: Option<DeviceNumber>,
 }
 
 impl Area {

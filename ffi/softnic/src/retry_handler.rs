@@ -1,8 +1,8 @@
 //! The files of the retry handler of a NIC, below `/run/cxi/<device>` (health.md 1.6).
 
-use crate::counters::NicCounters;
+use crate::counters::CounterSnapshot;
 use crate::fabric::Health;
-use crate::sysfs::{Entries, Entry};
+use crate::sysfs::{Entries, SysfsEntry};
 
 /// Its counters.
 const COUNTERS: [&str; 35] = [
@@ -56,14 +56,14 @@ const LIMITS: [(&str, u32); 5] = [
 const SIZE: usize = 1024;
 
 /// Returns a file with this line. NULs fill it up.
-pub fn file(line: &str) -> Entry {
+pub fn file(line: &str) -> SysfsEntry {
     let mut content = format!("{line}\n").into_bytes();
     content.resize(SIZE.max(content.len()), 0);
-    Entry::File(content)
+    SysfsEntry::File(content)
 }
 
 /// Returns the files, by their paths.
-pub fn files(counters: &NicCounters, health: &Health) -> Entries {
+pub fn files(counters: &CounterSnapshot, health: &Health) -> Entries {
     let unordered = counters.value("pct_req_unordered");
     let requests = counters.value("pct_req_ordered").saturating_add(unordered);
     let timeouts = counters.value("pct_spt_timeouts");

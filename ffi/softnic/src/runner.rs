@@ -17,7 +17,7 @@
 //! Programs that do not call `progress` are served by this thread only. Nothing wakes it when they
 //! write doorbells that do not trap, so it polls after naps that grow with the time without
 //! commands ([`nap`]). The last idle CPU is for a thread that looks for commands; while it naps,
-//! the thread stays on the CPU of the peers that wake it ([`Cpus::follow`]).
+//! the thread stays on the CPU of the peers that wake it ([`CpuChooser::follow`]).
 
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
@@ -32,9 +32,9 @@ use rustix::thread::futex::{self, Timespec};
 use rustix::thread::sched_yield;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::cpu::{self, Cpus, Scheduling, hot, wake_on_time};
+use crate::cpu::{self, CpuChooser, Scheduling, hot, wake_on_time};
 use crate::fabric::Port;
-use crate::nic::Nic;
+use crate::nic::SoftwareNic;
 use crate::summary;
 use crate::trap;
 
@@ -72,14 +72,14 @@ const POLLS_PER_READING: u32 = 64;
 /// Only functions that open and close devices lock it. The engine thread gets messages instead,
 /// because a lock that it held during a fork would stay locked in the child.
 struct Registry {
-    nics: Vec<Arc<Nic>>,
+    nics: Vec<Arc<SoftwareNic>>,
     thread: Option<EngineThread>,
 }
 
 struct EngineThread {
     handle: JoinHandle<()>,
     /// Sends the devices to serve. The thread ends when the sender is dropped.
-    devices: Sender<Vec<Arc<Nic>>>,
+    devices: Sender<Vec<Arc<SoftwareNic>>>,
 }
 
 static REGISTRY: Mutex<Registry> = Mutex::new(Registry { nics: Vec::new(), thread: None });
@@ -103,7 +103,7 @@ extern "C" fn summarize_at_exit() {
 ///
 /// # Errors
 /// A thread that cannot be started.
-pub fn add(nic: Arc<Nic>) -> Result<(), Errno> {
+pub fn add(nic: Arc<SoftwareNic>) -> Result<(), Errno> {
     static AT_EXIT: Once = Once::new();
     if summary::file().is_some() {
         AT_EXIT.call_once(|| {
@@ -156,7 +156,7 @@ fn without_signals<T>(spawn: impl FnOnce() -> T) -> T {
 }
 
 /// Ends the service of a device. The thread ends with the last one.
-pub fn remove(nic: &Arc<Nic>) {
+pub fn remove(nic: &Arc<SoftwareNic>) {
     let mut registry = REGISTRY.lock().unwrap_or_else(PoisonError::into_inner);
     registry.nics.retain(|other| !Arc::ptr_eq(other, nic));
     let mut ended = None;
@@ -193,7 +193,7 @@ impl Registry {
 
 /// A device that the engine thread serves.
 struct ServedNic {
-    nic: Arc<Nic>,
+    nic: Arc<SoftwareNic>,
     /// Number of calls of `progress` at the last check.
     calls: u64,
     /// When `calls` last changed, or the service began.
@@ -207,9 +207,9 @@ struct ServedNic {
 }
 
 /// The main function of the engine thread.
-fn serve(devices: &Receiver<Vec<Arc<Nic>>>) {
+fn serve(devices: &Receiver<Vec<Arc<SoftwareNic>>>) {
     wake_on_time();
-    let mut cpus = Cpus::new();
+    let mut cpus = CpuChooser::new();
     let mut scheduling = None;
     let mut served: Vec<ServedNic> = Vec::new();
     let mut probed = Instant::now();
@@ -290,7 +290,7 @@ fn are_alone(served: &[ServedNic]) -> bool {
 }
 
 /// Replaces the served devices by the open ones.
-fn update_served(served: &mut Vec<ServedNic>, nics: &[Arc<Nic>]) {
+fn update_served(served: &mut Vec<ServedNic>, nics: &[Arc<SoftwareNic>]) {
     let now = Instant::now();
     served.retain(|device| nics.iter().any(|nic| Arc::ptr_eq(nic, &device.nic)));
     for nic in nics {

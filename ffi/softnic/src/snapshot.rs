@@ -9,13 +9,13 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, linkat};
 use rustix::io::Errno;
 
-use crate::counters::NicCounters;
+use crate::counters::CounterSnapshot;
 use crate::environment::{Driver, Nics, Release};
-use crate::fabric::{self, Directory, ErrorFlags, Place, Settings};
+use crate::fabric::{self, Directory, ErrorFlags, FabricDirectory, LinkSettings};
 use crate::fork;
 use crate::libcxi::{NAME, information};
 use crate::retry_handler;
-use crate::sysfs::{self, Entries, Entry};
+use crate::sysfs::{self, Entries, SysfsEntry};
 
 /// The number of restarts of the link, and of failures to bring it up, that the driver shows
 /// (health.md 2.1).
@@ -27,7 +27,7 @@ const MOST_RESTARTS: usize = 10;
 /// The counters of the NIC continue while a device of it is open or a snapshot exists.
 pub struct Snapshot {
     root: PathBuf,
-    place: Place,
+    place: FabricDirectory,
     taken_at: Duration,
     /// Holds the lock that marks the directory as in use.
     lock: Option<File>,
@@ -54,7 +54,7 @@ impl Snapshot {
         let driver = Driver::from_environment().map_err(|_| Errno::INVAL)?;
         let settings = fabric::settings(number).map_err(|_| Errno::INVAL)?;
         let nid = nics.address(number).ok_or(Errno::NODEV)?;
-        let place = Place::from_environment()?;
+        let place = FabricDirectory::from_environment()?;
         let errors;
         let (mut snapshot, groups) = {
             let directory = Directory::lock(&place)?;
@@ -67,7 +67,7 @@ impl Snapshot {
                 Self { root, place: place.clone(), taken_at: Duration::ZERO, lock: Some(lock) };
             (snapshot, groups)
         };
-        let counters = NicCounters::read(|| Directory::lock_existing(&place), nid, &settings)?;
+        let counters = CounterSnapshot::read(|| Directory::lock_existing(&place), nid, &settings)?;
         snapshot.taken_at = counters.read_at;
         let health = &settings.health;
         let shown = nics.nid(number).ok_or(Errno::NODEV)?;
@@ -83,7 +83,7 @@ impl Snapshot {
         });
         let changing = history(&settings, &counters, driver.release).into_iter().chain(masks);
         for (name, content) in changing.filter(|(name, _)| sysfs::has_file(&info, name)) {
-            class.insert(device.join(name), Entry::File(content.into()));
+            class.insert(device.join(name), SysfsEntry::File(content.into()));
         }
         sysfs::plant(&mut class, &device, health);
         let classes = snapshot.root.join("sys/class");
@@ -126,7 +126,11 @@ impl Drop for Snapshot {
 /// Returns the files that count corrected errors of PCIe and restarts of the link, and those with
 /// the times at which the link went down or did not come up, and the causes (health.md 2.1.2). No
 /// fault gives a link a cause to go down.
-fn history(settings: &Settings, counters: &NicCounters, release: Release) -> Vec<(String, String)> {
+fn history(
+    settings: &LinkSettings,
+    counters: &CounterSnapshot,
+    release: Release,
+) -> Vec<(String, String)> {
     let errors = (settings.health.pcie_errors * counters.age.as_secs_f64()) as u64;
     let mut files = vec![
         ("properties/pcie_corr_err".to_owned(), format!("{errors}\n")),
@@ -185,7 +189,7 @@ fn time_text(since_1970: u64) -> String {
 
 /// Returns when the link restarted, the last time first, in seconds since 1970: after it was down,
 /// and before the NIC started.
-fn restarts(settings: &Settings, counters: &NicCounters) -> impl Iterator<Item = u64> {
+fn restarts(settings: &LinkSettings, counters: &CounterSnapshot) -> impl Iterator<Item = u64> {
     let (age, started) = (counters.age, counters.at.saturating_sub(counters.age));
     let again = settings.faults.restart().filter(|at| *at <= age);
     let again = again.map(move |at| (started + at).as_secs());
@@ -197,7 +201,7 @@ fn restarts(settings: &Settings, counters: &NicCounters) -> impl Iterator<Item =
 /// file.
 fn write_telemetry(
     directory: &Path,
-    counters: &NicCounters,
+    counters: &CounterSnapshot,
     wanted: impl Fn(&str) -> bool,
 ) -> io::Result<()> {
     fs::create_dir_all(directory)?;

@@ -25,7 +25,7 @@ pub struct Topology {
     /// In the order of their names.
     pub switches: Vec<Switch>,
     /// By the numbers of the software NICs.
-    pub nics: Vec<Nic>,
+    pub nics: Vec<AttachedNic>,
     /// Those between two switches follow each other, numbered from 0.
     pub cables: Vec<Cable>,
     /// Which paths packets take.
@@ -35,7 +35,7 @@ pub struct Topology {
     /// Bytes that wait for a link, above which a packet with data gets a mark of congestion.
     pub mark: u64,
     /// By the numbers of the traffic classes.
-    pub classes: [Class; CLASSES.len()],
+    pub classes: [ClassRules; CLASSES.len()],
 }
 
 /// The name of a switch: `group.switch`.
@@ -63,7 +63,7 @@ pub struct Switch {
 
 /// A NIC and its port.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Nic {
+pub struct AttachedNic {
     /// The place of its switch in the list of switches.
     pub switch: usize,
     /// The number of the port of the switch.
@@ -71,9 +71,9 @@ pub struct Nic {
     /// Nanoseconds from the NIC to the switch, and from the switch to the NIC.
     pub latency: u64,
     /// From the NIC to the switch.
-    pub transmit: Direction,
+    pub transmit: PortDirection,
     /// From the switch to the NIC.
-    pub receive: Direction,
+    pub receive: PortDirection,
 }
 
 /// A cable between two switches.
@@ -84,18 +84,18 @@ pub struct Cable {
     /// Nanoseconds from one end to the other.
     pub latency: u64,
     /// From the first end to the second, and back.
-    pub directions: [Direction; 2],
+    pub directions: [PortDirection; 2],
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Direction {
+pub struct PortDirection {
     /// Bytes per second without faults.
     pub rate: f64,
     /// What is wrong with it.
     pub fault: Fault,
 }
 
-impl Direction {
+impl PortDirection {
     /// Returns a direction without faults.
     pub fn new(rate: f64) -> Self {
         Self { rate, fault: Fault::default() }
@@ -167,7 +167,7 @@ pub enum Congestion {
 
 /// How a traffic class shares links.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Class {
+pub struct ClassRules {
     /// Its packets go first.
     pub priority: bool,
     /// Its weight when several classes wait for a link; `None` if it has no share of its own: its

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::description::{
-    CLASSES, Cable, Class, Congestion, Direction, Fault, MOST_CABLES, MOST_NICS, MOST_PORTS, Nic,
-    Routing, Switch, SwitchName, Topology,
+    AttachedNic, CLASSES, Cable, ClassRules, Congestion, Fault, MOST_CABLES, MOST_NICS, MOST_PORTS,
+    PortDirection, Routing, Switch, SwitchName, Topology,
 };
 use crate::grammar::{TIME, Value, Word, nanoseconds, put, read_all, whole, whole_in, word};
 use crate::values::{self, RATE, SHARE};
@@ -29,7 +29,7 @@ const fn latency<T>(set: fn(&mut T, &str) -> Option<()>) -> Word<T> {
 pub const SWITCH: [Word<Switch>; 1] =
     [latency(|switch, text| put(&mut switch.latency, nanoseconds(text)))];
 
-pub const NIC: [Word<Nic>; 2] = [
+pub const NIC: [Word<AttachedNic>; 2] = [
     word("rate=RATE", &[RATE], |nic, text| {
         nic.transmit.rate = values::rate(text)?;
         nic.receive.rate = nic.transmit.rate;
@@ -58,7 +58,7 @@ pub const ADAPTIVE: [Word<Option<u64>>; 1] =
 
 /// Bytes of the queue of a link above which packets are marked, and which blocks the links before
 /// it.
-pub struct Queue {
+pub struct QueueLimits {
     mark: u64,
     buffer: u64,
 }
@@ -66,13 +66,13 @@ pub struct Queue {
 const SIZE: Value = Value("SIZE", "a number followed by KiB or MiB");
 
 /// The words of `congestion spread`. Only the first one is for the other modes.
-pub const SPREAD: [Word<Queue>; 2] = [
+pub const SPREAD: [Word<QueueLimits>; 2] = [
     word("mark=SIZE", &[SIZE], |queue, text| put(&mut queue.mark, values::size(text))),
     word("buffer=SIZE", &[SIZE], |queue, text| put(&mut queue.buffer, values::size(text))),
 ];
 
 /// Returns the words of a class. BEST_EFFORT, the first class, always has a share.
-const fn class_words(share: Word<Class>) -> [Word<Class>; 3] {
+const fn class_words(share: Word<ClassRules>) -> [Word<ClassRules>; 3] {
     [
         word("priority", &[Value("", "without a value")], |class, text| {
             class.priority = true;
@@ -85,11 +85,12 @@ const fn class_words(share: Word<Class>) -> [Word<Class>; 3] {
     ]
 }
 
-const BEST_EFFORT: [Word<Class>; 3] = class_words(word("share=SHARE", &[SHARE], |class, text| {
-    put(&mut class.share, values::share(text).map(Some))
-}));
+const BEST_EFFORT: [Word<ClassRules>; 3] =
+    class_words(word("share=SHARE", &[SHARE], |class, text| {
+        put(&mut class.share, values::share(text).map(Some))
+    }));
 
-pub const OTHER_CLASS: [Word<Class>; 3] = class_words(word(
+pub const OTHER_CLASS: [Word<ClassRules>; 3] = class_words(word(
     "share=SHARE",
     &[Value("SHARE", "a number from 1 to 100 followed by %, or none")],
     |class, text| {
@@ -101,7 +102,7 @@ pub const OTHER_CLASS: [Word<Class>; 3] = class_words(word(
 /// A NIC whose switch may still follow.
 pub struct DraftNic {
     pub switch: SwitchName,
-    pub nic: Nic,
+    pub nic: AttachedNic,
 }
 
 /// A fabric of which some items have been read.
@@ -116,12 +117,12 @@ pub struct Draft {
     is_minimal: bool,
     congestion: Congestion,
     mark: u64,
-    classes: [Class; CLASSES.len()],
+    classes: [ClassRules; CLASSES.len()],
 }
 
 impl Default for Draft {
     fn default() -> Self {
-        let class = Class { priority: false, share: Some(1.0), ceiling: None };
+        let class = ClassRules { priority: false, share: Some(1.0), ceiling: None };
         Self {
             switches: BTreeMap::new(),
             nics: Vec::new(),
@@ -198,13 +199,13 @@ impl Draft {
     }
 
     /// Returns a NIC whose switch and port follow.
-    pub fn new_nic(&self, rate: f64, latency: u64) -> Nic {
-        Nic {
+    pub fn new_nic(&self, rate: f64, latency: u64) -> AttachedNic {
+        AttachedNic {
             switch: 0,
             port: 0,
             latency,
-            transmit: Direction::new(rate),
-            receive: Direction::new(rate),
+            transmit: PortDirection::new(rate),
+            receive: PortDirection::new(rate),
         }
     }
 
@@ -237,7 +238,7 @@ impl Draft {
             "spread" => &SPREAD,
             _ => return Err(format!("'{mode}': expected none, endpoint or spread")),
         };
-        let mut queue = Queue { mark: BUFFER_DEFAULT, buffer: BUFFER_DEFAULT };
+        let mut queue = QueueLimits { mark: BUFFER_DEFAULT, buffer: BUFFER_DEFAULT };
         read_all(words, table, &mut queue)?;
         self.mark = queue.mark;
         self.congestion = match mode {
@@ -315,7 +316,7 @@ impl Draft {
 
 /// Returns a cable without faults, whose ends follow.
 pub fn new_cable(rate: f64, latency: u64) -> Cable {
-    Cable { ends: [0; 2], latency, directions: [Direction::new(rate); 2] }
+    Cable { ends: [0; 2], latency, directions: [PortDirection::new(rate); 2] }
 }
 
 /// Returns two ends of a cable, the lower name first.

@@ -37,11 +37,11 @@ mod tree;
 mod values;
 
 pub use description::{
-    CLASSES, Cable, Class, Congestion, Direction, Fault, MOST_NICS, Nic, Outage, Routing, Switch,
-    SwitchName, Topology,
+    AttachedNic, CLASSES, Cable, ClassRules, Congestion, Fault, MOST_NICS, Outage, PortDirection,
+    Routing, Switch, SwitchName, Topology,
 };
 pub use dragonfly::Dragonfly;
-pub use link::{Link, Node};
+pub use link::{DirectedLink, LinkEnd};
 
 /// The environment variable with the name of the file, or the short form.
 pub const VARIABLE: &str = "CXIDIAG_TOPOLOGY";

@@ -1,10 +1,10 @@
 //! The directed links of a fabric, with what faults leave of them.
 
-use crate::description::{Direction, Fault, Outage, Topology};
+use crate::description::{Fault, Outage, PortDirection, Topology};
 
 /// An end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Node {
+pub enum LinkEnd {
     /// By its number.
     Nic(usize),
     /// By its place in the list of switches.
@@ -13,11 +13,11 @@ pub enum Node {
 
 /// One direction of a cable.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Link {
+pub struct DirectedLink {
     /// Where packets enter it.
-    pub from: Node,
+    pub from: LinkEnd,
     /// Where they leave it.
-    pub to: Node,
+    pub to: LinkEnd,
     /// Bytes per second.
     pub rate: f64,
     /// Nanoseconds from one end to the other.
@@ -30,7 +30,7 @@ pub struct Link {
     pub outages: Vec<Outage>,
 }
 
-impl Link {
+impl DirectedLink {
     /// Whether packets pass at this time, in nanoseconds since the fabric was made.
     pub fn is_up(&self, time: u64) -> bool {
         !self.outages.iter().any(|outage| outage.is_at(time))
@@ -40,16 +40,16 @@ impl Link {
 impl Topology {
     /// Returns all directed links: of each NIC those to transmit and to receive, then of each cable
     /// those from the first end to the second and back.
-    pub fn links(&self) -> Vec<Link> {
+    pub fn links(&self) -> Vec<DirectedLink> {
         let nic_links = self.nics.iter().enumerate().flat_map(|(number, nic)| {
-            let ends = (Node::Nic(number), Node::Switch(nic.switch));
+            let ends = (LinkEnd::Nic(number), LinkEnd::Switch(nic.switch));
             [
                 self.link(ends.0, ends.1, nic.latency, nic.transmit),
                 self.link(ends.1, ends.0, nic.latency, nic.receive),
             ]
         });
         let cable_links = self.cables.iter().flat_map(|cable| {
-            let [one, other] = cable.ends.map(Node::Switch);
+            let [one, other] = cable.ends.map(LinkEnd::Switch);
             [
                 self.link(one, other, cable.latency, cable.directions[0]),
                 self.link(other, one, cable.latency, cable.directions[1]),
@@ -58,17 +58,23 @@ impl Topology {
         nic_links.chain(cable_links).collect()
     }
 
-    fn link(&self, from: Node, to: Node, latency: u64, direction: Direction) -> Link {
+    fn link(
+        &self,
+        from: LinkEnd,
+        to: LinkEnd,
+        latency: u64,
+        direction: PortDirection,
+    ) -> DirectedLink {
         let switch_fault = |node| match node {
-            Node::Nic(_) => None,
-            Node::Switch(place) => Some(self.switches[place].fault),
+            LinkEnd::Nic(_) => None,
+            LinkEnd::Switch(place) => Some(self.switches[place].fault),
         };
         let faults: Vec<Fault> = [switch_fault(from), switch_fault(to)]
             .into_iter()
             .flatten()
             .chain([direction.fault])
             .collect();
-        Link {
+        DirectedLink {
             from,
             to,
             rate: faults.iter().fold(direction.rate, |rate, fault| rate * fault.share),

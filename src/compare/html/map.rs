@@ -15,7 +15,7 @@ use survey::result::{Survey, words};
 const MOST_ROWS: usize = 50;
 
 /// What a matrix says about one NIC.
-struct NicFacts {
+struct MatrixNic {
     nic: NicId,
     /// Pairs that were measured or failed.
     pairs: usize,
@@ -83,7 +83,7 @@ fn other_figure(survey: &Survey, matrix: &Matrix) -> Option<&'static str> {
 }
 
 /// Returns what the matrix says about each of its NICs, the worst first as in the map.
-fn nics(survey: &Survey, matrix: &Matrix) -> Vec<NicFacts> {
+fn nics(survey: &Survey, matrix: &Matrix) -> Vec<MatrixNic> {
     let factors = matrix::factors(survey, matrix);
     let mut ids: Vec<NicId> = factors.iter().flat_map(|(pair, _)| pair.nics()).collect();
     ids.sort_unstable();
@@ -100,21 +100,21 @@ fn nics(survey: &Survey, matrix: &Matrix) -> Vec<NicFacts> {
             roles[at][role].extend(factor);
         }
     }
-    let facts = |((nic, [initiator, target]), (pairs, failed)): ((NicId, Roles), _)| NicFacts {
+    let facts = |((nic, [initiator, target]), (pairs, failed)): ((NicId, Roles), _)| MatrixNic {
         nic,
         pairs,
         failed,
         factors: [[initiator.clone(), target.clone()].concat(), initiator, target]
             .map(|factors| upper_median(&factors)),
     };
-    let mut facts: Vec<NicFacts> = ids.iter().copied().zip(roles).zip(counts).map(facts).collect();
+    let mut facts: Vec<MatrixNic> = ids.iter().copied().zip(roles).zip(counts).map(facts).collect();
     let badness = matrix::badness(survey, matrix);
     facts.sort_by(|one, other| badness[other.nic.index()].total_cmp(&badness[one.nic.index()]));
     facts
 }
 
 /// Returns the map in a few sentences, for readers who do not see it.
-fn summary(survey: &Survey, matrix: &Matrix, facts: &[NicFacts]) -> String {
+fn summary(survey: &Survey, matrix: &Matrix, facts: &[MatrixNic]) -> String {
     let test = &survey.setup.tests[matrix.test.index()];
     let quantity = if test.of_bandwidth { Quantity::Bandwidth } else { Quantity::Latency };
     let figures = || matrix.cells.iter().filter_map(|(_, _, figure)| *figure);
@@ -148,9 +148,9 @@ fn summary(survey: &Survey, matrix: &Matrix, facts: &[NicFacts]) -> String {
 }
 
 /// Returns the table of the worst NICs.
-fn nic_table(survey: &Survey, title: &str, facts: &[NicFacts]) -> Markup {
+fn nic_table(survey: &Survey, title: &str, facts: &[MatrixNic]) -> Markup {
     let factor = |value: Option<f64>| cell(value.map_or("-".into(), |value| format!("{value:.2}")));
-    let row = |facts: &NicFacts| {
+    let row = |facts: &MatrixNic| {
         let [all, initiator, target] = facts.factors.map(factor);
         vec![
             cell(survey.roster.name(facts.nic)),

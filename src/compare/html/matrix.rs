@@ -29,7 +29,7 @@ const LEAST_RANGE: f64 = 1.5;
 
 /// What the script draws. Rows are initiators, columns are targets.
 #[derive(Debug, Serialize)]
-pub struct Map {
+pub struct DrawnMatrix {
     /// Whether a figure is a bandwidth in bytes per second, and not a latency in nanoseconds.
     of_bandwidth: bool,
     /// Whether all pairs that were to be measured have a cell. Then others were not planned.
@@ -65,7 +65,7 @@ struct ClassFacts {
 
 /// Returns the map of a matrix, without NICs that have no pair. `None` without pairs, or with too
 /// many NICs.
-pub fn map(survey: &Survey, matrix: &Matrix) -> Option<Map> {
+pub fn map(survey: &Survey, matrix: &Matrix) -> Option<DrawnMatrix> {
     let roster = &survey.roster;
     let mut place: Vec<Option<u32>> = vec![None; roster.nics.len()];
     for (initiator, target, _) in &matrix.cells {
@@ -113,7 +113,7 @@ pub fn map(survey: &Survey, matrix: &Matrix) -> Option<Map> {
         let value = |at: &u32| badness[nics[*at as usize].index()];
         value(other).partial_cmp(&value(one)).unwrap_or(Ordering::Equal)
     });
-    Some(Map {
+    Some(DrawnMatrix {
         of_bandwidth: is_bandwidth,
         is_complete: survey.verdict.answered >= survey.verdict.planned,
         is_one_way: is_one_way(&cells, nics.len()),
@@ -139,7 +139,7 @@ pub fn map(survey: &Survey, matrix: &Matrix) -> Option<Map> {
     })
 }
 
-impl Map {
+impl DrawnMatrix {
     /// Returns the number of NICs.
     pub fn nics(&self) -> usize {
         self.names.len()

@@ -56,7 +56,7 @@ pub struct LauncherTask {
 }
 
 /// The variables with which a launcher numbers its tasks.
-struct Launcher {
+struct LauncherVariables {
     name: &'static str,
     /// Number of the task: the first one that is set.
     rank: &'static [&'static str],
@@ -72,7 +72,7 @@ struct Launcher {
     mark: Option<&'static str>,
 }
 
-const SLURM: Launcher = Launcher {
+const SLURM: LauncherVariables = LauncherVariables {
     name: "Slurm",
     rank: &["SLURM_PROCID"],
     size: &["SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"],
@@ -86,8 +86,8 @@ const SLURM: Launcher = Launcher {
 
 /// The launchers beside Slurm. Those that may run inside another one come before it; PALS sets the
 /// variables of PMI, too.
-const OTHERS: [Launcher; 4] = [
-    Launcher {
+const OTHERS: [LauncherVariables; 4] = [
+    LauncherVariables {
         name: "Flux",
         rank: &["FLUX_TASK_RANK"],
         size: &["FLUX_JOB_SIZE"],
@@ -98,7 +98,7 @@ const OTHERS: [Launcher; 4] = [
         step: None,
         mark: Some("FLUX_TASK_RANK"),
     },
-    Launcher {
+    LauncherVariables {
         name: "Open MPI",
         rank: &[OPEN_MPI_RANK],
         size: &["OMPI_COMM_WORLD_SIZE"],
@@ -109,7 +109,7 @@ const OTHERS: [Launcher; 4] = [
         step: Some("PMIX_NAMESPACE"),
         mark: Some(OPEN_MPI_RANK),
     },
-    Launcher {
+    LauncherVariables {
         name: "PALS",
         rank: &["PALS_RANKID"],
         size: &["PMI_SIZE"],
@@ -120,7 +120,7 @@ const OTHERS: [Launcher; 4] = [
         step: Some("PALS_APID"),
         mark: None,
     },
-    Launcher {
+    LauncherVariables {
         name: "Hydra",
         rank: &["PMI_RANK", "PMI_ID"],
         size: &["PMI_SIZE"],
@@ -221,7 +221,7 @@ impl<Value: Fn(&str) -> Option<String>> Environment<'_, Value> {
     }
 
     /// Returns the launcher that has started this process: the innermost one where they are nested.
-    fn launcher(&self) -> Result<Option<&'static Launcher>, String> {
+    fn launcher(&self) -> Result<Option<&'static LauncherVariables>, String> {
         let slurm = self.is_task_of_slurm().then_some(&SLURM);
         let other = OTHERS.iter().find(|other| self.first(other.rank).is_some());
         let (slurm, other) = match (slurm, other) {
@@ -239,7 +239,7 @@ impl<Value: Fn(&str) -> Option<String>> Environment<'_, Value> {
         // `mpirun` in a step of Slurm leaves the variables of the step. The rank of the step may
         // equal the rank of a process of `mpirun`. Slurm sets variables of PMI and PALS for
         // plugins, with its own ranks.
-        let rank = |launcher: &Launcher| self.first(launcher.rank).map(|(_, rank)| rank);
+        let rank = |launcher: &LauncherVariables| self.first(launcher.rank).map(|(_, rank)| rank);
         let is_marked = other.mark.is_some_and(|mark| self.get(mark).is_some());
         let is_inner = is_marked || rank(other) != rank(slurm);
         Ok(Some(if is_inner { other } else { slurm }))
@@ -254,7 +254,7 @@ impl<Value: Fn(&str) -> Option<String>> Environment<'_, Value> {
             && self.get("SLURM_STEP_TASKS_PER_NODE").is_some()
     }
 
-    fn task(&self, launcher: &'static Launcher) -> Result<LauncherTask, String> {
+    fn task(&self, launcher: &'static LauncherVariables) -> Result<LauncherTask, String> {
         let (variable, rank) = self.first(launcher.rank).unwrap_or_default();
         let Some((size_variable, size)) = self.first(launcher.size) else {
             return Err(format!(
@@ -293,7 +293,7 @@ impl<Value: Fn(&str) -> Option<String>> Environment<'_, Value> {
     }
 
     /// Returns the number of tasks that Slurm has started on a node.
-    fn tasks_of_node(&self, launcher: &Launcher, node_index: Option<u32>) -> Option<u32> {
+    fn tasks_of_node(&self, launcher: &LauncherVariables, node_index: Option<u32>) -> Option<u32> {
         if launcher.name != SLURM.name {
             return None;
         }
@@ -312,7 +312,7 @@ impl<Value: Fn(&str) -> Option<String>> Environment<'_, Value> {
     }
 
     /// Returns the hosts of the tasks, as far as lists of hosts show them (jobs.md 2.1).
-    fn hosts(&self, launcher: &Launcher, size: u32) -> Option<Vec<String>> {
+    fn hosts(&self, launcher: &LauncherVariables, size: u32) -> Option<Vec<String>> {
         let listed = |name: &str| host_list::expand(&self.get(name)?).ok();
         if launcher.name == SLURM.name {
             let nodes = listed("SLURM_STEP_NODELIST")?;

@@ -14,7 +14,7 @@ use rustix::event::PollFlags;
 
 use super::Meeting;
 use super::clock::{EXCHANGES, Exchanges, now_ns};
-use super::link::{Link, Loss, PollSet};
+use super::link::{Loss, PollSet, StarLink};
 use super::listener::{ANSWERER, CALLER, VERSION, jittered, role};
 use super::message::{JoinRequest, MAX_CLAIM, MAX_MESSAGE, Message, Order, Reply, frame};
 use super::work::Work;
@@ -71,12 +71,12 @@ impl From<Loss> for Setback {
 
 /// The connection of a member, and what it needs for another one.
 #[derive(Debug)]
-pub struct Connection<W> {
+pub struct MemberConnection<W> {
     meeting: Meeting,
     request: JoinRequest,
     set: PollSet,
     /// None while the connection is lost.
-    link: Option<Link<W>>,
+    link: Option<StarLink<W>>,
     /// The address of the link.
     address: Option<SocketAddr>,
     /// The address of the coordinator that is tried first.
@@ -92,7 +92,7 @@ pub struct Connection<W> {
     is_ending: bool,
 }
 
-impl<W: Work> Connection<W> {
+impl<W: Work> MemberConnection<W> {
     /// Connects to the coordinator within `limit`.
     ///
     /// # Errors
@@ -320,7 +320,7 @@ impl<W: Work> Connection<W> {
 
     /// Connects to the first address that answers, and lets the coordinator admit this process.
     /// Notes the addresses that are `refusing` connections.
-    fn attempt(&mut self, refusing: &mut BTreeSet<SocketAddr>) -> Result<Link<W>, Setback> {
+    fn attempt(&mut self, refusing: &mut BTreeSet<SocketAddr>) -> Result<StarLink<W>, Setback> {
         let mut addresses = self.meeting.addresses.clone();
         addresses.rotate_left(self.first);
         let connected = interrupt::aside(move || connect_first(&addresses, ANSWER_LIMIT))?;
@@ -332,14 +332,14 @@ impl<W: Work> Connection<W> {
             Setback::Unreached
         })?;
         self.address = Some(address);
-        let mut link = Link::from_stream(stream, &self.set, 0).map_err(Loss::from)?;
+        let mut link = StarLink::from_stream(stream, &self.set, 0).map_err(Loss::from)?;
         self.prove(&mut link)?;
         self.enter(&mut link)?;
         Ok(link)
     }
 
     /// Exchanges proofs of the token with the coordinator.
-    fn prove(&self, link: &mut Link<W>) -> Result<(), Setback> {
+    fn prove(&self, link: &mut StarLink<W>) -> Result<(), Setback> {
         link.allow(MAX_CLAIM);
         let nonce = random();
         link.send(&Message::Hello { version: VERSION.into(), nonce });
@@ -361,7 +361,7 @@ impl<W: Work> Connection<W> {
 
     /// Waits until the coordinator admits this process, and takes over its clock. Sends the last
     /// reply again if the coordinator does not have it.
-    fn enter(&mut self, link: &mut Link<W>) -> Result<(), Setback> {
+    fn enter(&mut self, link: &mut StarLink<W>) -> Result<(), Setback> {
         link.allow(MAX_MESSAGE);
         let silence = limit::in_effect(COORDINATOR_SILENCE);
         let answered = match self.step(link, silence)? {
@@ -386,7 +386,7 @@ impl<W: Work> Connection<W> {
     }
 
     /// Takes over the clock of the coordinator, which answers each ping within `silence`.
-    fn synchronize(&mut self, link: &mut Link<W>, silence: Duration) -> Result<(), Setback> {
+    fn synchronize(&mut self, link: &mut StarLink<W>, silence: Duration) -> Result<(), Setback> {
         self.exchanges = Exchanges::default();
         for _ in 0..EXCHANGES {
             link.send(&Message::Ping { sent_ns: now_ns() });
@@ -406,7 +406,7 @@ impl<W: Work> Connection<W> {
     }
 
     /// Returns the next message on a connection that is not established yet.
-    fn step(&self, link: &mut Link<W>, limit: Duration) -> Result<Message<W>, Setback> {
+    fn step(&self, link: &mut StarLink<W>, limit: Duration) -> Result<Message<W>, Setback> {
         let until = Instant::now() + limit;
         loop {
             link.flush();
@@ -477,7 +477,7 @@ fn failures(failed: &[(SocketAddr, String)]) -> String {
 }
 
 #[cfg(any(test, feature = "testing"))]
-impl<W: Work> Connection<W> {
+impl<W: Work> MemberConnection<W> {
     /// Returns a connection that has not begun.
     pub(super) fn new(meeting: Meeting, introduction: Introduction) -> Self {
         Self::begin(meeting, introduction).expect("a poll set")
@@ -485,7 +485,7 @@ impl<W: Work> Connection<W> {
 
     /// Receives what has arrived on `link` in one of several states, until its end. Returns whether
     /// that means something to the measuring thread.
-    pub(super) fn receive_by(&mut self, state: u8, mut link: Link<W>) -> bool {
+    pub(super) fn receive_by(&mut self, state: u8, mut link: StarLink<W>) -> bool {
         match state % 3 {
             0 => self.prove(&mut link).is_ok(),
             1 => self.enter(&mut link).is_ok(),

@@ -11,9 +11,9 @@ use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
 use super::clock::Exchanges;
-use super::connection::Connection;
-use super::link::{Link, PollSet};
-use super::listener::{Arrival, PendingConnection};
+use super::connection::MemberConnection;
+use super::link::{PollSet, StarLink};
+use super::listener::{ClaimedConnection, PendingConnection};
 use super::message::{MAX_CLAIM, Message, Order, decode, encode};
 use super::work::Work;
 use super::{Event, Meeting, Root};
@@ -21,12 +21,12 @@ use facts::net::framing;
 use facts::net::listener::{Listener, Reach};
 use facts::text::MOST_TEXT;
 use facts::token::Token;
-pub use targets::{RECEIVERS, Receiver, Target, introduction, targets};
+pub use targets::{FuzzTarget, RECEIVERS, Receiver, introduction, targets};
 
 /// What receives bytes.
 pub struct StarFuzzer<W: Work> {
     root: Root<W>,
-    member: Connection<W>,
+    member: MemberConnection<W>,
     set: PollSet,
     token: Token,
     setup: W::TestSetup,
@@ -35,7 +35,7 @@ pub struct StarFuzzer<W: Work> {
 }
 
 /// What was accepted, and has a content that the star does not know.
-pub enum Accepted<W: Work> {
+pub enum AcceptedMessage<W: Work> {
     Report(W::Report),
     Order(Order<W>),
 }
@@ -52,7 +52,7 @@ impl<W: Work> StarFuzzer<W> {
             Meeting { addresses: vec![SocketAddr::from(([127, 0, 0, 1], 1))], token: token() };
         let mut fuzzer = Self {
             root: Root::listen(listener, token(), 0).expect("a coordinator"),
-            member: Connection::new(meeting, introduction(1)),
+            member: MemberConnection::new(meeting, introduction(1)),
             set: PollSet::new().expect("a set"),
             token: token(),
             setup,
@@ -77,10 +77,17 @@ impl<W: Work> StarFuzzer<W> {
     /// # Panics
     ///
     /// If anything is accepted that breaks a rule.
-    pub fn receive(&mut self, receiver: Receiver, state: u8, bytes: &[u8]) -> Option<Accepted<W>> {
+    pub fn receive(
+        &mut self,
+        receiver: Receiver,
+        state: u8,
+        bytes: &[u8],
+    ) -> Option<AcceptedMessage<W>> {
         match receiver {
             Receiver::Listener => self.listen(state, bytes),
-            Receiver::Coordinator => return self.coordinate(state, bytes).map(Accepted::Report),
+            Receiver::Coordinator => {
+                return self.coordinate(state, bytes).map(AcceptedMessage::Report);
+            }
             Receiver::Member => {
                 let messages: &[&[u8]] = match state % 6 {
                     0..=2 => &[bytes],
@@ -91,7 +98,7 @@ impl<W: Work> StarFuzzer<W> {
                 let (link, _other) = link(messages, self.member.set());
                 self.accepted += u64::from(self.member.receive_by(state, link));
             }
-            Receiver::MemberOfCoordinator => return self.order(bytes).map(Accepted::Order),
+            Receiver::MemberOfCoordinator => return self.order(bytes).map(AcceptedMessage::Order),
         }
         None
     }
@@ -113,7 +120,7 @@ impl<W: Work> StarFuzzer<W> {
             Ok(Some(claim)) => {
                 self.accepted += 1;
                 let link = connection.link;
-                for event in self.root.receive_claim(Arrival { link, peer, claim }) {
+                for event in self.root.receive_claim(ClaimedConnection { link, peer, claim }) {
                     match event {
                         Event::TurnedAway { reason, .. } => assert_text(&reason),
                         event => assert!(matches!(event, Event::Knocked { .. }), "{event:?}"),
@@ -157,13 +164,13 @@ impl<W: Work> StarFuzzer<W> {
 }
 
 /// Returns a connection on which these messages have arrived, and then its end; and its other end.
-fn link<W: Work>(messages: &[&[u8]], set: &PollSet) -> (Link<W>, UnixStream) {
+fn link<W: Work>(messages: &[&[u8]], set: &PollSet) -> (StarLink<W>, UnixStream) {
     let (mut near, far) = UnixStream::pair().expect("a pair of sockets");
     for bytes in messages {
         near.write_all(&framing::message(bytes)).expect("a short message");
     }
     near.shutdown(Shutdown::Write).expect("a socket");
-    (Link::from_pair(far, set).expect("a connection"), near)
+    (StarLink::from_pair(far, set).expect("a connection"), near)
 }
 
 /// Panics if a text is long, or has control characters.

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::Order;
-use super::fuzzing::{Receiver, Target, targets};
+use super::fuzzing::{FuzzTarget, Receiver, targets};
 use super::message::{MAX_MESSAGE, Message, Reply, decode, encode, frame};
 use super::testing::*;
 use facts::net::framing;
@@ -100,9 +100,9 @@ fn hostile_members_disturb_no_others() {
 fn mutated_messages_disturb_no_other_member() {
     const COPIES: u32 = 6;
     let more = [
-        Target::reply::<TestWork>("report", 2, Reply::Report(report(0, 0))),
-        Target::order::<TestWork>("order of course", Order::TestSetup("a course".into())),
-        Target::order::<TestWork>("order of block", Order::Block(block(0))),
+        FuzzTarget::reply::<TestWork>("report", 2, Reply::Report(report(0, 0))),
+        FuzzTarget::order::<TestWork>("order of course", Order::TestSetup("a course".into())),
+        FuzzTarget::order::<TestWork>("order of block", Order::Block(block(0))),
     ];
     let seeds: Vec<Vec<u8>> = targets::<TestWork>(block(0))
         .into_iter()

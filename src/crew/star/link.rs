@@ -136,7 +136,7 @@ fn interest(out: bool) -> EventFlags {
 
 /// A connection between processes with this kind of work.
 #[derive(Debug)]
-pub struct Link<W> {
+pub struct StarLink<W> {
     socket: OwnedFd,
     set: PollSet,
     key: u64,
@@ -155,7 +155,7 @@ pub struct Link<W> {
     work: PhantomData<W>,
 }
 
-impl<W: Work> Link<W> {
+impl<W: Work> StarLink<W> {
     /// Takes over a TCP connection.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use super::link::{Link, PollSet};
+use super::link::{PollSet, StarLink};
 use super::message::{JoinRequest, MAX_CLAIM, MAX_MESSAGE, Message, Nonce};
 use super::work::Work;
 use facts::limit::ANSWER_LIMIT;
@@ -58,9 +58,9 @@ pub enum Claim {
 
 /// A connection of a process with a claim.
 #[derive(Debug)]
-pub struct Arrival<W> {
+pub struct ClaimedConnection<W> {
     /// The connection.
-    pub link: Link<W>,
+    pub link: StarLink<W>,
     /// The address of the process.
     pub peer: SocketAddr,
     /// The claim of the process.
@@ -79,7 +79,7 @@ pub struct Rejection {
 /// A connection without a proof.
 #[derive(Debug)]
 pub(super) struct PendingConnection<W> {
-    pub(super) link: Link<W>,
+    pub(super) link: StarLink<W>,
     pub(super) peer: SocketAddr,
     pub(super) since: Instant,
     pub(super) own_nonce: Nonce,
@@ -141,7 +141,7 @@ impl<W: Work> SurveyListener<W> {
                     let key = self.next_key;
                     self.next_key += 1;
                     // An error means that the connection has ended.
-                    if let Ok(link) = Link::from_stream(stream, &self.set, key) {
+                    if let Ok(link) = StarLink::from_stream(stream, &self.set, key) {
                         let since = Instant::now();
                         let connection = PendingConnection {
                             link,
@@ -180,7 +180,7 @@ impl<W: Work> SurveyListener<W> {
 
     /// Continues with the connection with this key. Returns it when it has proved that it has the
     /// token, or why it was turned away.
-    pub fn advance(&mut self, key: u64) -> Option<Result<Arrival<W>, Rejection>> {
+    pub fn advance(&mut self, key: u64) -> Option<Result<ClaimedConnection<W>, Rejection>> {
         let connection = self.pending.get_mut(&key)?;
         connection.link.flush();
         loop {
@@ -195,7 +195,7 @@ impl<W: Work> SurveyListener<W> {
             let connection = self.pending.remove(&key)?;
             let PendingConnection { mut link, peer, .. } = connection;
             return Some(match answered {
-                Ok(Some(claim)) => Ok(Arrival { link, peer, claim }),
+                Ok(Some(claim)) => Ok(ClaimedConnection { link, peer, claim }),
                 Ok(None) => return None,
                 Err(reason) => {
                     link.flush();

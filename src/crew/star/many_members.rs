@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use super::clock::{EXCHANGES, Exchanges, now_ns};
-use super::link::{Link, PollSet};
+use super::link::{PollSet, StarLink};
 use super::listener::{CALLER, VERSION, role};
 use super::message::{JoinRequest, MAX_MESSAGE, Message, Order, Reply};
 use super::work::Work;
@@ -21,7 +21,7 @@ const AT_ONCE: usize = 64;
 
 /// One of the members.
 struct CrowdMember<W> {
-    link: Link<W>,
+    link: StarLink<W>,
     exchanges: Exchanges,
     pings: usize,
 }
@@ -52,7 +52,7 @@ pub fn take_part<W: Work>(
             within = Duration::ZERO;
             let key = u64::from(introduction.rank);
             let stream = TcpStream::connect(address).expect("a coordinator");
-            let mut link = Link::from_stream(stream, &set, key).expect("a connection");
+            let mut link = StarLink::from_stream(stream, &set, key).expect("a connection");
             link.allow(MAX_MESSAGE);
             link.send(&Message::Hello { version: VERSION.into(), nonce: [0; 16] });
             members.insert(key, CrowdMember { link, exchanges: Exchanges::default(), pings: 0 });

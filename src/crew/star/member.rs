@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::Meeting;
 use super::clock::now_ns;
-use super::connection::Connection;
+use super::connection::MemberConnection;
 use super::message::{MemoryCopy, Order, Reply};
 use super::work::Work;
 use crate::introduction::Introduction;
@@ -20,7 +20,7 @@ pub const JOIN_LIMIT: Duration = Duration::from_secs(60);
 /// another order is carried out.
 #[derive(Debug)]
 pub struct Member<W: Work> {
-    connection: Connection<W>,
+    connection: MemberConnection<W>,
     /// What each block is about.
     setup: Option<W::TestSetup>,
     /// The last order was a test setup, and the coordinator does not know yet that the process is
@@ -44,7 +44,7 @@ impl<W: Work> Member<W> {
             return Err(Failure::environment(message));
         }
         let limit = limit::in_effect(limit);
-        let connection = Connection::open(meeting.clone(), introduction, limit)?;
+        let connection = MemberConnection::open(meeting.clone(), introduction, limit)?;
         Ok(Self { connection, setup: None, prepares: false })
     }
 

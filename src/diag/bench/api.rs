@@ -259,7 +259,7 @@ pub trait RoundTripLatency: Benchmark {
 
 /// The kind of a message, for its receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Message {
+pub enum MessageKind {
     /// More messages may follow.
     Ordinary,
     /// The sender makes no round trip after this one.
@@ -305,7 +305,7 @@ pub trait RoundTrip {
         &mut self,
         clock: &C,
         policy: &mut WaitPolicy<'_>,
-    ) -> Result<Message, Failure>;
+    ) -> Result<MessageKind, Failure>;
 
     /// Acknowledges the events of this round trip. Called outside the timed part.
     fn acknowledge(&mut self);
@@ -322,7 +322,7 @@ pub trait RoundTrip {
     /// # Errors
     ///
     /// A command that cannot be issued.
-    fn announce(&mut self, message: Message) -> Result<(), Failure>;
+    fn announce(&mut self, message: MessageKind) -> Result<(), Failure>;
 }
 
 /// The loop that repeats a round trip.

@@ -11,8 +11,8 @@ use cxi::{EventType, MemoryRegion, Prepared, TransmitQueue, idc_amo_words};
 use super::api::{BenchmarkTask, Issued, OneSidedLatency, Peer, RepeatTransaction};
 use super::common::atomics::{self, ELEMENT};
 use super::common::{
-    Command, Completion, Direction, Initiator, NotIssued, OneSided, Operands, SideResources,
-    Target, measure,
+    CompletionEvent, Direction, Initiator, NotIssued, OneSided, Operands, PreparedCommand,
+    SideResources, Target, measure,
 };
 use crate::endpoint::Endpoint;
 use facts::atomic::Atomic;
@@ -76,7 +76,7 @@ impl OneSidedLatency for AtomicLatency {
     ) -> Result<R::Output, Failure> {
         let initiator = resources.initiator()?;
         let atomic = run.atomic()?;
-        let completion = Completion {
+        let completion = CompletionEvent {
             event: if atomic.fetching { EventType::REPLY } else { EventType::ACK },
             operation: OPERATION,
         };
@@ -133,7 +133,7 @@ impl<const WORDS: usize> SingleIdcAmo<WORDS> {
     }
 }
 
-impl<const WORDS: usize> Command<WORDS> for SingleIdcAmo<WORDS> {
+impl<const WORDS: usize> PreparedCommand<WORDS> for SingleIdcAmo<WORDS> {
     #[inline(always)]
     fn prepared(&self) -> &Prepared<WORDS> {
         &self.prepared
@@ -177,7 +177,7 @@ impl SingleDmaAmo {
     }
 }
 
-impl Command<16> for SingleDmaAmo {
+impl PreparedCommand<16> for SingleDmaAmo {
     #[inline(always)]
     fn prepared(&self) -> &Prepared<16> {
         &self.prepared

@@ -7,7 +7,8 @@ use cxi::EventType;
 
 use super::api::{BenchmarkTask, OneSidedLatency, Peer, RepeatTransaction};
 use super::common::{
-    Completion, Direction, Initiator, NotIssued, OneSided, SideResources, failed_full_get, measure,
+    CompletionEvent, Direction, Initiator, NotIssued, OneSided, SideResources, failed_full_get,
+    measure,
 };
 use crate::endpoint::Endpoint;
 use facts::error::{Context, Failure};
@@ -16,7 +17,7 @@ use plan::run_options::RunOptions;
 use plan::tool::Tool;
 use plan::tools;
 
-const COMPLETION: Completion = Completion { event: EventType::REPLY, operation: "read" };
+const COMPLETION: CompletionEvent = CompletionEvent { event: EventType::REPLY, operation: "read" };
 
 const NOT_ISSUED: NotIssued = NotIssued(COMPLETION.operation);
 

@@ -9,8 +9,8 @@
 
 use cxi::records::FullDmaCmd;
 use cxi::{
-    EmitError, EventType, IDC_MAX_UNRESTRICTED, MemoryRegion, PortalTableEntry, Record, ReturnCode,
-    TransmitBatch,
+    EmitError, EventRecord, EventType, IDC_MAX_UNRESTRICTED, MemoryRegion, PortalTableEntry,
+    ReturnCode, TransmitBatch,
 };
 
 use super::api::{
@@ -18,10 +18,10 @@ use super::api::{
 };
 use super::common::lists::{FURTHER_SLOTS, ListInitiator, Words};
 use super::common::memory::{self, map};
-use super::common::rendezvous::{self, Fetcher, Source};
+use super::common::rendezvous::{self, RendezvousPortal, SoftwareFetcher};
 use super::common::{
     Direction, Entry, IdcContext, ImmediatePut, ListCommand, ListOffsets, Numbering, Portals,
-    PostedList, Reports, TriggeredCounter, WriteOrder, portals,
+    PostedList, Reports, ThresholdCounter, WriteOrder, portals,
 };
 use crate::endpoint::Endpoint;
 use facts::error::Failure;
@@ -55,7 +55,7 @@ pub struct ListResources {
     part: Part,
     sender: ListInitiator,
     receiver: ListReceiver,
-    arrived: TriggeredCounter,
+    arrived: ThresholdCounter,
     rendezvous: Option<ListRendezvous>,
     progress: IterationProgress,
     /// Commands of messages and answers.
@@ -72,9 +72,9 @@ struct ListReceiver {
 }
 
 struct ListRendezvous {
-    source: Source,
-    fetched: TriggeredCounter,
-    fetcher: Fetcher,
+    source: RendezvousPortal,
+    fetched: ThresholdCounter,
+    fetcher: SoftwareFetcher,
 }
 
 impl Benchmark for SendBandwidth {
@@ -109,7 +109,7 @@ impl Benchmark for SendBandwidth {
             (true, true) => 2 * EVENTS_PER_MESSAGE as u32,
         };
         let mut portals = Portals::new(endpoint, events_per_message * (list_size + 1))?;
-        let arrived = TriggeredCounter::new(endpoint, &portals.events)?;
+        let arrived = ThresholdCounter::new(endpoint, &portals.events)?;
         let buffer = map(endpoint, Use::Receive, buffer(part.is_target()))?;
         let mut portal = portals.open(endpoint, peer.portal, true)?;
         let entry = Entry {
@@ -124,8 +124,8 @@ impl Benchmark for SendBandwidth {
         let receiver = ListReceiver { portals, portal, list, buffer };
 
         let rendezvous = if run.rdzv {
-            let fetched = TriggeredCounter::new(endpoint, &sender.initiator.events)?;
-            let source = Source::new(
+            let fetched = ThresholdCounter::new(endpoint, &sender.initiator.events)?;
+            let source = RendezvousPortal::new(
                 endpoint,
                 peer.address,
                 side,
@@ -133,7 +133,7 @@ impl Benchmark for SendBandwidth {
                 Reports::Counted(fetched.number()),
                 list_size + 1,
             )?;
-            let mut fetcher = Fetcher::new(
+            let mut fetcher = SoftwareFetcher::new(
                 endpoint,
                 &sender.initiator.profile,
                 peer.address,
@@ -327,7 +327,7 @@ impl ListSending for Dma {
 
 /// The state of a side in an iteration.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum State {
+enum SideState {
     /// Nothing was sent yet.
     #[default]
     Start,
@@ -346,7 +346,7 @@ enum State {
 /// next size then completes.
 #[derive(Default)]
 struct IterationProgress {
-    state: State,
+    state: SideState,
     /// TRIGGERED_OP of the target's counter was requested and has not arrived.
     awaited: bool,
     /// TRIGGERED_OP of the source's counter was requested and has not arrived.
@@ -422,7 +422,7 @@ impl<'a, S: ListSending> Messages<'a, S> {
                 (EventType::PUT | EventType::REPLY, ReturnCode::OK, _) => {
                     progress.message_events += 1
                 }
-                (EventType::RENDEZVOUS, ReturnCode::OK, Record::TargetLong(announced)) => {
+                (EventType::RENDEZVOUS, ReturnCode::OK, EventRecord::TargetLong(announced)) => {
                     progress.message_events += 1;
                     if !announced.get_issued()
                         && let Some(rendezvous) = rendezvous
@@ -472,7 +472,7 @@ impl<'a, S: ListSending> Messages<'a, S> {
     fn expect_answer(&mut self) -> Result<(), Failure> {
         self.resources.arrived.arm(1)?;
         self.resources.progress.awaited = true;
-        self.resources.progress.state = State::Answer;
+        self.resources.progress.state = SideState::Answer;
         Ok(())
     }
 }
@@ -481,17 +481,17 @@ impl<S: ListSending> Lists for Messages<'_, S> {
     fn step(&mut self) -> Result<Step, Failure> {
         let part = self.resources.part;
         match self.resources.progress.state {
-            State::Start if part.issues() => {
+            SideState::Start if part.issues() => {
                 self.issue_list()?;
-                self.resources.progress.state = State::Issued;
+                self.resources.progress.state = SideState::Issued;
                 Ok(Step::InFlight)
             }
-            State::Start => {
+            SideState::Start => {
                 self.expect_list()?;
-                self.resources.progress.state = State::Lists;
+                self.resources.progress.state = SideState::Lists;
                 Ok(Step::Going)
             }
-            State::Issued => {
+            SideState::Issued => {
                 if !self.is_acknowledged()? {
                     return Ok(Step::InFlight);
                 }
@@ -499,10 +499,10 @@ impl<S: ListSending> Lists for Messages<'_, S> {
                 if part.is_target() {
                     self.expect_list()?;
                 }
-                self.resources.progress.state = State::Lists;
+                self.resources.progress.state = SideState::Lists;
                 Ok(Step::Going)
             }
-            State::Lists => {
+            SideState::Lists => {
                 let any = self.take_events()?;
                 if self.resources.progress.unfetched || part.is_target() && !self.list_is_here() {
                     return Ok(if any { Step::Going } else { Step::Waiting });
@@ -514,29 +514,29 @@ impl<S: ListSending> Lists for Messages<'_, S> {
                             EVENTS_PER_MESSAGE * self.offsets.list_size();
                     }
                     self.issue_answer()?;
-                    self.resources.progress.state = State::Answered;
+                    self.resources.progress.state = SideState::Answered;
                     return Ok(Step::InFlight);
                 }
                 self.expect_answer()?;
                 Ok(Step::Going)
             }
-            State::Answered => {
+            SideState::Answered => {
                 if !self.is_acknowledged()? {
                     return Ok(Step::InFlight);
                 }
                 if !part.issues() {
-                    self.resources.progress.state = State::Start;
+                    self.resources.progress.state = SideState::Start;
                     return Ok(Step::Complete);
                 }
                 self.expect_answer()?;
                 Ok(Step::Going)
             }
-            State::Answer => {
+            SideState::Answer => {
                 let any = self.take_events()?;
                 if self.resources.progress.awaited {
                     return Ok(if any { Step::Going } else { Step::Waiting });
                 }
-                self.resources.progress.state = State::Start;
+                self.resources.progress.state = SideState::Start;
                 Ok(Step::Complete)
             }
         }
@@ -548,11 +548,11 @@ impl<S: ListSending> Lists for Messages<'_, S> {
 
     fn are_under_way(&mut self) -> Result<bool, Failure> {
         // In the middle of an iteration, the report of this side's own list is for `step`.
-        if self.resources.progress.state == State::Start {
+        if self.resources.progress.state == SideState::Start {
             self.take_events()?;
         }
         let progress = &self.resources.progress;
-        Ok(progress.state != State::Start || progress.message_events > 0)
+        Ok(progress.state != SideState::Start || progress.message_events > 0)
     }
 }
 

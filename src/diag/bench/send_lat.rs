@@ -9,15 +9,16 @@
 
 use cxi::records::{FullDmaCmd, IdcHdr, TargetCmd};
 use cxi::{
-    Event, EventQueue, EventType, IDC_MAX_UNRESTRICTED, MemoryRegion, PortalTableEntry, Prepared,
-    Record, ReturnCode, idc_put_words,
+    Event, EventQueue, EventRecord, EventType, IDC_MAX_UNRESTRICTED, MemoryRegion,
+    PortalTableEntry, Prepared, ReturnCode, idc_put_words,
 };
 
 use super::api::{
-    Benchmark, BenchmarkTask, Issued, Message, Peer, RepeatRoundTrip, RoundTrip, RoundTripLatency,
+    Benchmark, BenchmarkTask, Issued, MessageKind, Peer, RepeatRoundTrip, RoundTrip,
+    RoundTripLatency,
 };
 use super::common::memory::{self, map};
-use super::common::rendezvous::{self, Fetcher, Source};
+use super::common::rendezvous::{self, RendezvousPortal, SoftwareFetcher};
 use super::common::{
     Direction, Entry, IdcContext, Initiator, NotIssued, Numbering, PORTAL_INDEX, Portals,
     PostedList, Reports, UNRECEIVED, WriteOrder, answer, portals,
@@ -86,8 +87,8 @@ enum Receiving {
 }
 
 struct MessageRendezvous {
-    source: Source,
-    fetcher: Fetcher,
+    source: RendezvousPortal,
+    fetcher: SoftwareFetcher,
 }
 
 impl Benchmark for SendLatency {
@@ -110,8 +111,9 @@ impl Benchmark for SendLatency {
         let receiver = MessageReceiver::new(endpoint, peer.address, run)?;
         let (rendezvous, template) = if run.rdzv {
             let (events, buffer) = (Reports::Events, &initiator.buffer);
-            let source = Source::new(endpoint, peer.address, side, buffer, events, EVENT_PAGE)?;
-            let fetcher = Fetcher::new(
+            let source =
+                RendezvousPortal::new(endpoint, peer.address, side, buffer, events, EVENT_PAGE)?;
+            let fetcher = SoftwareFetcher::new(
                 endpoint,
                 &initiator.profile,
                 peer.address,
@@ -434,14 +436,14 @@ impl<const WORDS: usize, S: MessageSending<WORDS>, const LOW_LATENCY: bool> Roun
         &mut self,
         clock: &C,
         policy: &mut WaitPolicy<'_>,
-    ) -> Result<Message, Failure> {
+    ) -> Result<MessageKind, Failure> {
         if S::FETCHED {
             return self.receive_on_demand(clock, policy);
         }
         let message = self.receive_eager(clock, policy)?;
         // Without a receive for each message, the compiler leaves this out.
         if let Some(receive) = self.sending.receive()
-            && message == Message::Ordinary
+            && message == MessageKind::Ordinary
         {
             let portals = &mut self.resources.receiver.portals;
             portals.receive(receive)?;
@@ -468,10 +470,10 @@ impl<const WORDS: usize, S: MessageSending<WORDS>, const LOW_LATENCY: bool> Roun
         }
     }
 
-    fn announce(&mut self, message: Message) -> Result<(), Failure> {
+    fn announce(&mut self, message: MessageKind) -> Result<(), Failure> {
         self.resources.initiator.aim(match message {
-            Message::Ordinary => PORTAL_INDEX,
-            Message::Last => LAST_INDEX,
+            MessageKind::Ordinary => PORTAL_INDEX,
+            MessageKind::Last => LAST_INDEX,
         });
         if !S::ACKNOWLEDGED {
             self.resources.set_context()?;
@@ -490,7 +492,7 @@ impl<const WORDS: usize, S: MessageSending<WORDS>, const LOW_LATENCY: bool>
         &mut self,
         clock: &C,
         policy: &mut WaitPolicy<'_>,
-    ) -> Result<Message, Failure> {
+    ) -> Result<MessageKind, Failure> {
         let MessageResources { initiator, receiver, .. } = &mut *self.resources;
         let mut misses = 0;
         let poll = || {
@@ -515,9 +517,9 @@ impl<const WORDS: usize, S: MessageSending<WORDS>, const LOW_LATENCY: bool>
         &mut self,
         clock: &C,
         policy: &mut WaitPolicy<'_>,
-    ) -> Result<Message, Failure> {
+    ) -> Result<MessageKind, Failure> {
         let MessageResources { receiver, rendezvous, .. } = &mut *self.resources;
-        let mut received = Message::Ordinary;
+        let mut received = MessageKind::Ordinary;
         for _ in 0..3 {
             let poll = || {
                 let event = receiver.portals.events.poll()?;
@@ -528,7 +530,7 @@ impl<const WORDS: usize, S: MessageSending<WORDS>, const LOW_LATENCY: bool>
             match fields {
                 (EventType::PUT, ReturnCode::OK, _) => received = message,
                 (EventType::REPLY, ReturnCode::OK, _) => {}
-                (EventType::RENDEZVOUS, ReturnCode::OK, Record::TargetLong(announced)) => {
+                (EventType::RENDEZVOUS, ReturnCode::OK, EventRecord::TargetLong(announced)) => {
                     if !announced.get_issued()
                         && let Some(rendezvous) = rendezvous
                     {
@@ -572,15 +574,15 @@ fn arrived(event: &Event<'_>, expected: EventType) -> Result<(), Failure> {
 
 /// Returns the kind of the message that a PUT event reports.
 #[inline(always)]
-fn message(event: &Event<'_>) -> Message {
+fn message(event: &Event<'_>) -> MessageKind {
     let buffer_id = match event.record() {
-        Record::TargetShort(record) => record.buffer_id(),
-        Record::TargetLong(record) => record.buffer_id(),
+        EventRecord::TargetShort(record) => record.buffer_id(),
+        EventRecord::TargetLong(record) => record.buffer_id(),
         _ => ORDINARY,
     };
     match buffer_id {
-        LAST => Message::Last,
-        _ => Message::Ordinary,
+        LAST => MessageKind::Last,
+        _ => MessageKind::Ordinary,
     }
 }
 
@@ -605,7 +607,7 @@ mod tests {
 
         fn run(self, round_trip: &mut impl RoundTrip) -> Result<(), Failure> {
             let (clock, policy) = (&MonotonicRaw, &mut WaitPolicy::new(&Alone));
-            for message in [Message::Ordinary, Message::Last, Message::Ordinary] {
+            for message in [MessageKind::Ordinary, MessageKind::Last, MessageKind::Ordinary] {
                 round_trip.announce(message)?;
                 round_trip.send(clock, policy)?;
                 assert_eq!(round_trip.receive(clock, policy)?, message);

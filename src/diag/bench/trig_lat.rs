@@ -13,16 +13,16 @@
 //! queue behind the puts that they announce.
 
 use cxi::records::FullDmaCmd;
-use cxi::{Event, EventType, MemoryRegion, PortalTableEntry, Prepared, Record, ReturnCode};
+use cxi::{Event, EventRecord, EventType, MemoryRegion, PortalTableEntry, Prepared, ReturnCode};
 
 use super::api::{
-    Benchmark, BenchmarkTask, FanMedians, Issued, Message, Peer, RepeatRoundTrip,
+    Benchmark, BenchmarkTask, FanMedians, Issued, MessageKind, Peer, RepeatRoundTrip,
     RepeatTransaction, RoundTrip, RoundTripLatency,
 };
 use super::common::memory::{self, EVENT_PAGE, map};
 use super::common::{
-    Chain, Completion, Direction, Entry, HopPut, Hops, Initiator, NotIssued, Numbering, Portals,
-    Reports, WriteOrder, measure, portals,
+    Chain, CompletionEvent, Direction, Entry, HopPut, Hops, Initiator, NotIssued, Numbering,
+    Portals, Reports, WriteOrder, measure, portals,
 };
 use crate::endpoint::Endpoint;
 use facts::error::{Context, Failure, Kind};
@@ -40,7 +40,7 @@ use plan::tools;
 const CHAIN: &str = "chain of triggered puts";
 
 /// The writes that the chains are compared with.
-const WRITTEN: Completion = Completion { event: EventType::ACK, operation: "write" };
+const WRITTEN: CompletionEvent = CompletionEvent { event: EventType::ACK, operation: "write" };
 
 const NOT_ISSUED: NotIssued = NotIssued(WRITTEN.operation);
 
@@ -269,13 +269,13 @@ fn started<const WORDS: usize, R: RepeatRoundTrip>(
     repeat: R,
 ) -> Result<R::Output, Failure> {
     if resources.side == Side::Server {
-        return repeat.run(&mut ChainServer { resources, put, received: Message::Ordinary });
+        return repeat.run(&mut ChainServer { resources, put, received: MessageKind::Ordinary });
     }
     match (run.extensions.start, run.use_ll) {
         (ChainStart::Put, true) => formed(resources, put, FirstPut::<WORDS, true>(first), repeat),
         (ChainStart::Put, false) => formed(resources, put, FirstPut::<WORDS, false>(first), repeat),
         (ChainStart::Counter, _) => formed(resources, put, Increment, repeat),
-        (ChainStart::Doorbell, _) => formed(resources, put, Doorbell, repeat),
+        (ChainStart::Doorbell, _) => formed(resources, put, DoorbellStart, repeat),
     }
 }
 
@@ -326,9 +326,9 @@ impl Start for Increment {
 }
 
 /// One store to the doorbell of the counter.
-struct Doorbell;
+struct DoorbellStart;
 
-impl Start for Doorbell {
+impl Start for DoorbellStart {
     #[inline(always)]
     fn start(&self, resources: &mut ChainSide) -> Result<(), Failure> {
         resources.chain.ring();
@@ -342,7 +342,7 @@ impl ChainSide {
         &mut self,
         clock: &C,
         policy: &mut WaitPolicy<'_>,
-    ) -> Result<Message, Failure> {
+    ) -> Result<MessageKind, Failure> {
         let Self { portals, initiator, .. } = self;
         let mut misses = 0;
         let poll = || {
@@ -353,7 +353,7 @@ impl ChainSide {
             if misses % MISSES_PER_LOOK == 0
                 && let Some(event) = initiator.events.poll()
             {
-                return Some(Err(Unexpected::new(&event)));
+                return Some(Err(UnexpectedEvent::new(&event)));
             }
             None
         };
@@ -368,8 +368,8 @@ impl ChainSide {
 
     /// Returns the failure of a hop, and cancels the puts that are left over.
     #[cold]
-    fn failed(&mut self, unexpected: Unexpected) -> Failure {
-        let Unexpected { user_ptr, event, code } = unexpected;
+    fn failed(&mut self, unexpected: UnexpectedEvent) -> Failure {
+        let UnexpectedEvent { user_ptr, event, code } = unexpected;
         let all = self.chain.length();
         let left = self.chain.cancel();
         // A restricted put has no number: of the puts of this side, only the last one can fail.
@@ -402,7 +402,7 @@ impl ChainSide {
 
     /// Checks for an event about a put that did not arrive.
     fn look(&mut self) -> Result<(), Failure> {
-        let seen = self.initiator.events.poll().map(|event| Unexpected::new(&event));
+        let seen = self.initiator.events.poll().map(|event| UnexpectedEvent::new(&event));
         seen.map_or(Ok(()), |unexpected| Err(self.failed(unexpected)))
     }
 
@@ -412,19 +412,19 @@ impl ChainSide {
 }
 
 /// An event that reports no progress of a chain.
-struct Unexpected {
+struct UnexpectedEvent {
     /// The number of the hop; 0 if the event has none.
     user_ptr: u64,
     event: EventType,
     code: ReturnCode,
 }
 
-impl Unexpected {
+impl UnexpectedEvent {
     #[cold]
     fn new(event: &Event<'_>) -> Self {
         let user_ptr = match event.record() {
-            Record::InitiatorShort(record) => record.user_ptr(),
-            Record::InitiatorLong(record) => record.user_ptr(),
+            EventRecord::InitiatorShort(record) => record.user_ptr(),
+            EventRecord::InitiatorLong(record) => record.user_ptr(),
             _ => 0,
         };
         Self { user_ptr, event: event.event_type(), code: event.return_code() }
@@ -432,16 +432,16 @@ impl Unexpected {
 }
 
 /// Returns the kind of the message that a PUT event reports.
-fn message(event: &Event<'_>) -> Result<Message, Unexpected> {
+fn message(event: &Event<'_>) -> Result<MessageKind, UnexpectedEvent> {
     if (event.event_type(), event.return_code()) != (EventType::PUT, ReturnCode::OK) {
-        return Err(Unexpected::new(event));
+        return Err(UnexpectedEvent::new(event));
     }
     let header_data = match event.record() {
-        Record::TargetShort(record) => record.header_data(),
-        Record::TargetLong(record) => record.header_data(),
+        EventRecord::TargetShort(record) => record.header_data(),
+        EventRecord::TargetLong(record) => record.header_data(),
         _ => ORDINARY,
     };
-    Ok(if header_data == LAST { Message::Last } else { Message::Ordinary })
+    Ok(if header_data == LAST { MessageKind::Last } else { MessageKind::Ordinary })
 }
 
 /// The client's side of chains: it starts each of them, and waits for its last hop.
@@ -449,14 +449,14 @@ struct ChainClient<'a, S, const FAN: bool> {
     resources: &'a mut ChainSide,
     put: HopPut,
     start: S,
-    message: Message,
+    message: MessageKind,
     /// When the fan was started.
     started: u64,
 }
 
 impl<'a, S: Start, const FAN: bool> ChainClient<'a, S, FAN> {
     fn new(resources: &'a mut ChainSide, put: HopPut, start: S) -> Self {
-        Self { resources, put, start, message: Message::Ordinary, started: 0 }
+        Self { resources, put, start, message: MessageKind::Ordinary, started: 0 }
     }
 
     /// Waits for the event of a count.
@@ -471,7 +471,7 @@ impl<'a, S: Start, const FAN: bool> ChainClient<'a, S, FAN> {
             let event = events.poll()?;
             let seen = (event.event_type(), event.return_code());
             let is_count = seen == (EventType::TRIGGERED_OP, ReturnCode::OK);
-            Some(if is_count { Ok(()) } else { Err(Unexpected::new(&event)) })
+            Some(if is_count { Ok(()) } else { Err(UnexpectedEvent::new(&event)) })
         };
         match policy.wait_untimed(clock, CHAIN, poll) {
             Ok(Ok(())) => Ok(()),
@@ -495,7 +495,7 @@ impl<S: Start, const FAN: bool> RoundTrip for ChainClient<'_, S, FAN> {
 
     #[inline(always)]
     fn send<C: Clock>(&mut self, clock: &C, _: &mut WaitPolicy<'_>) -> Result<(), Failure> {
-        if self.message == Message::Last {
+        if self.message == MessageKind::Last {
             self.resources.chain.check()?;
             return self.resources.chain.notify(&self.resources.last);
         }
@@ -510,8 +510,8 @@ impl<S: Start, const FAN: bool> RoundTrip for ChainClient<'_, S, FAN> {
         &mut self,
         clock: &C,
         policy: &mut WaitPolicy<'_>,
-    ) -> Result<Message, Failure> {
-        if self.message == Message::Last {
+    ) -> Result<MessageKind, Failure> {
+        if self.message == MessageKind::Last {
             return self.resources.await_message(clock, policy);
         }
         self.await_count(clock, policy)?;
@@ -523,7 +523,7 @@ impl<S: Start, const FAN: bool> RoundTrip for ChainClient<'_, S, FAN> {
                 fans.note(first.saturating_sub(self.started), span);
             }
         }
-        Ok(Message::Ordinary)
+        Ok(MessageKind::Ordinary)
     }
 
     #[inline(always)]
@@ -536,7 +536,7 @@ impl<S: Start, const FAN: bool> RoundTrip for ChainClient<'_, S, FAN> {
         self.resources.look()
     }
 
-    fn announce(&mut self, message: Message) -> Result<(), Failure> {
+    fn announce(&mut self, message: MessageKind) -> Result<(), Failure> {
         self.message = message;
         Ok(())
     }
@@ -546,15 +546,15 @@ impl<S: Start, const FAN: bool> RoundTrip for ChainClient<'_, S, FAN> {
 struct ChainServer<'a> {
     resources: &'a mut ChainSide,
     put: HopPut,
-    received: Message,
+    received: MessageKind,
 }
 
 impl RoundTrip for ChainServer<'_> {
     fn send<C: Clock>(&mut self, _: &C, _: &mut WaitPolicy<'_>) -> Result<(), Failure> {
         self.resources.chain.check()?;
         match self.received {
-            Message::Ordinary => self.resources.chain.arm(self.put, &self.resources.armed),
-            Message::Last => self.resources.chain.notify(&self.resources.last),
+            MessageKind::Ordinary => self.resources.chain.arm(self.put, &self.resources.armed),
+            MessageKind::Last => self.resources.chain.notify(&self.resources.last),
         }
     }
 
@@ -562,7 +562,7 @@ impl RoundTrip for ChainServer<'_> {
         &mut self,
         clock: &C,
         policy: &mut WaitPolicy<'_>,
-    ) -> Result<Message, Failure> {
+    ) -> Result<MessageKind, Failure> {
         self.received = self.resources.await_message(clock, policy)?;
         // The client has seen the last hop of the chain before.
         self.resources.chain.end();
@@ -577,7 +577,7 @@ impl RoundTrip for ChainServer<'_> {
         self.resources.look()
     }
 
-    fn announce(&mut self, _: Message) -> Result<(), Failure> {
+    fn announce(&mut self, _: MessageKind) -> Result<(), Failure> {
         Ok(())
     }
 }
@@ -609,14 +609,14 @@ mod tests {
             server.await_message(&MonotonicRaw, policy).unwrap()
         };
         client.chain.arm(put, &client.armed).unwrap();
-        assert_eq!(awaited(), Message::Ordinary);
+        assert_eq!(awaited(), MessageKind::Ordinary);
         let left = client.chain.cancel().unwrap().to_string();
         let wanted =
             "no hop arrived at the client; 3 triggered puts of the client left over and cancelled";
         assert_eq!(left, wanted);
         (0..3).for_each(|_| client.chain.ring());
         client.chain.notify(&client.last).unwrap();
-        assert_eq!(awaited(), Message::Last);
+        assert_eq!(awaited(), MessageKind::Last);
         let left = server.chain.cancel().unwrap().to_string();
         assert!(left.starts_with("no hop arrived at the server; "), "{left}");
         TriggeredLatency::close(client).unwrap();
@@ -634,7 +634,7 @@ mod tests {
         client.chain.check().unwrap();
         let put = HopPut::Restricted(server.initiator.nomatch(Direction::Put, 8));
         let mut answering =
-            ChainServer { resources: &mut server, put, received: Message::Ordinary };
+            ChainServer { resources: &mut server, put, received: MessageKind::Ordinary };
         let failure = answering.send(&MonotonicRaw, &mut WaitPolicy::new(&Alone)).unwrap_err();
         let words = "1 counts, and 0 hops: puts of another run may have arrived";
         assert_eq!((failure.kind, failure.message()), (Kind::Environment, words.into()));

@@ -7,7 +7,7 @@ use cxi::{EventType, idc_put_words};
 
 use super::api::{BenchmarkTask, OneSidedLatency, Peer, RepeatTransaction};
 use super::common::{
-    Completion, Direction, IdcContext, Initiator, NotIssued, Numbering, OneSided, PutKind,
+    CompletionEvent, Direction, IdcContext, Initiator, NotIssued, Numbering, OneSided, PutKind,
     SideResources, measure,
 };
 use crate::endpoint::Endpoint;
@@ -17,7 +17,7 @@ use plan::run_options::RunOptions;
 use plan::tool::Tool;
 use plan::tools;
 
-const COMPLETION: Completion = Completion { event: EventType::ACK, operation: "write" };
+const COMPLETION: CompletionEvent = CompletionEvent { event: EventType::ACK, operation: "write" };
 
 const NOT_ISSUED: NotIssued = NotIssued(COMPLETION.operation);
 

@@ -13,9 +13,9 @@ use measure::{MonotonicRaw, Recorder, WaitPolicy};
 use plan::testing::plan;
 
 /// Counts the allocations of the loop, warm-up included, while samples are kept and published.
-struct Counted;
+struct CountedLoop;
 
-impl RepeatTransaction for Counted {
+impl RepeatTransaction for CountedLoop {
     type Output = AllocationInfo;
 
     fn run(self, transaction: &mut impl Transaction) -> Result<AllocationInfo, Failure> {
@@ -38,7 +38,7 @@ impl RepeatTransaction for Counted {
     }
 }
 
-impl RepeatLists for Counted {
+impl RepeatLists for CountedLoop {
     type Output = AllocationInfo;
 
     fn run(self, pairs: &mut [impl Lists]) -> Result<AllocationInfo, Failure> {
@@ -53,7 +53,7 @@ fn allocates_nothing<B: OneSidedLatency>(tool: &str, options: &[&str]) {
     let plan = plan(tool, options);
     let endpoint = endpoint(&plan);
     let (mut client, server) = both_ends::<B>(&endpoint, &plan.run);
-    let counted = B::measure(&mut client, &plan.run, plan.run.max_size, Counted).unwrap();
+    let counted = B::measure(&mut client, &plan.run, plan.run.max_size, CountedLoop).unwrap();
     assert_eq!(counted.count_total, 0, "{tool} {options:?}");
     B::close(client).unwrap();
     B::close(server).unwrap();
@@ -82,7 +82,7 @@ fn lists_allocate_nothing<B: Bandwidth>(tool: &str, options: &[&str]) {
     let endpoint = endpoint(&plan);
     let (client, server) = both_ends::<B>(&endpoint, &plan.run);
     let mut pairs = [client];
-    let counted = B::measure(&mut pairs, &plan.run, plan.run.max_size, Counted).unwrap();
+    let counted = B::measure(&mut pairs, &plan.run, plan.run.max_size, CountedLoop).unwrap();
     assert_eq!(counted.count_total, 0, "{tool} {options:?}");
     pairs.into_iter().for_each(|pair| B::close(pair).unwrap());
     B::close(server).unwrap();

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::barriers::Barriers;
-use super::context::Context;
+use super::context::LoopContext;
 use super::driver::{note_gpu_map, open, summary_to_itself, thread_cpus};
-use super::nic_counters::NicCounters;
+use super::nic_counters::CounterBaseline;
 use super::results::{BandwidthResults, Results};
 use super::sizes::Sizes;
 use super::watchdog::{Notices, Watchdog};
@@ -89,10 +89,10 @@ fn drive<B: Bandwidth>(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failu
     let mut sources = set_up(Side::Client)?;
     let targets = set_up(Side::Server)?;
     note_gpu_map(plan, &endpoint, reporter);
-    let counters = NicCounters::begin(plan, SIDE, &endpoint, own.address, run);
+    let counters = CounterBaseline::begin(plan, SIDE, &endpoint, own.address, run);
     let results = BandwidthResults::new(Part::Active, SIDE, false, true);
     let mut sizes = Sizes::begin(run, SIDE, reporter, results, counters)?;
-    let context = Context {
+    let context = LoopContext {
         side: SIDE,
         barriers: &NoPeer,
         run,

@@ -4,7 +4,7 @@ use std::slice;
 use std::time::Duration;
 
 use super::barriers::{Barriers, CLEANUP, POST_RUN, PRE_RUN};
-use super::context::Context;
+use super::context::LoopContext;
 use super::pairs::{End, Pair, PairProgress, PairsLoop, settle};
 use super::results::BandwidthResults;
 use super::size_loop::longest_size;
@@ -15,7 +15,7 @@ use facts::advice::{Advise, Situation};
 use facts::error::Failure;
 use facts::interrupt;
 use facts::phase::{Phase, enter};
-use facts::rate::{Kept, Period};
+use facts::rate::{KeptSchedule, Period};
 use measure::{Clock, Gauge, MonotonicRaw, SideResult, SideView, ViewTimer, WaitPolicy};
 use plan::run_options::{RunOptions, Side};
 
@@ -26,7 +26,7 @@ use plan::run_options::{RunOptions, Side};
 /// The failure of an operation or of the peer, an impossible result of the peer, and an
 /// interruption.
 pub fn measure<B: Bandwidth>(
-    context: &Context<'_>,
+    context: &LoopContext<'_>,
     pairs: &mut [B::Resources],
     size: u64,
     results: &mut BandwidthResults,
@@ -68,7 +68,7 @@ pub fn measure<B: Bandwidth>(
 
 /// Exchanges each side's own view of the size, with `--both-ends`.
 fn exchange_views<B: Bandwidth>(
-    context: &Context<'_>,
+    context: &LoopContext<'_>,
     pairs: &mut [B::Resources],
     results: &mut BandwidthResults,
 ) -> Result<(), Failure> {
@@ -205,7 +205,7 @@ impl RepeatLists for Measuring<'_> {
             })
             .collect();
         let kept = measured.progress.iter().filter_map(|progress| progress.kept);
-        results.kept = Kept::from_pairs(&kept.collect::<Vec<_>>());
+        results.kept = KeptSchedule::from_pairs(&kept.collect::<Vec<_>>());
         if let Some(longest) = measured.progress.iter().map(|progress| progress.elapsed).max() {
             results.gauge.end(measured.start + until_failure.unwrap_or(longest));
         }

@@ -6,7 +6,7 @@ use measure::Supervisor;
 use plan::run_options::{RunOptions, Side};
 
 /// What the loops need to measure one size.
-pub struct Context<'a> {
+pub struct LoopContext<'a> {
     /// Which side this process is.
     pub side: Side,
     /// Keeps this side in step with the peer.

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use super::context::Context;
-use super::nic_counters::NicCounters;
-use super::results::{BandwidthResults, Latencies, Results, ServerResults};
-use super::route::Route;
+use super::context::LoopContext;
+use super::nic_counters::CounterBaseline;
+use super::results::{BandwidthResults, ClientLatencies, Results, ServerResults};
+use super::route::RunRoute;
 use super::sizes::Sizes;
 use super::watchdog::{MID_RUN, Notices, Watchdog, session_check};
 use super::{bandwidth, one_sided, round_trip, second_process, verify};
@@ -59,7 +59,7 @@ pub fn serve(client: RunSession) -> Result<(), Failure> {
 
 /// Measures against the server at `address`.
 pub fn measure(plan: &Plan, address: &str, reporter: &mut Reporter) -> Result<(), Failure> {
-    let task = Measure { plan, address, reporter };
+    let task = ClientMeasurement { plan, address, reporter };
     bench::perform(plan.tool, task)
 }
 
@@ -83,13 +83,13 @@ impl BenchmarkTask for Serve<'_> {
     }
 }
 
-struct Measure<'a> {
+struct ClientMeasurement<'a> {
     plan: &'a Plan,
     address: &'a str,
     reporter: &'a mut Reporter,
 }
 
-impl<'a> Measure<'a> {
+impl<'a> ClientMeasurement<'a> {
     fn connect(self) -> Result<RunSession<'a>, Failure> {
         let Self { plan, address, reporter } = self;
         let endpoint = open(plan)?;
@@ -104,11 +104,11 @@ impl<'a> Measure<'a> {
     }
 }
 
-impl BenchmarkTask for Measure<'_> {
+impl BenchmarkTask for ClientMeasurement<'_> {
     type Output = Result<(), Failure>;
 
     fn one_sided<B: OneSidedLatency>(self) -> Self::Output {
-        let results = Latencies::new(self.plan)?;
+        let results = ClientLatencies::new(self.plan)?;
         let client = self.connect()?;
         drive::<B, _>(client, results, |at, pairs, size, results| {
             one_sided::measure::<B>(at, &mut pairs[0], size, results.samples())
@@ -116,7 +116,7 @@ impl BenchmarkTask for Measure<'_> {
     }
 
     fn round_trip<B: RoundTripLatency>(self) -> Self::Output {
-        let results = Latencies::new(self.plan)?;
+        let results = ClientLatencies::new(self.plan)?;
         let client = self.connect()?;
         drive::<B, _>(client, results, |at, pairs, size, results| {
             results.besides = round_trip::measure::<B>(at, &mut pairs[0], size, results.samples())?;
@@ -143,7 +143,7 @@ fn drive_bandwidth<B: Bandwidth>(client: RunSession) -> Result<(), Failure> {
 fn drive<B: Benchmark, R: Results>(
     mut client: RunSession,
     results: R,
-    mut measure: impl FnMut(&Context<'_>, &mut [B::Resources], u64, &mut R) -> Result<(), Failure>,
+    mut measure: impl FnMut(&LoopContext<'_>, &mut [B::Resources], u64, &mut R) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     summarize(&mut client)?;
     let RunSession { plan, side, endpoint, session, agreed, reporter } = client;
@@ -154,7 +154,7 @@ fn drive<B: Benchmark, R: Results>(
     }
     let notices = Notices::new(&endpoint, plan);
     let watchdog = Watchdog { check: session_check(&session), notices };
-    let route = Route {
+    let route = RunRoute {
         own: endpoint.address().address,
         host: host_name(),
         peer: agreed.peer,
@@ -173,9 +173,9 @@ fn drive<B: Benchmark, R: Results>(
         .and_then(|()| (0..run.extensions.pairs).map(set_up).collect::<Result<Vec<_>, _>>())
         .map_err(|failure| route.locate(session.refuse(failure), "during set-up"))?;
     note_gpu_map(plan, &endpoint, reporter);
-    let counters = NicCounters::begin(plan, side, &endpoint, agreed.peer, run);
+    let counters = CounterBaseline::begin(plan, side, &endpoint, agreed.peer, run);
     session.ready()?;
-    let context = Context {
+    let context = LoopContext {
         side,
         barriers: &session,
         run,

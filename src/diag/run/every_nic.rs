@@ -38,7 +38,12 @@ pub fn measure(plan: &Plan, every: Every) -> Result<(), Failure> {
         runs_with_gpus(plan, &nics, &machine)?
     } else {
         nics.iter()
-            .map(|nic| Run { nic: *nic, gpus: plan.gpus, has_nearest_gpu: false, is_judged: true })
+            .map(|nic| NicMeasurement {
+                nic: *nic,
+                gpus: plan.gpus,
+                has_nearest_gpu: false,
+                is_judged: true,
+            })
             .collect()
     };
     interrupt::watch()?;
@@ -54,7 +59,7 @@ pub fn measure(plan: &Plan, every: Every) -> Result<(), Failure> {
 }
 
 /// A NIC and its buffers.
-struct Run {
+struct NicMeasurement {
     nic: DeviceName,
     gpus: OnGpus,
     has_nearest_gpu: bool,
@@ -62,7 +67,7 @@ struct Run {
     is_judged: bool,
 }
 
-impl Run {
+impl NicMeasurement {
     fn measure(&self, plan: &Plan, machine: &Machine) -> (NicRun, Result<(), Failure>) {
         let mut plan = Plan { device: self.nic, gpus: self.gpus, ..plan.clone() };
         (plan.outputs.json, plan.outputs.jsonl, plan.outputs.csv) = (None, None, None);
@@ -95,7 +100,7 @@ fn runs_with_gpus(
     plan: &Plan,
     nics: &[DeviceName],
     machine: &Machine,
-) -> Result<Vec<Run>, Failure> {
+) -> Result<Vec<NicMeasurement>, Failure> {
     let gpus = gpu::all(plan.gpus.kind)?;
     let addresses: Vec<Option<String>> =
         (0..gpus.count()).map(|index| gpus.pci_address(index)).collect();
@@ -104,7 +109,7 @@ fn runs_with_gpus(
         let nearest = machine.nearest(&nic.to_string(), &addresses);
         runs.extend((0..gpus.count().min(256)).map(|index| {
             let on = Some(index as u8);
-            Run {
+            NicMeasurement {
                 nic: *nic,
                 gpus: OnGpus { kind: Some(gpus.kind()), tx: on, rx: on, map: plan.gpus.map },
                 has_nearest_gpu: nearest == Some(index as usize),

@@ -2,10 +2,10 @@
 //! measure (wire.md 6.2).
 
 use super::barriers::{POST_RUN, SYNC};
-use super::context::Context;
+use super::context::LoopContext;
 use super::results::Samples;
 use super::size_loop::{Limit, Record, Schedule, longest_iteration, pause, wait_until};
-use crate::bench::api::{Message, RepeatRoundTrip, RoundTrip, RoundTripLatency};
+use crate::bench::api::{MessageKind, RepeatRoundTrip, RoundTrip, RoundTripLatency};
 use facts::error::Failure;
 use facts::interrupt;
 use facts::limit::ANSWER_LIMIT;
@@ -18,7 +18,7 @@ use session::PeerCheck;
 /// Runs the loop for `size`; returns when both sides have ended theirs. A server has no `samples`:
 /// only the latencies of the client are reported.
 pub fn measure<B: RoundTripLatency>(
-    context: &Context<'_>,
+    context: &LoopContext<'_>,
     resources: &mut B::Resources,
     size: u64,
     samples: Option<Samples<'_>>,
@@ -82,9 +82,9 @@ impl RepeatRoundTrip for SyncedLoop<'_> {
 trait SyncedTrip {
     fn look(&mut self) -> Result<(), Failure>;
     fn send(&mut self, policy: &mut WaitPolicy<'_>) -> Result<(), Failure>;
-    fn receive(&mut self, policy: &mut WaitPolicy<'_>) -> Result<Message, Failure>;
+    fn receive(&mut self, policy: &mut WaitPolicy<'_>) -> Result<MessageKind, Failure>;
     fn acknowledge(&mut self);
-    fn announce(&mut self, message: Message) -> Result<(), Failure>;
+    fn announce(&mut self, message: MessageKind) -> Result<(), Failure>;
 }
 
 struct Clocked<'a, C, T> {
@@ -101,7 +101,7 @@ impl<C: Clock, T: RoundTrip> SyncedTrip for Clocked<'_, C, T> {
         self.round_trip.send(&self.clock, policy)
     }
 
-    fn receive(&mut self, policy: &mut WaitPolicy<'_>) -> Result<Message, Failure> {
+    fn receive(&mut self, policy: &mut WaitPolicy<'_>) -> Result<MessageKind, Failure> {
         self.round_trip.receive(&self.clock, policy)
     }
 
@@ -109,7 +109,7 @@ impl<C: Clock, T: RoundTrip> SyncedTrip for Clocked<'_, C, T> {
         self.round_trip.acknowledge();
     }
 
-    fn announce(&mut self, message: Message) -> Result<(), Failure> {
+    fn announce(&mut self, message: MessageKind) -> Result<(), Failure> {
         self.round_trip.announce(message)
     }
 }
@@ -136,7 +136,7 @@ impl SyncedLoop<'_> {
         let mut pacer = period.map(|period| Pacer::new(period, started));
         loop {
             let (latency, message) = self.once(clock, round_trip, pacer.as_mut())?;
-            if message == Message::Last {
+            if message == MessageKind::Last {
                 return Ok(());
             }
             if let (Some(pacer), Some(samples)) = (&pacer, &mut self.samples) {
@@ -161,9 +161,9 @@ impl SyncedLoop<'_> {
             }
             pause(clock, self.schedule.gap, &mut self.policy)?;
         }
-        round_trip.announce(Message::Last)?;
+        round_trip.announce(MessageKind::Last)?;
         self.once(clock, round_trip, None)?;
-        round_trip.announce(Message::Ordinary)
+        round_trip.announce(MessageKind::Ordinary)
     }
 
     /// Makes one round trip, at its intended time if there is a `pacer`. Returns the latency (ns),
@@ -176,7 +176,7 @@ impl SyncedLoop<'_> {
         clock: &C,
         round_trip: &mut dyn SyncedTrip,
         mut pacer: Option<&mut Pacer>,
-    ) -> Result<(u64, Message), Failure> {
+    ) -> Result<(u64, MessageKind), Failure> {
         (self.sync)(&mut || round_trip.look())?;
         let policy = &mut self.policy;
         if let Some(pacer) = &mut pacer {
@@ -247,7 +247,7 @@ mod tests {
         let mut scripted = Scripted::default();
         let counts = run(&mut scripted, Limit::Duration(0), Side::Client);
         assert_eq!(counts, (1, 4));
-        assert_eq!(scripted.announced, [(3, Message::Last), (4, Message::Ordinary)]);
+        assert_eq!(scripted.announced, [(3, MessageKind::Last), (4, MessageKind::Ordinary)]);
     }
 
     #[test]
@@ -290,7 +290,7 @@ mod tests {
         measurement.run(&mut scripted).unwrap();
         // The least number of samples at which a median counts as known.
         let count = recorder.statistics().count();
-        let announced = [(100, Message::Last), (101, Message::Ordinary)];
+        let announced = [(100, MessageKind::Last), (101, MessageKind::Ordinary)];
         assert_eq!((count, &scripted.announced[..]), (100, &announced[..]));
     }
 
@@ -308,6 +308,6 @@ mod tests {
         let mut scripted = Scripted::default();
         let mut trip = Clocked { clock: Ticking::default(), round_trip: &mut scripted };
         let once = measurement.once(&clock, &mut trip, None);
-        assert_eq!(once.unwrap(), (5, Message::Ordinary));
+        assert_eq!(once.unwrap(), (5, MessageKind::Ordinary));
     }
 }

@@ -8,7 +8,7 @@ use facts::time_of_day::Clocks;
 use node::backend;
 use node::machine::Machine;
 use node::nic::counter_table::Preset;
-use node::nic::counters::{Changes, NicFacts, Readings};
+use node::nic::counters::{CounterChanges, CounterReadings, NicFacts};
 use node::nic::files::Files;
 use plan::Plan;
 use plan::run_options::{RunOptions, Side};
@@ -19,7 +19,7 @@ use session::Session;
 const PACKET: u64 = 2048;
 
 /// The counters of this side's NIC, read before the first size.
-pub struct NicCounters {
+pub struct CounterBaseline {
     /// What this side shows.
     shown: Option<Preset>,
     /// What the server sends to its client.
@@ -30,12 +30,12 @@ pub struct NicCounters {
     /// Both sides use the same NIC.
     is_one_nic: bool,
     began: Clocks,
-    before: Option<Readings>,
+    before: Option<CounterReadings>,
     /// Packets with data that both sides have issued, as far as this side knows.
     packets: u64,
 }
 
-impl NicCounters {
+impl CounterBaseline {
     /// Reads the counters that either side has asked for. Called before the first barrier, so that
     /// neither side has issued an operation.
     pub fn begin(
@@ -96,7 +96,7 @@ impl NicCounters {
         if self.is_one_nic { PeerCounters::OneNic } else { PeerCounters::NotAvailable }
     }
 
-    fn shown(&self, own: Changes, peer: PeerCounters) -> Option<RunCounters> {
+    fn shown(&self, own: CounterChanges, peer: PeerCounters) -> Option<RunCounters> {
         Some(RunCounters {
             preset: self.shown?,
             side: self.side,
@@ -108,7 +108,7 @@ impl NicCounters {
         })
     }
 
-    fn changes(&self) -> Changes {
+    fn changes(&self) -> CounterChanges {
         let facts = |files: Option<&Files>| {
             let device = self.device.to_string();
             match files {
@@ -118,21 +118,21 @@ impl NicCounters {
         };
         match (self.read(), &self.before) {
             (Some((files, after)), Some(before)) => {
-                Changes::between(facts(Some(&files)), before, &after)
+                CounterChanges::between(facts(Some(&files)), before, &after)
             }
-            _ => Changes::new(facts(None), [].into()),
+            _ => CounterChanges::new(facts(None), [].into()),
         }
     }
 
     /// Reads the counters that this side shows or sends; `None` if there are none of them or the
     /// NIC has no files.
-    fn read(&self) -> Option<(Files, Readings)> {
+    fn read(&self) -> Option<(Files, CounterReadings)> {
         let preset = match (self.shown, self.sent) {
             (Some(shown), Some(sent)) => shown.with(sent),
             (shown, sent) => shown.or(sent)?,
         };
         let files = backend::files(self.device, &Machine::this()).ok()?;
-        let readings = Readings::read(&files, preset);
+        let readings = CounterReadings::read(&files, preset);
         Some((files, readings))
     }
 }

@@ -1,7 +1,7 @@
 //! One size of a one-sided latency run: the client measures, the server provides the target.
 
 use super::barriers::POST_RUN;
-use super::context::Context;
+use super::context::LoopContext;
 use super::results::Samples;
 use super::size_loop::{Schedule, longest_size, repeat_with};
 use crate::bench::api::{OneSidedLatency, RepeatTransaction, Transaction};
@@ -15,7 +15,7 @@ use measure::{Supervisor, WaitPolicy};
 /// # Errors
 ///
 /// A client that fails, is interrupted or takes too long.
-pub fn serve(context: &Context<'_>, size: u64) -> Result<(), Failure> {
+pub fn serve(context: &LoopContext<'_>, size: u64) -> Result<(), Failure> {
     enter(Phase::Measuring);
     let limit = longest_size(context.run, size);
     context.barriers.barrier(POST_RUN, limit)
@@ -23,7 +23,7 @@ pub fn serve(context: &Context<'_>, size: u64) -> Result<(), Failure> {
 
 /// Measures operations of `size` bytes.
 pub fn measure<B: OneSidedLatency>(
-    context: &Context<'_>,
+    context: &LoopContext<'_>,
     resources: &mut B::Resources,
     size: u64,
     samples: Samples<'_>,

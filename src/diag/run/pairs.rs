@@ -3,7 +3,7 @@
 use super::size_loop::GAP_SLICE;
 use crate::bench::api::{Lists, Step};
 use facts::error::Failure;
-use facts::rate::{Kept, Pacer};
+use facts::rate::{KeptSchedule, Pacer};
 use measure::{Clock, Gauge, PollTimer, WaitPolicy};
 
 /// What the loop waits for, in messages.
@@ -33,7 +33,7 @@ pub struct PairProgress {
     /// a rate to the end of the last period.
     pub elapsed: u64,
     /// How the intended start times were kept, if there are any.
-    pub kept: Option<Kept>,
+    pub kept: Option<KeptSchedule>,
 }
 
 impl<'a, L: Lists> Pair<'a, L> {

@@ -50,13 +50,13 @@ impl PortFile {
     /// # Errors
     ///
     /// The file cannot be written.
-    pub fn publish(self, port: u16) -> Result<Published, Failure> {
+    pub fn publish(self, port: u16) -> Result<PublishedPort, Failure> {
         let Some(destination) = self.0 else {
-            return Ok(Published(None));
+            return Ok(PublishedPort(None));
         };
         let path = destination.target().map(PathBuf::from);
         let file = destination.replace(&mut format!("{port}\n").as_bytes())?;
-        Ok(Published(path.zip(file)))
+        Ok(PublishedPort(path.zip(file)))
     }
 }
 
@@ -71,9 +71,9 @@ fn holds_a_port(path: &Path) -> bool {
 
 /// The file of a server that listens, with its name; none for a device or a pipe. The file is open,
 /// so that no other one gets its inode.
-pub struct Published(Option<(PathBuf, File)>);
+pub struct PublishedPort(Option<(PathBuf, File)>);
 
-impl Drop for Published {
+impl Drop for PublishedPort {
     fn drop(&mut self) {
         let Some((path, file)) = &self.0 else {
             return;
@@ -96,7 +96,7 @@ fn identity(file: &Metadata) -> (u64, u64) {
 mod tests {
     use super::*;
 
-    fn published(path: &Path, port: u16) -> Published {
+    fn published(path: &Path, port: u16) -> PublishedPort {
         PortFile::at(Some(path)).unwrap().publish(port).unwrap()
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::size_loop::Record;
 use crate::bench::api::{FanMedians, Issued, Part};
 use facts::error::Failure;
-use facts::rate::Kept;
+use facts::rate::KeptSchedule;
 use measure::{
     ChosenClock, Clock, Gauge, MonotonicRaw, OwnError, Rates, Recorder, RunClock, SideResult,
     SideView, StabilityCheck, Until,
@@ -41,13 +41,13 @@ pub trait Results {
 }
 
 /// The latencies that a client measures.
-pub struct Latencies {
+pub struct ClientLatencies {
     /// Keeps the samples of one size.
     recorder: Recorder,
     clock: RunClock,
     until: Option<Until>,
     /// How the intended start times of one size were kept.
-    kept: Option<Kept>,
+    kept: Option<KeptSchedule>,
     /// What was measured beside the latencies of one size.
     pub besides: ExtraMedians,
 }
@@ -66,7 +66,7 @@ pub struct Samples<'a> {
     /// The clock to read.
     pub clock: ChosenClock,
     /// How the intended start times were kept, if there are any.
-    pub kept: &'a mut Option<Kept>,
+    pub kept: &'a mut Option<KeptSchedule>,
     recorder: &'a mut Recorder,
     stability: StabilityCheck,
 }
@@ -78,7 +78,7 @@ impl<'a> Samples<'a> {
         clock: ChosenClock,
         recorder: &'a mut Recorder,
         until: Option<Until>,
-        kept: &'a mut Option<Kept>,
+        kept: &'a mut Option<KeptSchedule>,
     ) -> Self {
         Self { clock, kept, recorder, stability: StabilityCheck::new(until) }
     }
@@ -101,7 +101,7 @@ impl Record for Samples<'_> {
     }
 }
 
-impl Latencies {
+impl ClientLatencies {
     /// Chooses the clock, and allocates the memory for the samples of `plan`.
     ///
     /// # Errors
@@ -131,7 +131,7 @@ impl Latencies {
     }
 }
 
-impl Results for Latencies {
+impl Results for ClientLatencies {
     fn begin(&mut self, reporter: &mut Reporter, run: &RunOptions) -> Result<(), Failure> {
         if reporter.shows_own_error() {
             let error = match self.clock.clock() {
@@ -224,7 +224,7 @@ pub struct BandwidthResults {
     /// Operations of complete iterations, for the progress line and the intervals.
     pub gauge: Arc<Gauge>,
     /// How the intended start times of the lists were kept, if there are any.
-    pub kept: Option<Kept>,
+    pub kept: Option<KeptSchedule>,
     /// Operations that this side has issued, with the unmeasured lists that complete the last
     /// iteration.
     pub issued: u64,

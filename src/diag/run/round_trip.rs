@@ -6,12 +6,13 @@
 //! `legacy_sync` measures instead.
 
 use super::barriers::{POST_RUN, SYNC};
-use super::context::Context;
+use super::context::LoopContext;
 use super::legacy_sync;
 use super::results::{ExtraMedians, Samples};
 use super::size_loop::{Record, Schedule, longest_iteration, longest_size, repeat, repeat_with};
 use crate::bench::api::{
-    Message, RepeatRoundTrip, RepeatTransaction, RoundTrip, RoundTripLatency, Timed, Transaction,
+    MessageKind, RepeatRoundTrip, RepeatTransaction, RoundTrip, RoundTripLatency, Timed,
+    Transaction,
 };
 use facts::error::Failure;
 use facts::interrupt;
@@ -23,7 +24,7 @@ use session::PeerCheck;
 
 /// Measures messages of `size` bytes. Returns when both sides have ended the size.
 pub fn measure<B: RoundTripLatency>(
-    context: &Context<'_>,
+    context: &LoopContext<'_>,
     resources: &mut B::Resources,
     size: u64,
     samples: Samples<'_>,
@@ -93,7 +94,7 @@ impl RepeatTransaction for ComparedWrites<'_> {
 
 /// Answers messages of `size` bytes. Returns when both sides have ended the size.
 pub fn serve<B: RoundTripLatency>(
-    context: &Context<'_>,
+    context: &LoopContext<'_>,
     resources: &mut B::Resources,
     size: u64,
 ) -> Result<(), Failure> {
@@ -142,20 +143,20 @@ impl RepeatRoundTrip for Asking<'_> {
 impl Asking<'_> {
     fn ask<C: Clock>(mut self, clock: &C, round_trip: &mut impl RoundTrip) -> Result<(), Failure> {
         let policy = &mut self.policy;
-        let mut ping = Ping(round_trip);
+        let mut ping = ClientRoundTrip(round_trip);
         let kept = repeat(&mut ping, clock, self.schedule, policy, &mut self.samples);
         self.samples.end();
         *self.samples.kept = kept?;
-        ping.0.announce(Message::Last)?;
+        ping.0.announce(MessageKind::Last)?;
         ping.iterate(clock, policy)?;
-        ping.0.announce(Message::Ordinary)
+        ping.0.announce(MessageKind::Ordinary)
     }
 }
 
 /// A round trip as the client makes it.
-struct Ping<'a, R>(&'a mut R);
+struct ClientRoundTrip<'a, R>(&'a mut R);
 
-impl<R: RoundTrip> Transaction for Ping<'_, R> {
+impl<R: RoundTrip> Transaction for ClientRoundTrip<'_, R> {
     #[inline(always)]
     fn prepare<C: Clock>(&mut self, clock: &C, policy: &mut WaitPolicy<'_>) -> Result<(), Failure> {
         self.0.prepare(clock, policy)
@@ -198,7 +199,7 @@ impl RepeatRoundTrip for Answering<'_> {
             let message = round_trip.receive(clock, policy)?;
             round_trip.send(clock, policy)?;
             round_trip.acknowledge();
-            if message == Message::Last {
+            if message == MessageKind::Last {
                 return (self.end)(&mut || round_trip.look());
             }
             interrupt::check()?;
@@ -237,7 +238,8 @@ mod tests {
         for (limit, count) in [(Limit::Iterations(3), 3), (Limit::Duration(0), 1)] {
             let mut scripted = Scripted::default();
             assert_eq!(ask(&mut scripted, limit), count);
-            let announced = [(2 + count, Message::Last), (2 + count + 1, Message::Ordinary)];
+            let announced =
+                [(2 + count, MessageKind::Last), (2 + count + 1, MessageKind::Ordinary)];
             assert_eq!(scripted.announced, announced);
             assert_eq!(scripted.order[..2], ["send", "receive"]);
         }
@@ -273,7 +275,7 @@ mod tests {
         let mut scripted = Scripted::default();
         let mut policy = WaitPolicy::new(&Alone);
         let clock = super::super::scripted::Ticking::default();
-        let latency = Ping(&mut scripted).iterate(&clock, &mut policy);
+        let latency = ClientRoundTrip(&mut scripted).iterate(&clock, &mut policy);
         assert_eq!(latency.unwrap().latency, 5);
     }
 }

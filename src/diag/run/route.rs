@@ -7,7 +7,7 @@ use facts::error::{Failure, Kind};
 
 /// The NICs of both sides.
 #[derive(Clone, Debug)]
-pub struct Route {
+pub struct RunRoute {
     /// This side's.
     pub own: FabricAddress,
     /// Name of this host.
@@ -17,7 +17,7 @@ pub struct Route {
     pub peer_host: Option<String>,
 }
 
-impl Route {
+impl RunRoute {
     /// Adds to an error of the NIC the place of the measurement, such as `at 8 bytes, iteration
     /// 17`, and both NICs. Other failures stay as they are.
     pub fn locate(&self, failure: Failure, place: impl fmt::Display) -> Failure {
@@ -28,7 +28,7 @@ impl Route {
     }
 }
 
-impl fmt::Display for Route {
+impl fmt::Display for RunRoute {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { own, host, peer, peer_host } = self;
         write!(f, "NIC {:#x} PID {} on {host}", own.nic, own.pid)?;
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn names_both_nics_in_errors_of_the_nic_only() {
-        let mut route = Route {
+        let mut route = RunRoute {
             own: FabricAddress { nic: 0x13, pid: 0 },
             host: "node1".into(),
             peer: FabricAddress { nic: 0x12, pid: 7 },

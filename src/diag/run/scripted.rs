@@ -2,11 +2,11 @@
 
 use std::cell::Cell;
 
-use crate::bench::api::{Message, RoundTrip};
+use crate::bench::api::{MessageKind, RoundTrip};
 use facts::error::Failure;
 use measure::{Clock, WaitPolicy};
 
-/// Records its calls; its peer sends [`Message::Last`] in one of the round trips.
+/// Records its calls; its peer sends [`MessageKind::Last`] in one of the round trips.
 #[derive(Default)]
 pub struct Scripted {
     /// Number of messages received.
@@ -16,7 +16,7 @@ pub struct Scripted {
     /// Whether an event reports the failure of an answer.
     pub answer_fails: bool,
     /// The announcements, each with the number of round trips before it.
-    pub announced: Vec<(u64, Message)>,
+    pub announced: Vec<(u64, MessageKind)>,
     /// The messages sent and received, in order.
     pub order: Vec<&'static str>,
 }
@@ -31,19 +31,19 @@ impl RoundTrip for Scripted {
         if self.answer_fails { Err(Failure::nic("the answer failed")) } else { Ok(()) }
     }
 
-    fn receive<C: Clock>(&mut self, _: &C, _: &mut WaitPolicy<'_>) -> Result<Message, Failure> {
+    fn receive<C: Clock>(&mut self, _: &C, _: &mut WaitPolicy<'_>) -> Result<MessageKind, Failure> {
         self.order.push("receive");
         self.round_trips += 1;
         Ok(if self.last_comes_in == Some(self.round_trips) {
-            Message::Last
+            MessageKind::Last
         } else {
-            Message::Ordinary
+            MessageKind::Ordinary
         })
     }
 
     fn acknowledge(&mut self) {}
 
-    fn announce(&mut self, message: Message) -> Result<(), Failure> {
+    fn announce(&mut self, message: MessageKind) -> Result<(), Failure> {
         self.announced.push((self.round_trips, message));
         Ok(())
     }

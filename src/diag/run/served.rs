@@ -19,7 +19,7 @@ use plan::Plan;
 use plan::buffers::Need;
 use plan::run_options::Side;
 use report::Reporter;
-use session::control_line::{Called, ControlLine, Order, Ready};
+use session::control_line::{Called, ControlLine, Ready, ServerOrder};
 use session::{AcceptedClient, Agreed, Session, TurnSignal};
 
 /// Returns whether `cxidiag serve` has started this process for a client.
@@ -67,7 +67,7 @@ pub fn line_to_server() -> Result<ControlLine, Failure> {
 pub fn take_client() -> Result<Taken, Failure> {
     let mut line = line_to_server()?;
     let wait = |line: &ControlLine| interrupt::wait(line, PollFlags::IN, None).map(|_| ());
-    let Order::Serve { peer, version, messages } = next(&mut line, wait)? else {
+    let ServerOrder::Serve { peer, version, messages } = next(&mut line, wait)? else {
         return Err(Failure::environment("cxidiag serve has sent no client"));
     };
     let stream = TcpStream::from(copy(io::stdin()).environment(LOST)?);
@@ -117,13 +117,15 @@ fn wait_for_turn(line: &mut ControlLine, session: &Session) -> Result<(), Failur
     let mut calls = TurnSignal::default();
     loop {
         match next(line, |line| session.wait_beside(line))? {
-            Order::Place(place) => session.send_place(place, &calls)?,
-            Order::Begin if session.call(&mut calls)? => {
+            ServerOrder::Place(place) => session.send_place(place, &calls)?,
+            ServerOrder::Begin if session.call(&mut calls)? => {
                 return line.send(&Called::Answered).environment(LOST);
             }
-            Order::Begin => line.send(&Called::Late).environment(LOST)?,
-            Order::Refuse(reason) => return Err(session.refuse(Failure::environment(reason))),
-            Order::Serve { .. } => return Err(Failure::environment("a process has one client")),
+            ServerOrder::Begin => line.send(&Called::Late).environment(LOST)?,
+            ServerOrder::Refuse(reason) => return Err(session.refuse(Failure::environment(reason))),
+            ServerOrder::Serve { .. } => {
+                return Err(Failure::environment("a process has one client"));
+            }
         }
     }
 }
@@ -136,7 +138,7 @@ fn wait_for_turn(line: &mut ControlLine, session: &Session) -> Result<(), Failur
 pub fn next(
     line: &mut ControlLine,
     wait: impl Fn(&ControlLine) -> Result<(), Failure>,
-) -> Result<Order, Failure> {
+) -> Result<ServerOrder, Failure> {
     loop {
         if let Some(order) = line.message() {
             return Ok(order);

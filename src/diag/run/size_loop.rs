@@ -7,7 +7,7 @@ use facts::error::Failure;
 use facts::interrupt;
 use facts::limit::ANSWER_LIMIT;
 use facts::phase::{Phase, enter};
-use facts::rate::{Kept, Pacer, Period};
+use facts::rate::{KeptSchedule, Pacer, Period};
 use measure::{ChosenClock, Clock, WaitPolicy};
 use plan::run_options::RunOptions;
 
@@ -101,7 +101,7 @@ pub fn repeat_with(
     schedule: Schedule,
     policy: &mut WaitPolicy<'_>,
     recorder: &mut impl Record,
-) -> Result<Option<Kept>, Failure> {
+) -> Result<Option<KeptSchedule>, Failure> {
     match clock {
         ChosenClock::MonotonicRaw(clock) => repeat(transaction, &clock, schedule, policy, recorder),
         ChosenClock::Counter(clock) => repeat(transaction, &clock, schedule, policy, recorder),
@@ -125,7 +125,7 @@ pub fn repeat<C: Clock>(
     schedule: Schedule,
     policy: &mut WaitPolicy<'_>,
     recorder: &mut impl Record,
-) -> Result<Option<Kept>, Failure> {
+) -> Result<Option<KeptSchedule>, Failure> {
     let Schedule { limit, warmup, gap, period } = schedule;
     enter(Phase::WarmUp);
     let mut iterations = 0;

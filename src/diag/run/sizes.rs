@@ -1,6 +1,6 @@
 //! The sizes of a run, one after the other.
 
-use super::nic_counters::NicCounters;
+use super::nic_counters::CounterBaseline;
 use super::results::Results;
 use facts::error::Failure;
 use facts::interrupt;
@@ -14,7 +14,7 @@ pub struct Sizes<'a, R> {
     pub run: &'a RunOptions,
     pub reporter: &'a mut Reporter,
     pub results: R,
-    pub counters: NicCounters,
+    pub counters: CounterBaseline,
 }
 
 impl<'a, R: Results> Sizes<'a, R> {
@@ -24,7 +24,7 @@ impl<'a, R: Results> Sizes<'a, R> {
         side: Side,
         reporter: &'a mut Reporter,
         mut results: R,
-        counters: NicCounters,
+        counters: CounterBaseline,
     ) -> Result<Self, Failure> {
         results.begin(reporter, run)?;
         if side == Side::Client && run.extensions.until_stopped {
@@ -40,7 +40,7 @@ impl<'a, R: Results> Sizes<'a, R> {
     /// The first failure, with its row.
     pub fn measure(
         &mut self,
-        mut measure: impl FnMut(Row, &mut R, &mut NicCounters) -> Result<Option<u64>, Failure>,
+        mut measure: impl FnMut(Row, &mut R, &mut CounterBaseline) -> Result<Option<u64>, Failure>,
     ) -> Result<(), (Row, Failure)> {
         let Self { run, reporter, results, counters } = self;
         let mut measure_row = |row: Row| {

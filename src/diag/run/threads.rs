@@ -16,7 +16,7 @@ use facts::error::Failure;
 use facts::interrupt;
 use facts::rate::{Pacer, Period};
 use facts::threads;
-use measure::wait_policy::Limits;
+use measure::wait_policy::WaitTimes;
 use measure::{Clock, Gauge, WaitPolicy};
 use node::explain::Explain;
 
@@ -45,7 +45,7 @@ pub struct Measurement<'a, C> {
 }
 
 /// What the threads have measured.
-pub struct Measured {
+pub struct ThreadResults {
     /// When the loop started; 0 if it did not.
     pub start: u64,
     pub progress: Vec<PairProgress>,
@@ -63,7 +63,7 @@ impl<C: Clock + Sync> Measurement<'_, C> {
         policy: WaitPolicy<'_>,
         begin: impl FnOnce() -> Result<(), Failure>,
         is_asked_to_end: &dyn Fn() -> bool,
-    ) -> Measured {
+    ) -> ThreadResults {
         let gate = Gate::default();
         let count = lists.len();
         let mut shares = shares(lists, self.cpus.len().max(1)).into_iter();
@@ -79,7 +79,7 @@ impl<C: Clock + Sync> Measurement<'_, C> {
             let mut workers = Vec::new();
             for (share, cpu) in shares.zip(self.cpus.iter().skip(1)) {
                 let (gate, limits) = (&gate, policy.limits());
-                let places = Places { first, count };
+                let places = PairRange { first, count };
                 first += share.len();
                 let work = move || self.work(share, places, *cpu, limits, gate);
                 match threads::start_in(scope, work) {
@@ -95,7 +95,7 @@ impl<C: Clock + Sync> Measurement<'_, C> {
                 .and_then(|_here| {
                     let start = gate.open(&workers, self.clock)?;
                     self.gauge.begin(start);
-                    self.pace(&mut own, Places { first: 0, count }, start);
+                    self.pace(&mut own, PairRange { first: 0, count }, start);
                     self.drive(&mut own, start, &is_asked_to_end, &gate)
                 });
             led.unwrap_or_else(|failure| gate.stop(failure));
@@ -115,16 +115,20 @@ impl<C: Clock + Sync> Measurement<'_, C> {
             }
         });
         let failure = gate.failure.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Measured { start: gate.start.into_inner(), progress, result: failure.map_or(Ok(()), Err) }
+        ThreadResults {
+            start: gate.start.into_inner(),
+            progress,
+            result: failure.map_or(Ok(()), Err),
+        }
     }
 
     /// The work of a thread on `cpu`: drives its share of the pairs.
     fn work<L: Lists>(
         &self,
         share: &mut [L],
-        places: Places,
+        places: PairRange,
         cpu: u32,
-        limits: Limits,
+        limits: WaitTimes,
         gate: &Gate,
     ) -> Vec<PairProgress> {
         let _stop = StopOnPanic(gate);
@@ -161,7 +165,7 @@ impl<C: Clock + Sync> Measurement<'_, C> {
     }
 
     /// Distributes the intended start times of the lists evenly over all pairs, if there is a rate.
-    fn pace<L: Lists>(&self, pairs: &mut [Pair<'_, L>], places: Places, start: u64) {
+    fn pace<L: Lists>(&self, pairs: &mut [Pair<'_, L>], places: PairRange, start: u64) {
         let Some(period) = self.period else {
             return;
         };
@@ -174,7 +178,7 @@ impl<C: Clock + Sync> Measurement<'_, C> {
 
 /// The places of a thread's pairs among all pairs.
 #[derive(Clone, Copy)]
-struct Places {
+struct PairRange {
     first: usize,
     /// The number of all pairs.
     count: usize,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::context::Context;
+use super::context::LoopContext;
 use crate::bench::api::{Benchmark, Issued};
 use facts::error::{Failure, Kind};
 use facts::interrupt;
@@ -28,7 +28,7 @@ const PASSES: u64 = 4;
 ///
 /// Wrong data on either side, a peer that fails, and an interruption.
 pub fn after_size<B: Benchmark>(
-    context: &Context<'_>,
+    context: &LoopContext<'_>,
     session: &Session,
     pairs: &[B::Resources],
     size: u64,
@@ -72,13 +72,13 @@ pub fn after_size<B: Benchmark>(
 ///
 /// Wrong data, and an interruption.
 pub fn own_writes<B: Benchmark>(
-    context: &Context<'_>,
+    context: &LoopContext<'_>,
     sources: &[B::Resources],
     targets: &[B::Resources],
     size: u64,
     issued: &[Issued],
 ) -> Result<Option<u64>, Failure> {
-    let Context { run, supervisor, .. } = *context;
+    let LoopContext { run, supervisor, .. } = *context;
     if !run.extensions.verify && !cfg!(debug_assertions) {
         return Ok(None);
     }
@@ -213,7 +213,7 @@ mod tests {
         });
         let notices = Notices::new(&endpoint, &plan);
         let watchdog = Watchdog { check: session_check(&client), notices };
-        let context = Context {
+        let context = LoopContext {
             side: Side::Client,
             barriers: &client,
             run: &plan.run,

@@ -6,7 +6,7 @@ use std::io;
 use crate::error::{Situation, cause};
 
 /// The cause and the remedy of a problem.
-pub struct Explanation {
+pub struct Advice {
     /// The problem.
     pub what: What,
     /// Its causes, the most likely first.
@@ -29,12 +29,12 @@ pub enum What {
 
 impl What {
     /// Returns the explanation without a remedy.
-    pub(super) const fn because(self, cause: &'static str) -> Explanation {
-        Explanation { what: self, cause, remedy: "" }
+    pub(super) const fn because(self, cause: &'static str) -> Advice {
+        Advice { what: self, cause, remedy: "" }
     }
 }
 
-impl Explanation {
+impl Advice {
     pub(super) const fn remedy(self, remedy: &'static str) -> Self {
         Self { remedy, ..self }
     }

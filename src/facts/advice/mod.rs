@@ -10,11 +10,11 @@ use std::{fs, io};
 
 pub use crate::error::Situation;
 use crate::error::{Failure, Kind, Step, cause};
-pub use explanation::{Explanation, What};
+pub use explanation::{Advice, What};
 pub use table::EXPLANATIONS;
 
 /// Returns the explanation of a libcxi call (or mmap) that failed with an errno (libcxi.md 12.1).
-pub fn call_explanation(call: &str, errno: i32) -> Option<&'static Explanation> {
+pub fn call_explanation(call: &str, errno: i32) -> Option<&'static Advice> {
     EXPLANATIONS.iter().find(|row| match &row.what {
         What::Call(calls, errnos) => {
             (calls.is_empty() || calls.contains(&call)) && errnos.contains(&errno)
@@ -24,13 +24,12 @@ pub fn call_explanation(call: &str, errno: i32) -> Option<&'static Explanation> 
 }
 
 /// Returns the explanation of a return code of the NIC, named without `C_RC_` (libcxi.md 12.3).
-pub fn code_explanation(name: &str) -> Option<&'static Explanation> {
+pub fn code_explanation(name: &str) -> Option<&'static Advice> {
     EXPLANATIONS.iter().find(|row| matches!(&row.what, What::Code(names) if names.contains(&name)))
 }
 
-fn of(situation: Situation) -> &'static Explanation {
-    let explained =
-        |row: &&Explanation| matches!(row.what, What::Found(found) if found == situation);
+fn of(situation: Situation) -> &'static Advice {
+    let explained = |row: &&Advice| matches!(row.what, What::Found(found) if found == situation);
     let row = EXPLANATIONS.iter().find(explained);
     row.expect("every situation has its row; a test counts them")
 }

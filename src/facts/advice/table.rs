@@ -1,13 +1,13 @@
 //! The table of errors, causes and remedies. docs/troubleshooting.md is generated from it.
 
-use super::explanation::{Explanation, What};
+use super::explanation::{Advice, What};
 use crate::error::{SEE_PEER, Situation};
 
 use Situation::*;
 use What::{Call, Code, Found};
 
 /// All explanations. The first row that matches applies.
-pub static EXPLANATIONS: &[Explanation] = &[
+pub static EXPLANATIONS: &[Advice] = &[
     Call(&["cxil_open_device"], &[libc::ENOENT])
         .because("there is no device of this number, its modules (cxi_ss1, cxi_user) are not loaded, or the container has no /dev/cxiN")
         .remedy("check which devices exist in /sys/class/cxi, 'lsmod' and the kernel log"),

@@ -75,7 +75,7 @@ pub fn check_loopback() -> Result<(), Failure> {
 }
 
 /// An attempt that has no answer yet.
-struct Attempt {
+struct ConnectAttempt {
     address: SocketAddr,
     socket: OwnedFd,
     until: Instant,
@@ -93,7 +93,7 @@ pub fn connect_first(
 ) -> Result<(TcpStream, SocketAddr), Vec<(SocketAddr, io::Error)>> {
     let mut waiting = addresses.iter().copied().peekable();
     let mut next_start = Instant::now();
-    let mut attempts: Vec<Attempt> = Vec::new();
+    let mut attempts: Vec<ConnectAttempt> = Vec::new();
     let mut failed = Vec::new();
     loop {
         let now = Instant::now();
@@ -101,7 +101,7 @@ pub fn connect_first(
             && let Some(address) = waiting.next()
         {
             match begin(address) {
-                Ok(socket) => attempts.push(Attempt { address, socket, until: now + limit }),
+                Ok(socket) => attempts.push(ConnectAttempt { address, socket, until: now + limit }),
                 Err(error) => {
                     failed.push((address, error));
                     continue;
@@ -124,7 +124,7 @@ pub fn connect_first(
                 false if Instant::now() >= attempt.until => Err(Errno::TIMEDOUT),
                 false => continue,
             };
-            let Attempt { address, socket, .. } = attempts.remove(index);
+            let ConnectAttempt { address, socket, .. } = attempts.remove(index);
             match outcome.map_err(io::Error::from).and_then(|()| blocking(socket)) {
                 Ok(stream) => return Ok((stream, address)),
                 Err(error) => failed.push((address, error)),
@@ -135,7 +135,7 @@ pub fn connect_first(
 }
 
 /// Waits until an attempt has an answer, for `within` at most. Returns which of them have.
-fn answered(attempts: &[Attempt], within: Duration) -> Vec<bool> {
+fn answered(attempts: &[ConnectAttempt], within: Duration) -> Vec<bool> {
     let mut sockets: Vec<_> =
         attempts.iter().map(|attempt| PollFd::new(&attempt.socket, PollFlags::OUT)).collect();
     // A wait that a signal interrupts ends early.

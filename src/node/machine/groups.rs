@@ -6,7 +6,7 @@ use super::Machine;
 
 /// The cgroup version, which determines a group's files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Version {
+pub enum GroupVersion {
     /// Version 1: one hierarchy for each controller.
     V1,
     /// Version 2: one hierarchy for all controllers.
@@ -15,8 +15,8 @@ pub enum Version {
 
 /// A control group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group {
-    pub version: Version,
+pub struct ControlGroup {
+    pub version: GroupVersion,
     /// Its name in the part of the hierarchy that this process sees: `/batch/job7`.
     pub name: String,
     /// Its directory, without the leading slash.
@@ -26,7 +26,7 @@ pub struct Group {
 impl Machine {
     /// Returns the groups of this process that may have limits of `controller`: its own and all
     /// parents.
-    pub(super) fn groups(&self, controller: &str) -> Vec<Group> {
+    pub(super) fn groups(&self, controller: &str) -> Vec<ControlGroup> {
         let own = self.read("proc/self/cgroup").unwrap_or_default();
         let mounts = self.read("proc/self/mountinfo").unwrap_or_default();
         let mounts: Vec<Mount> = mounts.lines().filter_map(Mount::parse).collect();
@@ -37,8 +37,8 @@ impl Machine {
                 continue;
             };
             let version = match controllers {
-                "" => Version::V2,
-                v1 if v1.split(',').any(|name| name == controller) => Version::V1,
+                "" => GroupVersion::V2,
+                v1 if v1.split(',').any(|name| name == controller) => GroupVersion::V1,
                 _ => continue,
             };
             let is_its = |mount: &&Mount| mount.holds(version, controller);
@@ -70,24 +70,24 @@ impl<'a> Mount<'a> {
         Some(Self { root, place, kind, options })
     }
 
-    fn holds(&self, version: Version, controller: &str) -> bool {
+    fn holds(&self, version: GroupVersion, controller: &str) -> bool {
         match version {
-            Version::V1 => {
+            GroupVersion::V1 => {
                 self.kind == "cgroup" && self.options.split(',').any(|name| name == controller)
             }
-            Version::V2 => self.kind == "cgroup2",
+            GroupVersion::V2 => self.kind == "cgroup2",
         }
     }
 
     /// Returns the group at `path` and its parents, as far as they are mounted.
-    fn groups(&self, version: Version, path: &str) -> Vec<Group> {
+    fn groups(&self, version: GroupVersion, path: &str) -> Vec<ControlGroup> {
         // In a container, the root of the mount may be the group with its full path on the host.
         let below = Path::new(path).strip_prefix(self.root);
         let below = below.unwrap_or(Path::new("")).to_owned();
         let place = Path::new(self.place.trim_start_matches('/'));
         below
             .ancestors()
-            .map(|below| Group {
+            .map(|below| ControlGroup {
                 version,
                 name: format!("/{}", below.display()),
                 directory: place.join(below),
@@ -101,8 +101,8 @@ mod tests {
     use super::super::testing::MadeUp;
     use super::*;
 
-    fn names(groups: &[Group]) -> Vec<(Version, &str, &str)> {
-        let text = |group: &Group| {
+    fn names(groups: &[ControlGroup]) -> Vec<(GroupVersion, &str, &str)> {
+        let text = |group: &ControlGroup| {
             let directory = group.directory.to_str().unwrap();
             (group.version, group.name.clone(), directory.to_owned())
         };
@@ -128,9 +128,9 @@ mod tests {
         assert_eq!(
             names(&groups),
             [
-                (Version::V2, "/batch/job7", "sys/fs/cgroup/batch/job7"),
-                (Version::V2, "/batch", "sys/fs/cgroup/batch"),
-                (Version::V2, "/", "sys/fs/cgroup/"),
+                (GroupVersion::V2, "/batch/job7", "sys/fs/cgroup/batch/job7"),
+                (GroupVersion::V2, "/batch", "sys/fs/cgroup/batch"),
+                (GroupVersion::V2, "/", "sys/fs/cgroup/"),
             ]
         );
     }
@@ -145,7 +145,7 @@ mod tests {
             ),
         ]);
         let groups = made_up.machine().groups("hugetlb");
-        let root = (Version::V1, "/", "sys/fs/cgroup/memory/");
+        let root = (GroupVersion::V1, "/", "sys/fs/cgroup/memory/");
         assert_eq!(names(&groups), [root]);
         assert!(made_up.machine().groups("cpuset").is_empty());
         assert!(MadeUp::new(&[]).machine().groups("memory").is_empty());

@@ -2,8 +2,8 @@
 
 use cxi::HugePage;
 
-use super::groups::{Group, Version};
-use super::{Bound, Machine};
+use super::groups::{ControlGroup, GroupVersion};
+use super::{Machine, MemoryBound};
 
 /// The available huge pages of one size.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub struct Pool {
     /// Number of pages.
     pub free: u64,
     /// What limits the number.
-    pub bound: Bound,
+    pub bound: MemoryBound,
 }
 
 impl Machine {
@@ -30,17 +30,17 @@ impl Machine {
         let made = zero_or(machine_count("surplus_hugepages"));
         let more = zero_or(machine_count("nr_overcommit_hugepages")).saturating_sub(made);
         let machine_pool =
-            Pool { free: (free + more).saturating_sub(reserved), bound: Bound::Machine };
+            Pool { free: (free + more).saturating_sub(reserved), bound: MemoryBound::Machine };
         let node_pool = node.and_then(|node| {
             let file =
                 format!("sys/devices/system/node/node{node}/hugepages/{name}/free_hugepages");
-            Some(Pool { free: self.number(file)? + more, bound: Bound::Node(node) })
+            Some(Pool { free: self.number(file)? + more, bound: MemoryBound::Node(node) })
         });
         let groups = self.groups("hugetlb");
         let group_pools = groups.iter().filter_map(|group| {
             Some(Pool {
                 free: self.huge_bytes_in(group, size)? / size.bytes(),
-                bound: Bound::Group(group.name.clone()),
+                bound: MemoryBound::Group(group.name.clone()),
             })
         });
         let all = [machine_pool].into_iter().chain(node_pool).chain(group_pools);
@@ -48,14 +48,14 @@ impl Machine {
     }
 
     /// Returns the number of pages that a group may still use or reserve; `None` without a limit.
-    fn huge_bytes_in(&self, group: &Group, size: HugePage) -> Option<u64> {
+    fn huge_bytes_in(&self, group: &ControlGroup, size: HugePage) -> Option<u64> {
         let size_text = match size {
             HugePage::Mib2 => "hugetlb.2MB",
             HugePage::Gib1 => "hugetlb.1GB",
         };
         let (limit, usage) = match group.version {
-            Version::V1 => ("limit_in_bytes", "usage_in_bytes"),
-            Version::V2 => ("max", "current"),
+            GroupVersion::V1 => ("limit_in_bytes", "usage_in_bytes"),
+            GroupVersion::V2 => ("max", "current"),
         };
         let left = |kind: &str| {
             let file = |which| group.directory.join(format!("{size_text}{kind}.{which}"));
@@ -81,7 +81,7 @@ mod tests {
 
     const POOL: &str = "sys/kernel/mm/hugepages/hugepages-2048kB";
 
-    fn pool(made_up: &MadeUp, node: Option<u32>) -> Option<(u64, Bound)> {
+    fn pool(made_up: &MadeUp, node: Option<u32>) -> Option<(u64, MemoryBound)> {
         let pool = made_up.machine().huge_pages(HugePage::Mib2, node)?;
         Some((pool.free, pool.bound))
     }
@@ -92,12 +92,12 @@ mod tests {
             (&format!("{POOL}/free_hugepages"), "10\n"),
             (&format!("{POOL}/resv_hugepages"), "7\n"),
         ]);
-        assert_eq!(pool(&made_up, None), Some((3, Bound::Machine)));
+        assert_eq!(pool(&made_up, None), Some((3, MemoryBound::Machine)));
         let node = "sys/devices/system/node/node1/hugepages/hugepages-2048kB/free_hugepages";
         made_up.write(node, "2\n");
-        assert_eq!(pool(&made_up, None), Some((3, Bound::Machine)));
-        assert_eq!(pool(&made_up, Some(1)), Some((2, Bound::Node(1))));
-        assert_eq!(pool(&made_up, Some(0)), Some((3, Bound::Machine)));
+        assert_eq!(pool(&made_up, None), Some((3, MemoryBound::Machine)));
+        assert_eq!(pool(&made_up, Some(1)), Some((2, MemoryBound::Node(1))));
+        assert_eq!(pool(&made_up, Some(0)), Some((3, MemoryBound::Machine)));
     }
 
     #[test]
@@ -107,9 +107,9 @@ mod tests {
             (&format!("{POOL}/nr_overcommit_hugepages"), "5\n"),
             (&format!("{POOL}/surplus_hugepages"), "3\n"),
         ]);
-        assert_eq!(pool(&made_up, None), Some((3, Bound::Machine)));
+        assert_eq!(pool(&made_up, None), Some((3, MemoryBound::Machine)));
         made_up.write(&format!("{POOL}/resv_hugepages"), "9\n");
-        assert_eq!(pool(&made_up, None), Some((0, Bound::Machine)));
+        assert_eq!(pool(&made_up, None), Some((0, MemoryBound::Machine)));
     }
 
     #[test]
@@ -124,7 +124,7 @@ mod tests {
             ("sys/fs/cgroup/job/hugetlb.1GB.max", "0\n"),
             ("sys/fs/cgroup/job/hugetlb.1GB.current", "0\n"),
         ]);
-        let group = |pages| Some((pages, Bound::Group("/job".into())));
+        let group = |pages| Some((pages, MemoryBound::Group("/job".into())));
         assert_eq!(pool(&made_up, None), group(3));
         made_up.write("sys/fs/cgroup/job/hugetlb.2MB.rsvd.max", "6291456\n");
         made_up.write("sys/fs/cgroup/job/hugetlb.2MB.rsvd.current", "4194304\n");

@@ -14,7 +14,7 @@ const LEAST_CPUS: f64 = 0.1;
 
 /// The load of the CPUs.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Load {
+pub struct CpuLoad {
     /// Mean number of threads that ran or waited for a CPU, over a minute.
     pub mean: f64,
     /// Number of CPUs that this process may use.
@@ -29,9 +29,9 @@ pub struct CpuTimes {
 
 impl Machine {
     /// Returns the load of the CPUs, if the kernel tells it.
-    pub fn load(&self) -> Option<Load> {
+    pub fn load(&self) -> Option<CpuLoad> {
         let text = self.read("proc/loadavg")?;
-        Some(Load { mean: text.split_whitespace().next()?.parse().ok()?, cpus: usable_cpus() })
+        Some(CpuLoad { mean: text.split_whitespace().next()?.parse().ok()?, cpus: usable_cpus() })
     }
 
     /// Returns the CPU times of the processes that this user may see.

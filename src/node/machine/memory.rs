@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::Machine;
-use super::groups::{Group, Version};
+use super::groups::{ControlGroup, GroupVersion};
 use facts::number::decimal;
 
 /// The available memory, and what limits it.
@@ -12,12 +12,12 @@ pub struct Available {
     /// Bytes that are available without swapping.
     pub bytes: u64,
     /// What limits them.
-    pub bound: Bound,
+    pub bound: MemoryBound,
 }
 
 /// The limit of the memory of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Bound {
+pub enum MemoryBound {
     /// The memory of the machine.
     Machine,
     /// The memory of one NUMA node.
@@ -26,7 +26,7 @@ pub enum Bound {
     Group(String),
 }
 
-impl fmt::Display for Bound {
+impl fmt::Display for MemoryBound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Machine => f.write_str("on this machine"),
@@ -40,16 +40,17 @@ impl Machine {
     /// Returns the available memory: of the machine, of `node` if buffers are to lie there, and
     /// within the limits of the control groups. `None` if the kernel does not report it.
     pub fn available_memory(&self, node: Option<u32>) -> Option<Available> {
-        let machine_available =
-            self.available_on_machine().map(|bytes| Available { bytes, bound: Bound::Machine });
+        let machine_available = self
+            .available_on_machine()
+            .map(|bytes| Available { bytes, bound: MemoryBound::Machine });
         let node_available = node.and_then(|node| {
-            Some(Available { bytes: self.available_on_node(node)?, bound: Bound::Node(node) })
+            Some(Available { bytes: self.available_on_node(node)?, bound: MemoryBound::Node(node) })
         });
         let groups = self.groups("memory");
         let group_memories = groups.iter().filter_map(|group| {
             Some(Available {
                 bytes: self.available_in(group)?,
-                bound: Bound::Group(group.name.clone()),
+                bound: MemoryBound::Group(group.name.clone()),
             })
         });
         let all = machine_available.into_iter().chain(node_available).chain(group_memories);
@@ -73,14 +74,16 @@ impl Machine {
 
     /// Returns the memory that a group may still use, reclaimable page cache included; `None`
     /// without a limit.
-    fn available_in(&self, group: &Group) -> Option<u64> {
+    fn available_in(&self, group: &ControlGroup) -> Option<u64> {
         let (limit, usage, cached) = match group.version {
-            Version::V1 => (
+            GroupVersion::V1 => (
                 "memory.limit_in_bytes",
                 "memory.usage_in_bytes",
                 ["total_active_file ", "total_inactive_file "],
             ),
-            Version::V2 => ("memory.max", "memory.current", ["active_file ", "inactive_file "]),
+            GroupVersion::V2 => {
+                ("memory.max", "memory.current", ["active_file ", "inactive_file "])
+            }
         };
         let file = |name| group.directory.join(name);
         let limit = self.number(file(limit))?;
@@ -115,7 +118,7 @@ mod tests {
     const MEMINFO: (&str, &str) =
         ("proc/meminfo", "MemTotal:  1000 kB\nMemFree:  300 kB\nMemAvailable:  600 kB\n");
 
-    fn available(made_up: &MadeUp, node: Option<u32>) -> Option<(u64, Bound)> {
+    fn available(made_up: &MadeUp, node: Option<u32>) -> Option<(u64, MemoryBound)> {
         let available = made_up.machine().available_memory(node)?;
         Some((available.bytes, available.bound))
     }
@@ -123,15 +126,15 @@ mod tests {
     #[test]
     fn reads_memory_of_machine_and_node() {
         let made_up = MadeUp::new(&[MEMINFO]);
-        assert_eq!(available(&made_up, None), Some((600 << 10, Bound::Machine)));
+        assert_eq!(available(&made_up, None), Some((600 << 10, MemoryBound::Machine)));
         made_up.write(
             "sys/devices/system/node/node1/meminfo",
             "Node 1 MemFree:   100 kB\nNode 1 Active(file): 20 kB\nNode 1 Inactive(file): 3 kB\n\
              Node 1 Active(anon): 7 kB\nNode 1 SReclaimable: 1 kB\n",
         );
-        assert_eq!(available(&made_up, None), Some((600 << 10, Bound::Machine)));
-        assert_eq!(available(&made_up, Some(1)), Some((124 << 10, Bound::Node(1))));
-        assert_eq!(available(&made_up, Some(0)), Some((600 << 10, Bound::Machine)));
+        assert_eq!(available(&made_up, None), Some((600 << 10, MemoryBound::Machine)));
+        assert_eq!(available(&made_up, Some(1)), Some((124 << 10, MemoryBound::Node(1))));
+        assert_eq!(available(&made_up, Some(0)), Some((600 << 10, MemoryBound::Machine)));
         assert_eq!(available(&MadeUp::new(&[]), Some(0)), None);
     }
 
@@ -146,7 +149,7 @@ mod tests {
             ("sys/fs/cgroup/batch/memory.max", "5000\n"),
             ("sys/fs/cgroup/batch/memory.current", "4000\n"),
         ]);
-        let group = |bytes| Some((bytes, Bound::Group("/batch".into())));
+        let group = |bytes| Some((bytes, MemoryBound::Group("/batch".into())));
         assert_eq!(available(&made_up, None), group(1000));
         made_up.write(
             "sys/fs/cgroup/batch/memory.stat",
@@ -176,7 +179,7 @@ mod tests {
             ("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"),
             ("sys/fs/cgroup/memory/memory.usage_in_bytes", "7000\n"),
         ]);
-        let expected = Some((2600, Bound::Group("/job".into())));
+        let expected = Some((2600, MemoryBound::Group("/job".into())));
         assert_eq!(available(&made_up, None), expected);
     }
 }

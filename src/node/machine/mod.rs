@@ -27,7 +27,7 @@ use facts::number::decimal;
 pub use condition::{IdleState, MemoryErrors};
 pub use huge_pages::{Pool, setting};
 pub use load::{CpuTimes, usable_cpus};
-pub use memory::{Available, Bound};
+pub use memory::{Available, MemoryBound};
 
 /// Environment variable with the directory that is used instead of `/`.
 pub const ROOT_VARIABLE: &str = "CXIDIAG_ROOT";

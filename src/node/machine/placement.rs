@@ -123,9 +123,9 @@ impl Placement {
     /// # Errors
     ///
     /// CPUs that this process may not use.
-    pub fn take(&self) -> Result<Taken, Failure> {
+    pub fn take(&self) -> Result<ActivePlacement, Failure> {
         if self.cpus.is_empty() {
-            return Ok(Taken::default());
+            return Ok(ActivePlacement::default());
         }
         let what = format!("run on {}", self.name());
         let confined = Confined::to(&self.cpus).explain(format_args!("cannot {what}"))?;
@@ -149,7 +149,7 @@ impl Placement {
                 )),
             ),
         };
-        Ok(Taken { complaint, _confined: Some(confined), _preferred: preferred })
+        Ok(ActivePlacement { complaint, _confined: Some(confined), _preferred: preferred })
     }
 
     fn name(&self) -> String {
@@ -177,7 +177,7 @@ fn by_preference(near: &[u32], allowed: &[u32]) -> Vec<u32> {
 
 /// CPUs and memory node in use. Dropping it restores the previous ones.
 #[derive(Debug, Default)]
-pub struct Taken {
+pub struct ActivePlacement {
     /// A warning about them, one line.
     pub complaint: Option<String>,
     _preferred: Option<Preferred>,

@@ -46,7 +46,7 @@ fn limit(text: &str) -> Option<f64> {
 
 /// Limits of one kind of code words per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Limits {
+pub struct CodeWordLimits {
     /// Above it, the link is suspect.
     pub suspect: f64,
     /// Whether the driver shows that limit.
@@ -55,7 +55,7 @@ pub struct Limits {
     pub bad: Option<f64>,
 }
 
-impl Limits {
+impl CodeWordLimits {
     /// Returns the limits of corrected code words of a link in this mode.
     pub fn corrected(driver: DriverLimits, speed: Option<LinkSpeed>) -> Self {
         let [warning, down, ..] = driver.0;
@@ -92,8 +92,10 @@ mod tests {
     fn limits_of_the_driver_come_before_those_of_the_mode() {
         let speed = LinkSpeed::of("ck400G");
         let pairs = |driver| {
-            let (corrected, uncorrected) =
-                (Limits::corrected(driver, speed), Limits::uncorrected(driver, speed));
+            let (corrected, uncorrected) = (
+                CodeWordLimits::corrected(driver, speed),
+                CodeWordLimits::uncorrected(driver, speed),
+            );
             [(corrected.suspect, corrected.bad), (uncorrected.suspect, uncorrected.bad)]
         };
         let mut driver = DriverLimits::default();

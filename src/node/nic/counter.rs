@@ -9,7 +9,7 @@ pub const WIDTH: u32 = 56;
 
 /// The value of a counter at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reading {
+pub struct CounterReading {
     pub value: u64,
     /// When it was read, by a clock without steps.
     pub at: Duration,
@@ -39,7 +39,7 @@ fn digits(text: &str) -> Option<u64> {
 
 /// What a counter did between two readings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum CounterChange {
     /// It counted this much.
     Counted {
         /// The difference.
@@ -51,9 +51,9 @@ pub enum Change {
     Reset,
 }
 
-impl Change {
+impl CounterChange {
     /// Returns the change of a counter with [`WIDTH`] bits.
-    pub fn between(before: Reading, after: Reading) -> Self {
+    pub fn between(before: CounterReading, after: CounterReading) -> Self {
         // The time of day may be stepped: stamps only tell whether the second value is new.
         let stands_still = before.stamp.is_some() && before.stamp == after.stamp;
         let within =
@@ -99,8 +99,8 @@ impl Change {
 mod tests {
     use super::*;
 
-    fn reading(value: u64) -> Reading {
-        Reading { value, at: Duration::ZERO, stamp: None }
+    fn reading(value: u64) -> CounterReading {
+        CounterReading { value, at: Duration::ZERO, stamp: None }
     }
 
     /// The vectors of health.md 1.8.
@@ -137,7 +137,7 @@ mod tests {
             (7, 7, Some(0)),
             (u64::MAX, 1, None),
         ] {
-            let change = Change::between(reading(before), reading(after));
+            let change = CounterChange::between(reading(before), reading(after));
             assert_eq!(change.count(), expected, "{before} {after}");
         }
     }
@@ -145,7 +145,7 @@ mod tests {
     /// The last vector of health.md 1.8. The time of day steps by 0.3 s, and by -2 s.
     #[test]
     fn rates_use_the_times_of_both_reads_whatever_the_stamps_show() {
-        let reading = |value, ms, stamp_ms: Option<u64>| Reading {
+        let reading = |value, ms, stamp_ms: Option<u64>| CounterReading {
             value,
             at: Duration::from_millis(ms),
             stamp: stamp_ms.map(Duration::from_millis),
@@ -159,12 +159,12 @@ mod tests {
             (None, Some(5.0)),
             (Some(9_000), None),
         ] {
-            let change = Change::between(before, reading(30, 5000, stamp_ms));
+            let change = CounterChange::between(before, reading(30, 5000, stamp_ms));
             assert_eq!((change.count(), change.per_second()), (Some(20), rate), "{stamp_ms:?}");
         }
-        let at_once = Change::between(before, reading(30, 1000, Some(9001)));
+        let at_once = CounterChange::between(before, reading(30, 1000, Some(9001)));
         assert_eq!(at_once.per_second(), None);
-        let backwards = Change::between(before, reading(30, 900, None));
+        let backwards = CounterChange::between(before, reading(30, 900, None));
         assert_eq!((backwards.within(), backwards.per_second()), (None, None));
     }
 }

@@ -23,7 +23,7 @@ facts::named_enum! {
 }
 
 impl Preset {
-    pub fn rows(self) -> impl Iterator<Item = &'static Row> {
+    pub fn rows(self) -> impl Iterator<Item = &'static CounterRow> {
         ROWS.iter().filter(move |row| match self {
             Self::Quick => row.is_in_quick,
             Self::Link => row.is_in_link,
@@ -48,7 +48,7 @@ impl FromStr for Preset {
 
 /// Counters with one meaning: a single one, or several whose names end in a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct CounterRow {
     /// The name, or what the names begin with.
     pub name: &'static str,
     /// The number of counters whose names end in 0, 1, and so on; `None` for a single counter.
@@ -66,7 +66,7 @@ pub struct Row {
     is_added_by_job: bool,
 }
 
-impl Row {
+impl CounterRow {
     /// Returns all rows, gauges too.
     pub fn all() -> impl Iterator<Item = &'static Self> {
         ROWS.iter()
@@ -92,14 +92,16 @@ impl Row {
     }
 }
 
-static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| TEXT.lines().filter_map(row).collect());
+static ROWS: LazyLock<Vec<CounterRow>> = LazyLock::new(|| TEXT.lines().filter_map(row).collect());
 
-static BY_NAME: LazyLock<HashMap<String, &'static Row>> = LazyLock::new(|| {
-    ROWS.iter().flat_map(|row: &'static Row| row.names().map(move |name| (name, row))).collect()
+static BY_NAME: LazyLock<HashMap<String, &'static CounterRow>> = LazyLock::new(|| {
+    ROWS.iter()
+        .flat_map(|row: &'static CounterRow| row.names().map(move |name| (name, row)))
+        .collect()
 });
 
 /// Returns the row in a line; `None` for comments and empty lines.
-fn row(line: &'static str) -> Option<Row> {
+fn row(line: &'static str) -> Option<CounterRow> {
     let (flags, rest) = line.split_once(' ').filter(|(flags, _)| *flags != "#")?;
     let (name, rest) = rest.trim_start().split_once(' ')?;
     let (unit, meaning) = rest.split_once(' ')?;
@@ -107,7 +109,7 @@ fn row(line: &'static str) -> Option<Row> {
         Some((name, last)) => (name, last.parse().ok().map(|last: u32| last + 1)),
         None => (name, None),
     };
-    Some(Row {
+    Some(CounterRow {
         name,
         count,
         unit,
@@ -173,7 +175,7 @@ mod tests {
     #[test]
     fn names_are_those_of_the_library_and_unique() {
         let is_number = |text: &str| text.parse::<u32>().is_ok();
-        let names: Vec<String> = Row::all().flat_map(Row::names).collect();
+        let names: Vec<String> = CounterRow::all().flat_map(CounterRow::names).collect();
         assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
         for name in names {
             let known = format!("_CNTR_{}\"", name.to_uppercase());
@@ -188,15 +190,15 @@ mod tests {
 
     #[test]
     fn finds_row_of_each_counter() {
-        let paused = Row::of("hni_rx_paused_7").unwrap();
+        let paused = CounterRow::of("hni_rx_paused_7").unwrap();
         assert_eq!(paused.name, "hni_rx_paused_");
-        assert!(Row::of("retry_handler/sct_in_use").unwrap().is_gauge);
-        assert_eq!(Row::of("hni_rx_paused_8"), None);
+        assert!(CounterRow::of("retry_handler/sct_in_use").unwrap().is_gauge);
+        assert_eq!(CounterRow::of("hni_rx_paused_8"), None);
     }
 
     #[test]
     fn presets_grow() {
-        let count = |preset: Preset| preset.rows().flat_map(Row::names).count();
+        let count = |preset: Preset| preset.rows().flat_map(CounterRow::names).count();
         let [quick, link, all] = Preset::ALL.map(count);
         assert!((100..200).contains(&quick), "{quick}");
         assert!((40..quick).contains(&link), "{link}");

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::code_word_limits::DriverLimits;
-use super::counter::{Change, Reading};
+use super::counter::{CounterChange, CounterReading};
 use super::counter_names::CounterNames;
-use super::counter_table::{Preset, Row};
+use super::counter_table::{CounterRow, Preset};
 use super::files::Files;
 use super::generation::Generation;
 use super::pcie_speed::PcieSpeed;
@@ -21,15 +21,15 @@ const PROPERTIES: &str = "properties/";
 
 /// Counters at one moment. Those that the NIC does not have are missing.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Readings(BTreeMap<String, Reading>);
+pub struct CounterReadings(BTreeMap<String, CounterReading>);
 
-impl Readings {
+impl CounterReadings {
     /// Reads the counters of `preset` from `files`.
     pub fn read(files: &Files, preset: Preset) -> Self {
-        Self::of(files, preset.rows().flat_map(Row::names))
+        Self::of(files, preset.rows().flat_map(CounterRow::names))
     }
 
-    /// Reads the counters with these names, as [`Readings::read`] does.
+    /// Reads the counters with these names, as [`CounterReadings::read`] does.
     pub fn of(files: &Files, names: impl IntoIterator<Item = String>) -> Self {
         let read = |name: String| Some((read(files, &name)?, name));
         let readings = names.into_iter().filter_map(read);
@@ -37,18 +37,18 @@ impl Readings {
     }
 
     /// Returns the reading of a counter; `None` if the NIC does not have it.
-    pub fn get(&self, name: &str) -> Option<Reading> {
+    pub fn get(&self, name: &str) -> Option<CounterReading> {
         self.0.get(name).copied()
     }
 }
 
-impl FromIterator<(String, Reading)> for Readings {
-    fn from_iter<T: IntoIterator<Item = (String, Reading)>>(readings: T) -> Self {
+impl FromIterator<(String, CounterReading)> for CounterReadings {
+    fn from_iter<T: IntoIterator<Item = (String, CounterReading)>>(readings: T) -> Self {
         Self(readings.into_iter().collect())
     }
 }
 
-fn read(files: &Files, name: &str) -> Option<Reading> {
+fn read(files: &Files, name: &str) -> Option<CounterReading> {
     if let Some(name) = name.strip_prefix(RETRY_HANDLER) {
         files.timed(|| Some((decimal(&files.retry_handler_text(name)?)?, None)))
     } else if name.starts_with(PROPERTIES) {
@@ -105,26 +105,26 @@ impl NicFacts {
 
 /// What the counters of a NIC did during a run. Those that the NIC does not have are missing.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Changes {
+pub struct CounterChanges {
     pub nic: NicFacts,
     /// The names of the counters, which all NICs of a job share.
     names: Arc<CounterNames>,
     /// The change of each counter, in the order of the names.
-    changes: Vec<Option<Change>>,
+    changes: Vec<Option<CounterChange>>,
 }
 
-impl Changes {
+impl CounterChanges {
     /// Returns what has happened between two readings.
-    pub fn between(nic: NicFacts, before: &Readings, after: &Readings) -> Self {
+    pub fn between(nic: NicFacts, before: &CounterReadings, after: &CounterReadings) -> Self {
         let changes = before.0.iter().filter_map(|(name, before)| {
             let after = after.0.get(name)?;
-            Some((name.clone(), Change::between(*before, *after)))
+            Some((name.clone(), CounterChange::between(*before, *after)))
         });
         Self::new(nic, changes.collect())
     }
 
-    pub fn new(nic: NicFacts, by_name: BTreeMap<String, Change>) -> Self {
-        let (names, changes): (Vec<String>, Vec<Change>) = by_name.into_iter().unzip();
+    pub fn new(nic: NicFacts, by_name: BTreeMap<String, CounterChange>) -> Self {
+        let (names, changes): (Vec<String>, Vec<CounterChange>) = by_name.into_iter().unzip();
         Self {
             nic,
             names: Arc::new(CounterNames::new(names)),
@@ -136,19 +136,19 @@ impl Changes {
     pub fn in_order(
         nic: NicFacts,
         names: Arc<CounterNames>,
-        changes: impl IntoIterator<Item = Option<Change>>,
+        changes: impl IntoIterator<Item = Option<CounterChange>>,
     ) -> Self {
         Self { nic, names, changes: changes.into_iter().collect() }
     }
 
     /// Returns the change of a counter; `None` if it is not available.
-    pub fn of(&self, name: &str) -> Option<Change> {
+    pub fn of(&self, name: &str) -> Option<CounterChange> {
         self.at(self.names.position(name)?)
     }
 
     /// Returns the changes of one counter on several NICs. NICs that share their names cost one
     /// search for the name together.
-    pub fn changes_by_nic(nics: &[&Self], name: &str) -> Vec<Option<Change>> {
+    pub fn changes_by_nic(nics: &[&Self], name: &str) -> Vec<Option<CounterChange>> {
         let mut found: Option<(&Arc<CounterNames>, Option<usize>)> = None;
         let mut changes = Vec::with_capacity(nics.len());
         for nic in nics {
@@ -162,7 +162,7 @@ impl Changes {
         changes
     }
 
-    fn at(&self, position: usize) -> Option<Change> {
+    fn at(&self, position: usize) -> Option<CounterChange> {
         self.changes.get(position).copied().flatten()
     }
 
@@ -179,13 +179,13 @@ impl Changes {
     }
 
     /// Returns the counters whose names are `prefix` and a number, with the number.
-    pub fn numbered(&self, prefix: &str) -> impl Iterator<Item = (u32, Change)> {
+    pub fn numbered(&self, prefix: &str) -> impl Iterator<Item = (u32, CounterChange)> {
         let named = self.names.with_prefix(prefix);
         named.filter_map(move |(number, position)| Some((number.parse().ok()?, self.at(position)?)))
     }
 
     /// Returns all changes, in the order of the names.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, Change)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&str, CounterChange)> {
         let names = self.names.sorted();
         names.filter_map(|(name, position)| Some((name, self.at(position)?)))
     }
@@ -212,8 +212,8 @@ mod tests {
         }
     }
 
-    fn counted(by: u64, seconds: u64) -> Change {
-        Change::Counted { by, within: Some(Duration::from_secs(seconds)) }
+    fn counted(by: u64, seconds: u64) -> CounterChange {
+        CounterChange::Counted { by, within: Some(Duration::from_secs(seconds)) }
     }
 
     #[test]
@@ -238,7 +238,7 @@ mod tests {
         let files = Files::new(root.path(), "cxi0");
         let read = |seconds| {
             let files = files.clone().taken_at(Duration::from_secs(seconds));
-            Readings::read(&files, Preset::Quick)
+            CounterReadings::read(&files, Preset::Quick)
         };
         let before = read(10);
         fs::remove_file(root.path().join(gone)).unwrap();
@@ -251,9 +251,9 @@ mod tests {
                 (pcie, "40\n"),
             ],
         );
-        let changes = Changes::between(NicFacts::default(), &before, &read(13));
+        let changes = CounterChanges::between(NicFacts::default(), &before, &read(13));
         assert_eq!(changes.of("hni_pcs_good_cw"), Some(counted(136, 3)));
-        assert_eq!(changes.of("pct_spt_timeouts"), Some(Change::Reset));
+        assert_eq!(changes.of("pct_spt_timeouts"), Some(CounterChange::Reset));
         assert_eq!(changes.count("pct_spt_timeouts"), None);
         assert_eq!(changes.of("hni_tx_ok_opt"), None);
         assert_eq!(changes.of("hni_rx_ok_opt"), None);
@@ -293,12 +293,12 @@ mod tests {
         let by_name = [
             ("hni_rx_paused_0", counted(3, 1)),
             ("hni_rx_paused_7", counted(4, 1)),
-            ("hni_rx_paused_2", Change::Reset),
+            ("hni_rx_paused_2", CounterChange::Reset),
             ("hni_rx_paused_std", counted(100, 1)),
             ("hni_tx_paused_0", counted(1000, 1)),
         ];
         let by_name = by_name.map(|(name, change)| (name.to_owned(), change));
-        let changes = Changes::new(NicFacts::default(), by_name.into());
+        let changes = CounterChanges::new(NicFacts::default(), by_name.into());
         assert_eq!(changes.sum("hni_rx_paused_"), Some(7));
         assert_eq!(changes.sum("hni_rx_stall_"), None);
         assert!(!changes.is_empty());

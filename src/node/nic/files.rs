@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::counter::{Reading, parse};
+use super::counter::{CounterReading, parse};
 use crate::reading;
 use cxi::address::virtual_function;
 use facts::number::decimal;
@@ -112,16 +112,19 @@ impl Files {
     }
 
     /// Reads a telemetry counter (health.md 1.1).
-    pub fn counter(&self, name: &str) -> Option<Reading> {
+    pub fn counter(&self, name: &str) -> Option<CounterReading> {
         self.timed(|| parse(&self.text(&format!("telemetry/{name}"))?))
     }
 
     /// Returns what `read` reads, a value and perhaps its stamp, with the time of this read.
-    pub fn timed(&self, read: impl FnOnce() -> Option<(u64, Option<Duration>)>) -> Option<Reading> {
+    pub fn timed(
+        &self,
+        read: impl FnOnce() -> Option<(u64, Option<Duration>)>,
+    ) -> Option<CounterReading> {
         let before = Clocks::now();
         let (value, stamp) = read()?;
         let read_at = self.taken_at.unwrap_or_else(|| before.time_of(stamp));
-        Some(Reading { value, at: read_at, stamp })
+        Some(CounterReading { value, at: read_at, stamp })
     }
 
     /// Returns the text of a file of the NIC's retry handler: it ends at the first newline or NUL,

@@ -102,7 +102,7 @@ fn is_only_on_cassini_2(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nic::counter_table::Row;
+    use crate::nic::counter_table::CounterRow;
     use crate::nic::testing::MadeUp;
 
     #[test]
@@ -132,7 +132,7 @@ mod tests {
     /// health.md 1.2: 32 of 1922 counters.
     #[test]
     fn cassini_1_lacks_32_counters() {
-        let names = Row::all().flat_map(Row::names);
+        let names = CounterRow::all().flat_map(CounterRow::names);
         let missing = names.filter(|name| !Generation::Cassini1.has_counter(name));
         assert_eq!(missing.count(), 32);
         for name in ["hni_pcs_fecl_errors_7", "hni_sts_tx_octets_ieee"] {

@@ -6,7 +6,7 @@ use crate::traffic_class::TrafficClass;
 
 /// Where a service, VNI or traffic class comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum AccessSource {
     /// The default: service 1, the first VNI of the service, and BEST_EFFORT, or the first class of
     /// a service without it.
     Default,
@@ -19,7 +19,7 @@ pub enum Source {
     ServiceList,
 }
 
-impl Source {
+impl AccessSource {
     /// Returns the name of the source in documents.
     pub fn name(self) -> &'static str {
         match self {
@@ -31,7 +31,7 @@ impl Source {
     }
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for AccessSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Default | Self::Range => "default",
@@ -47,17 +47,17 @@ impl fmt::Display for Source {
 pub struct Chosen<T> {
     pub value: T,
     /// Where it comes from.
-    pub source: Source,
+    pub source: AccessSource,
 }
 
 impl<T> Chosen<T> {
     /// Returns a value that comes from `source`.
-    pub fn new(value: T, source: Source) -> Self {
+    pub fn new(value: T, source: AccessSource) -> Self {
         Self { value, source }
     }
 
     pub fn by_option(value: T) -> Self {
-        Self::new(value, Source::Option)
+        Self::new(value, AccessSource::Option)
     }
 }
 
@@ -74,14 +74,14 @@ pub struct Access {
 
 /// The class of the legacy tools.
 const USUAL_CLASS: Chosen<TrafficClass> =
-    Chosen { value: TrafficClass::BestEffort, source: Source::Default };
+    Chosen { value: TrafficClass::BestEffort, source: AccessSource::Default };
 
 impl Access {
     /// Returns one line about what is used and where it comes from; `None` if that is what the
     /// legacy tools would use with the same options.
     pub fn note(&self) -> Option<String> {
-        let is_usual = matches!(self.svc_id.source, Source::Default | Source::Option)
-            && matches!(self.vni.source, Source::Default | Source::Range)
+        let is_usual = matches!(self.svc_id.source, AccessSource::Default | AccessSource::Option)
+            && matches!(self.vni.source, AccessSource::Default | AccessSource::Range)
             && self.class == USUAL_CLASS
             && self.unused.is_none();
         if is_usual {
@@ -89,7 +89,7 @@ impl Access {
         }
         let vni_source = match self.vni.source {
             // It follows from the service.
-            Source::Default | Source::Range => self.svc_id.source,
+            AccessSource::Default | AccessSource::Range => self.svc_id.source,
             source => source,
         };
         let mut items = vec![

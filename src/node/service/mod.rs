@@ -25,7 +25,7 @@ use facts::device::DeviceName;
 use facts::error::Failure;
 use rustix::process::geteuid;
 
-pub use access::{Access, Chosen, Source};
+pub use access::{Access, AccessSource, Chosen};
 pub use options::{ServiceOptions, VniOption};
 pub use rights::Rights;
 
@@ -125,13 +125,13 @@ impl ServiceRequest {
             }
             return Ok(());
         };
-        self.svc_id = Some(Chosen::new(svc_id, Source::Slingshot));
+        self.svc_id = Some(Chosen::new(svc_id, AccessSource::Slingshot));
         if self.vni.is_none() {
-            self.vni = Some(Chosen::new(grant.step_vni()?, Source::Slingshot));
+            self.vni = Some(Chosen::new(grant.step_vni()?, AccessSource::Slingshot));
         }
         if self.class.is_none() {
             let class = grant.classes(&name)?.and_then(TrafficClass::preferred);
-            self.class = class.map(|class| Chosen::new(class, Source::Slingshot));
+            self.class = class.map(|class| Chosen::new(class, AccessSource::Slingshot));
             self.unused = grant.unused_classes().map(str::to_owned);
         }
         Ok(())
@@ -161,14 +161,14 @@ impl ServiceRequest {
     pub fn find(&self, device: &Device, name: DeviceName) -> Result<Chosen<Service>, Failure> {
         let id = self.svc_id();
         let read = device.service(id);
-        let source = self.svc_id.map_or(Source::Default, |chosen| chosen.source);
-        if source == Source::Default {
+        let source = self.svc_id.map_or(AccessSource::Default, |chosen| chosen.source);
+        if source == AccessSource::Default {
             let rights = Rights::from_this_process();
             let is_usable = |service: &Service| rights.can_use(service) && self.is_met(service);
             if !read.as_ref().is_ok_and(is_usable)
                 && let Some(service) = self.best(device, &rights)
             {
-                return Ok(Chosen::new(service, Source::ServiceList));
+                return Ok(Chosen::new(service, AccessSource::ServiceList));
             }
         }
         let service = read.explain(format_args!("cannot use service {id} of {name}"));
@@ -201,7 +201,7 @@ impl ServiceRequest {
     /// Adds to a failure of the service what the launcher of the job has to do with it.
     fn located(&self, failure: Failure) -> Failure {
         match self.svc_id.map(|chosen| chosen.source) {
-            Some(Source::Slingshot) => {
+            Some(AccessSource::Slingshot) => {
                 failure.context("the service of SLINGSHOT_*").explained(Situation::GrantUnusable)
             }
             Some(_) => failure,
@@ -282,7 +282,7 @@ impl ServiceRequest {
             })
             .collect();
         let default = TrafficClass::preferred(&granted);
-        let default = default.map(|class| Chosen::new(class, Source::Default));
+        let default = default.map(|class| Chosen::new(class, AccessSource::Default));
         match self.class.or(default) {
             Some(chosen) if granted.contains(&chosen.value) => Ok(chosen),
             chosen => {
@@ -295,7 +295,7 @@ impl ServiceRequest {
                 };
                 let message =
                     format!("service {} does not grant {class}; it grants {granted}", service.id);
-                let source = chosen.map_or(Source::Default, |chosen| chosen.source);
+                let source = chosen.map_or(AccessSource::Default, |chosen| chosen.source);
                 Err(misfit(Situation::ClassNotGranted, source, message))
             }
         }
@@ -303,8 +303,8 @@ impl ServiceRequest {
 }
 
 /// Returns the failure for a value from `source` that the service does not grant.
-fn misfit(situation: Situation, source: Source, message: String) -> Failure {
-    if source == Source::Slingshot {
+fn misfit(situation: Situation, source: AccessSource, message: String) -> Failure {
+    if source == AccessSource::Slingshot {
         advice::found(Situation::GrantUnusable, message).context("SLINGSHOT_*")
     } else {
         advice::found(situation, message)
@@ -326,12 +326,12 @@ fn first_vni(service: &Service) -> Result<Chosen<u16>, Failure> {
     if service.restricted_vnis {
         return match service.vnis.first() {
             None | Some(0) => Err(none("its list is empty")),
-            Some(vni) => Ok(Chosen::new(*vni, Source::Default)),
+            Some(vni) => Ok(Chosen::new(*vni, AccessSource::Default)),
         };
     }
     let range = service.vni_range().explain("cannot read the VNI range of the service")?;
     match range {
-        Some(range) if *range.start() > 0 => Ok(Chosen::new(*range.start(), Source::Range)),
+        Some(range) if *range.start() > 0 => Ok(Chosen::new(*range.start(), AccessSource::Range)),
         _ => Err(none("its range is not set")),
     }
 }

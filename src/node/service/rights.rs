@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-use cxi::{Member, Service};
+use cxi::{Service, ServiceMember};
 
 /// What decides whether this process is a member of a service: the effective user and group, and
 /// the network namespace (libcxi.md 4). Root has no other rights.
@@ -40,10 +40,12 @@ impl Rights {
         if !service.restricted_members {
             return Some(0);
         }
-        let rank = |member: &Member| match *member {
-            Member::NetworkNamespace(id) if self.network_namespace == Some(id.into()) => Some(3),
-            Member::User(id) if id == self.user => Some(2),
-            Member::Group(id) if id == self.group => Some(1),
+        let rank = |member: &ServiceMember| match *member {
+            ServiceMember::NetworkNamespace(id) if self.network_namespace == Some(id.into()) => {
+                Some(3)
+            }
+            ServiceMember::User(id) if id == self.user => Some(2),
+            ServiceMember::Group(id) if id == self.group => Some(1),
             _ => None,
         };
         service.members.iter().filter_map(rank).max()
@@ -61,11 +63,11 @@ impl Rights {
     }
 }
 
-fn name(member: &Member) -> String {
+fn name(member: &ServiceMember) -> String {
     match member {
-        Member::User(id) => format!("user {id}"),
-        Member::Group(id) => format!("group {id}"),
-        Member::NetworkNamespace(id) => format!("network namespace {id}"),
-        Member::Other(kind) => format!("members of kind {kind}"),
+        ServiceMember::User(id) => format!("user {id}"),
+        ServiceMember::Group(id) => format!("group {id}"),
+        ServiceMember::NetworkNamespace(id) => format!("network namespace {id}"),
+        ServiceMember::Other(kind) => format!("members of kind {kind}"),
     }
 }

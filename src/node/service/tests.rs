@@ -1,6 +1,6 @@
 //! What a process asks for, by options and variables of the job, and what a service grants.
 
-use cxi::Member;
+use cxi::ServiceMember;
 
 use super::*;
 use crate::backend;
@@ -27,7 +27,7 @@ const NONE: ServiceOptions = ServiceOptions { svc_id: None, vni: None, class: No
 
 const TWO_NICS: [&str; 4] = ["cxi0,cxi1", "5,6", "1358,1214", "0xa"];
 
-fn from<T>(source: Source, value: T) -> Option<Chosen<T>> {
+fn from<T>(source: AccessSource, value: T) -> Option<Chosen<T>> {
     Some(Chosen::new(value, source))
 }
 
@@ -35,13 +35,13 @@ fn from<T>(source: Source, value: T) -> Option<Chosen<T>> {
 #[test]
 fn takes_service_vni_and_class_of_job() {
     let found = request(NONE, "cxi1", TWO_NICS).unwrap();
-    assert_eq!(found.svc_id, from(Source::Slingshot, 6));
-    assert_eq!(found.vni, from(Source::Slingshot, 1358));
+    assert_eq!(found.svc_id, from(AccessSource::Slingshot, 6));
+    assert_eq!(found.vni, from(AccessSource::Slingshot, 1358));
     let class = TrafficClass::BestEffort;
-    assert_eq!(found.class, from(Source::Slingshot, class));
+    assert_eq!(found.class, from(AccessSource::Slingshot, class));
     let found = request(NONE, "cxi0", ["cxi0", "5", "1358", "0x2"]).unwrap();
     let class = TrafficClass::LowLatency;
-    assert_eq!(found.class, from(Source::Slingshot, class));
+    assert_eq!(found.class, from(AccessSource::Slingshot, class));
     let found = request(NONE, "soft0", ["soft0", "2", "16", ""]).unwrap();
     assert_eq!((found.svc_id(), found.class), (2, None));
 }
@@ -73,17 +73,17 @@ fn gives_reason_for_not_using_service_of_job() {
 fn options_win_over_variables() {
     let options = ServiceOptions { svc_id: Some(9), vni: None, class: None };
     let found = request(options, "cxi0", ["cxi0", "5", "70000", ""]).unwrap();
-    assert_eq!((found.svc_id, found.vni), (from(Source::Option, 9), None));
+    assert_eq!((found.svc_id, found.vni), (from(AccessSource::Option, 9), None));
     let options = ServiceOptions {
         svc_id: None,
         vni: Some(VniOption::Number(1400)),
         class: Some(TrafficClass::LowLatency),
     };
     let found = request(options, "cxi1", TWO_NICS).unwrap();
-    assert_eq!(found.svc_id, from(Source::Slingshot, 6));
-    assert_eq!(found.vni, from(Source::Option, 1400));
+    assert_eq!(found.svc_id, from(AccessSource::Slingshot, 6));
+    assert_eq!(found.vni, from(AccessSource::Option, 1400));
     let class = TrafficClass::LowLatency;
-    assert_eq!(found.class, from(Source::Option, class));
+    assert_eq!(found.class, from(AccessSource::Option, class));
 }
 
 /// Scripts shorten the other lists.
@@ -98,7 +98,7 @@ fn judges_only_variables_whose_values_are_used() {
         class: Some(TrafficClass::LowLatency),
     };
     let found = request(options, "cxi0", odd).unwrap();
-    assert_eq!(found.svc_id, from(Source::Slingshot, 5));
+    assert_eq!(found.svc_id, from(AccessSource::Slingshot, 5));
     let longer = ["cxi0", "5", "1358", "0xa,0x8"];
     assert_eq!(request(options, "cxi0", longer).unwrap().unused, None);
     let unused = request(NONE, "cxi0", longer).unwrap().unused;
@@ -109,7 +109,7 @@ fn judges_only_variables_whose_values_are_used() {
 fn takes_second_vni_as_that_of_job() {
     let options = ServiceOptions { vni: Some(VniOption::OfJob), ..NONE };
     let found = request(options, "cxi0", TWO_NICS).unwrap();
-    assert_eq!(found.vni, from(Source::Option, 1214));
+    assert_eq!(found.vni, from(AccessSource::Option, 1214));
     for values in [["cxi0", "5", "1358", ""], [""; 4], ["cxi0", "5", "", ""]] {
         let message = request(options, "cxi0", values).unwrap_err();
         assert!(message.starts_with("--vni=job: "), "{message}");
@@ -135,14 +135,14 @@ fn ranks_services_as_libfabric() {
     // Service 3 is disabled, service 4 is for one user, the others are for anyone.
     assert_eq!(best(&any, 1), Some(2));
     let services = device.services().unwrap().unwrap();
-    let Member::User(user) = services[3].members[0] else {
+    let ServiceMember::User(user) = services[3].members[0] else {
         panic!("{:?}", services[3].members);
     };
     assert_eq!(best(&any, user), Some(4));
     assert_eq!(rights(user).rank(&services[3]), Some(2));
     assert_eq!(rights(1).rank(&services[3]), None);
     let with_vni =
-        |vni| ServiceRequest { vni: from(Source::Option, vni), ..ServiceRequest::default() };
+        |vni| ServiceRequest { vni: from(AccessSource::Option, vni), ..ServiceRequest::default() };
     assert_eq!(best(&with_vni(10), user), Some(1));
     assert_eq!(best(&with_vni(31), user), Some(2));
     assert_eq!(best(&with_vni(32), user), None);

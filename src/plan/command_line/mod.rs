@@ -37,15 +37,15 @@ pub enum Request {
 
 /// Why arguments were refused, and the outputs that they ask for as far as they were understood.
 #[derive(Debug)]
-pub struct Refusal {
+pub struct RefusedArguments {
     /// What is wrong.
     pub failure: Failure,
     /// The outputs, so that a program that asked for a document gets one.
     pub outputs: Box<Outputs>,
 }
 
-impl From<Refusal> for Failure {
-    fn from(refusal: Refusal) -> Self {
+impl From<RefusedArguments> for Failure {
+    fn from(refusal: RefusedArguments) -> Self {
         refusal.failure
     }
 }
@@ -56,7 +56,7 @@ impl From<Refusal> for Failure {
 ///
 /// An unknown or ambiguous option, a missing or invalid value, more than one address, or a file in
 /// the place of the address.
-pub fn parse(tool: &Tool, arguments: Vec<OsString>) -> Result<Request, Refusal> {
+pub fn parse(tool: &Tool, arguments: Vec<OsString>) -> Result<Request, RefusedArguments> {
     let parsed =
         parser::read(declared(tool), &arguments, |option| options::other_text(tool, option));
     let matches = match parsed {
@@ -64,7 +64,10 @@ pub fn parse(tool: &Tool, arguments: Vec<OsString>) -> Result<Request, Refusal> 
         Ok(Parsed::Version) => return Ok(Request::Version),
         Ok(Parsed::Matches(matches)) => matches,
         Err(failure) => {
-            return Err(Refusal { failure, outputs: Box::new(outputs_of_each(tool, &arguments)) });
+            return Err(RefusedArguments {
+                failure,
+                outputs: Box::new(outputs_of_each(tool, &arguments)),
+            });
         }
     };
     let mut typed = Typed::nothing(tool.defaults);
@@ -75,7 +78,7 @@ pub fn parse(tool: &Tool, arguments: Vec<OsString>) -> Result<Request, Refusal> 
     });
     match read {
         Ok(()) => Ok(Request::Run(Box::new(typed))),
-        Err(failure) => Err(Refusal { failure, outputs: Box::new(typed.outputs) }),
+        Err(failure) => Err(RefusedArguments { failure, outputs: Box::new(typed.outputs) }),
     }
 }
 

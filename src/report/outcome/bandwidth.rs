@@ -20,7 +20,7 @@ pub struct BandwidthResult {
     pub peer_elapsed_us: u64,
     /// The results of each pair of queues; null without --pairs.
     #[serde(default)]
-    pub pairs: Option<Vec<PairResult>>,
+    pub pairs: Option<Vec<QueuePairResult>>,
     /// This side's own view; null without --both-ends.
     #[serde(default)]
     pub own_view: Option<ViewResult>,
@@ -59,7 +59,8 @@ impl From<SideView> for ViewResult {
 /// The result of one pair of queues.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-pub struct PairResult {
+#[cfg_attr(any(test, feature = "testing"), schemars(rename = "PairResult"))]
+pub struct QueuePairResult {
     /// Number of the pair, from 0.
     pub pair: u16,
     /// Bytes per second, both directions added.
@@ -74,7 +75,7 @@ pub struct PairResult {
     pub peer_elapsed_us: u64,
 }
 
-impl PairResult {
+impl QueuePairResult {
     /// Returns the results of pairs from the counts of both sides, this side first, and their
     /// rates.
     pub fn of(pairs: &[([SideResult; 2], Rates)]) -> Vec<Self> {

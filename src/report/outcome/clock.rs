@@ -8,7 +8,8 @@ use measure::{ClockFacts, OwnError};
 /// The clock that measured.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-pub struct Clock {
+#[cfg_attr(any(test, feature = "testing"), schemars(rename = "Clock"))]
+pub struct MeasuringClock {
     /// Name of the clock: TSC, CNTVCT, or a clock of Linux.
     pub name: String,
     /// Resolution of the times, in nanoseconds.
@@ -22,7 +23,7 @@ pub struct Clock {
     pub drift_ppm: Option<f64>,
 }
 
-impl From<ClockFacts> for Clock {
+impl From<ClockFacts> for MeasuringClock {
     fn from(facts: ClockFacts) -> Self {
         Self {
             name: facts.name.into(),

@@ -38,13 +38,14 @@ pub struct NicCounters {
     /// Speed of a PCIe lane, in 10^9 transfers per second; null if the driver does not show it.
     pub pcie_gt_per_s: Option<f64>,
     /// All counters of the set.
-    pub counters: Vec<Counter>,
+    pub counters: Vec<CounterResult>,
 }
 
 /// One counter.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-pub struct Counter {
+#[cfg_attr(any(test, feature = "testing"), schemars(rename = "Counter"))]
+pub struct CounterResult {
     /// Its file in the directory telemetry of the device; those in properties and of the retry
     /// handler are named properties/... and retry_handler/....
     pub name: String,

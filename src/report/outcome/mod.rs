@@ -30,16 +30,16 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use crate::outcome::match_cost::MatchCost;
-pub use bandwidth::{BandwidthResult, PairResult, ViewResult};
-pub use clock::{Clock, Distribution, MeasurementError};
-pub use counters::{Counter, CounterFinding, Counters, NicCounters};
+pub use bandwidth::{BandwidthResult, QueuePairResult, ViewResult};
+pub use clock::{Distribution, MeasurementError, MeasuringClock};
+pub use counters::{CounterFinding, CounterResult, Counters, NicCounters};
 pub use expectation::ExpectationResult;
 pub use extent::Extent;
 pub use latency::{Detail, LatencyResult, PercentileValue};
 pub use options::{AtomicOptions, ListOptions, Options};
 use page::problem::Problem;
 pub use side::Side;
-pub use site::{Addresses, Device, FabricAddress, Host, Job, Peer};
+pub use site::{Addresses, FabricAddress, Host, Job, Peer, UsedDevice};
 pub use size_result::{FanResult, RateResult, SizeResult, WriteResult};
 
 /// The schema version of runs that were read from text, which documents never have.
@@ -83,7 +83,7 @@ pub struct Outcome {
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
     /// The NIC of this side; null if the arguments were invalid.
-    pub device: Option<Device>,
+    pub device: Option<UsedDevice>,
     /// The process at the other end of the control connection; null if the sides did not connect.
     pub peer: Option<Peer>,
     /// Addresses of both sides; null if they did not connect.
@@ -91,7 +91,7 @@ pub struct Outcome {
     /// All options in effect; null if the arguments were invalid.
     pub options: Option<Options>,
     /// The clock that measured.
-    pub clock: Clock,
+    pub clock: MeasuringClock,
     /// What the tool itself adds to a latency, measured without a NIC before the first size; null
     /// in a bandwidth tool, and if nothing was measured.
     pub measurement_error: Option<MeasurementError>,

@@ -52,7 +52,8 @@ pub struct Peer {
 /// A NIC. Apart from name and service, a field is null if the device was not opened.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-pub struct Device {
+#[cfg_attr(any(test, feature = "testing"), schemars(rename = "Device"))]
+pub struct UsedDevice {
     /// Name of the device: cxiN, or softN for a software NIC.
     pub name: String,
     /// Whether it is a software NIC, so that no Cassini hardware was involved.

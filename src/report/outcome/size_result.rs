@@ -8,7 +8,7 @@ use super::latency::{Detail, LatencyResult};
 use crate::intervals::Intervals;
 use facts::expect::Metric;
 use facts::percentile::Percentile;
-use facts::rate::{Kept, Rate};
+use facts::rate::{KeptSchedule, Rate};
 use measure::{Rates, Recorder, SideResult};
 use plan::depths::Row;
 
@@ -147,7 +147,7 @@ impl SizeResult {
     }
 
     /// Adds how the schedule of a rate was kept, with `operations` in each start.
-    pub fn with_rate(mut self, rate: Rate, operations: u64, kept: Kept) -> Self {
+    pub fn with_rate(mut self, rate: Rate, operations: u64, kept: KeptSchedule) -> Self {
         let requested = rate.operations(self.size_bytes);
         let reached = kept.per_second.map(|starts| starts * operations as f64);
         self.rate = Some(RateResult {

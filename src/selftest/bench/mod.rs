@@ -12,7 +12,7 @@ use cxi::{
 use facts::device::DeviceName;
 use facts::error_flag::ErrorFlag;
 
-pub use crate::ended::{Checked, Ended, differs, ensure, equal, refused, skipped};
+pub use crate::ended::{CheckEnd, Checked, differs, ensure, equal, refused, skipped};
 pub use crate::events::{LIMIT, Seen, Trace, expect, next, quiet};
 use crate::provoked::{Provoked, flag_of};
 pub use portals::{matching, silent};
@@ -27,7 +27,7 @@ pub const RIGHTS: u32 = CXI_MAP_PIN | CXI_MAP_READ | CXI_MAP_WRITE;
 pub const USER_PTR: u64 = 0x1234_5678_9abc_def0;
 
 /// The NIC, and what this process uses of it.
-pub struct Nic {
+pub struct CheckedNic {
     /// The open device.
     pub device: Device,
     pub name: DeviceName,
@@ -40,7 +40,7 @@ pub struct Nic {
     pub provoked: Provoked,
 }
 
-impl Nic {
+impl CheckedNic {
     /// Skips a check of what exists for BEST_EFFORT only (libcxi.md 5).
     ///
     /// # Errors
@@ -89,7 +89,7 @@ pub struct OtherVni {
 
 /// The objects of one check. They are its own, so that a queue that stops ends no other check.
 pub struct Bench<'nic> {
-    pub nic: &'nic Nic,
+    pub nic: &'nic CheckedNic,
     /// The bytes of the last command and event.
     pub trace: Trace,
     /// The initiator's commands.
@@ -112,7 +112,7 @@ pub struct Bench<'nic> {
 
 impl<'nic> Bench<'nic> {
     /// Allocates the objects of a check.
-    pub fn new(nic: &'nic Nic) -> Result<Self, cxi::Error> {
+    pub fn new(nic: &'nic CheckedNic) -> Result<Self, cxi::Error> {
         let lni = nic.lni()?;
         let domain = Domain::new(&lni, nic.vni, C_PID_ANY)?;
         let profile = CommunicationProfile::new(&lni, nic.vni, nic.class, CXI_TC_TYPE_DEFAULT)?;
@@ -169,7 +169,7 @@ impl<'nic> Bench<'nic> {
         };
         let pid = self.domain.pid();
         let refused = |what: &str, error: cxi::Error| {
-            Ended::Skipped(format!("no {what} on VNI {vni}: {error}"))
+            CheckEnd::Skipped(format!("no {what} on VNI {vni}: {error}"))
         };
         let domain = Domain::new(&self.lni, vni, pid);
         let domain = domain.map_err(|error| refused(&format!("PID {pid}"), error))?;

@@ -10,11 +10,11 @@ use node::backend;
 use node::machine::Machine;
 
 use crate::bench::{
-    Bench, Checked, Nic, USER_PTR, bytes_of, differs, ensure, equal, matching, silent,
+    Bench, Checked, CheckedNic, USER_PTR, bytes_of, differs, ensure, equal, matching, silent,
 };
-use crate::table::{FactCheck, Group, fact};
+use crate::table::{CheckGroup, FactCheck, fact};
 
-pub static GROUP: Group = Group { name: "atomics", checks: CHECKS };
+pub static GROUP: CheckGroup = CheckGroup { name: "atomics", checks: CHECKS };
 
 /// A check of all operations of a type.
 const fn type_check(name: &'static str, run: fn(&mut Bench) -> Checked) -> FactCheck {
@@ -51,7 +51,7 @@ const CHECKS: &[FactCheck] = &[
             let swap = atomic(AtomicOp::Swap, CswapOp::Eq, ty);
             bench.provoke(ErrorFlag::PCIE_UNSUCCESSFUL_COMPLETION)?;
             let is_fetch_add = opcode.map(|opcode| swap.is_fetch_add(opcode));
-            let (code, old, new) = issued(bench, swap, Form::DmaFetching, [5, 3, 0])?;
+            let (code, old, new) = issued(bench, swap, IssueForm::DmaFetching, [5, 3, 0])?;
             let is_refused = u32::from(code.0) == C_RC_PCIE_UNSUCCESS_CMPL;
             if is_refused && is_fetch_add != Some(false) {
                 continue;
@@ -72,7 +72,7 @@ const CHECKS: &[FactCheck] = &[
         |bench| {
             let _portal = bench.plain()?;
             let axor = atomic(AtomicOp::Axor, CswapOp::Eq, AtomicType::Uint64);
-            let (_, new) = run(bench, axor, Form::DmaFetching, [0b0110, 0b1010, 0])?;
+            let (_, new) = run(bench, axor, IssueForm::DmaFetching, [0b0110, 0b1010, 0])?;
             equal("result for target 6, operands 10 and 0", new, 0b1100)
         },
     ),
@@ -222,7 +222,7 @@ const CHECKS: &[FactCheck] = &[
             ] {
                 let operation = atomic(op, CswapOp::Eq, AtomicType::Double);
                 bench.provoke(ErrorFlag::AMO_FP_INVALID)?;
-                let (_, new) = run(bench, operation, Form::DmaFetching, [target, operand, 0])?;
+                let (_, new) = run(bench, operation, IssueForm::DmaFetching, [target, operand, 0])?;
                 equal(op, format!("{new:#x}"), format!("{number:#x}"))?;
             }
             Ok(())
@@ -235,23 +235,24 @@ const CHECKS: &[FactCheck] = &[
             let bits = |value: f64| u128::from(value.to_bits());
             let operation = atomic(AtomicOp::Cswap, CswapOp::Eq, AtomicType::Double);
             let values = [bits(0.0), bits(2.0), bits(-0.0)];
-            let (_, new) = run(bench, operation, Form::DmaFetching, values)?;
+            let (_, new) = run(bench, operation, IssueForm::DmaFetching, values)?;
             equal("new value", f64::from_bits(new as u64), 2.0)
         }),
 ];
 
 /// How an operation is issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+enum IssueForm {
     Idc,
     IdcFetching,
     Dma,
     DmaFetching,
 }
 
-const FORMS: [Form; 4] = [Form::Idc, Form::IdcFetching, Form::Dma, Form::DmaFetching];
+const FORMS: [IssueForm; 4] =
+    [IssueForm::Idc, IssueForm::IdcFetching, IssueForm::Dma, IssueForm::DmaFetching];
 
-impl Form {
+impl IssueForm {
     fn is_fetching(self) -> bool {
         matches!(self, Self::IdcFetching | Self::DmaFetching)
     }
@@ -262,7 +263,7 @@ fn atomic(op: AtomicOp, cswap: CswapOp, ty: AtomicType) -> Atomic {
 }
 
 /// Returns the number of the operation that the NIC passes on as a PCIe FetchAdd, if it is known.
-pub fn fetch_add_opcode(nic: &Nic) -> Option<i32> {
+pub fn fetch_add_opcode(nic: &CheckedNic) -> Option<i32> {
     let files = backend::files_of_counters(nic.name, &Machine::this(), |_| false);
     files.ok()?.fetch_add_opcode()
 }
@@ -298,7 +299,7 @@ fn all_of(bench: &mut Bench, ty: AtomicType) -> Checked {
     Ok(())
 }
 
-fn check_one(bench: &mut Bench, operation: Atomic, form: Form, values: [u128; 3]) -> Checked {
+fn check_one(bench: &mut Bench, operation: Atomic, form: IssueForm, values: [u128; 3]) -> Checked {
     let [target, first, second] = values;
     let (old, new) = run(bench, operation, form, values)?;
     let ty = operation.ty;
@@ -359,7 +360,7 @@ fn values(ty: AtomicType) -> Vec<[u128; 3]> {
 fn run(
     bench: &mut Bench,
     operation: Atomic,
-    form: Form,
+    form: IssueForm,
     values: [u128; 3],
 ) -> Checked<(Option<u128>, u128)> {
     let (code, old, new) = issued(bench, operation, form, values)?;
@@ -374,7 +375,7 @@ fn run(
 fn issued(
     bench: &mut Bench,
     operation: Atomic,
-    form: Form,
+    form: IssueForm,
     [target, first, second]: [u128; 3],
 ) -> Checked<(ReturnCode, Option<u128>, u128)> {
     let size = operation.ty.size() as usize;
@@ -385,7 +386,7 @@ fn issued(
     let ((first_low, first_high), (second_low, second_high)) = (words(first), words(second));
     let is_fetching = form.is_fetching();
     match form {
-        Form::Idc | Form::IdcFetching => {
+        IssueForm::Idc | IssueForm::IdcFetching => {
             let mut amo = IdcAmoCmd::new();
             amo.set_dfa(bench.dfa(0))
                 .set_local_addr(bench.local.iova(64))
@@ -398,7 +399,7 @@ fn issued(
                 .set_op2_word2(second_high);
             bench.send(|batch| batch.emit_idc_amo(&amo, is_fetching))?;
         }
-        Form::Dma | Form::DmaFetching => {
+        IssueForm::Dma | IssueForm::DmaFetching => {
             let mut amo = bench.dma_amo(operation.op as u8, operation.ty as u8);
             amo.set_cswap_op(operation.cswap as u8)
                 .set_op2_word1(second_low)

@@ -1,15 +1,15 @@
 //! What libcxi and the driver return: devices, services, interfaces, profiles, domains, memory.
 
-use cxi::attempt::{self, Rights};
+use cxi::attempt::{self, MemoryRights};
 use cxi::sys::*;
 use cxi::{CommunicationProfile, Domain, Error, Lni, MemoryRegion, Pages};
 use node::service::Rights as OfUser;
 use rustix::process::geteuid;
 
 use crate::bench::{Bench, Checked, RIGHTS, differs, ensure, equal, has, refused, skipped};
-use crate::table::{FactCheck, Group, fact};
+use crate::table::{CheckGroup, FactCheck, fact};
 
-pub static GROUP: Group = Group { name: "calls", checks: CHECKS };
+pub static GROUP: CheckGroup = CheckGroup { name: "calls", checks: CHECKS };
 
 const CHECKS: &[FactCheck] = &[
     fact("pid_count, pid_granule and rdzv_get_idx follow from pid_bits, which is 6 to 9")
@@ -186,11 +186,11 @@ const CHECKS: &[FactCheck] = &[
         .reads(),
     fact("a mapping of 0 bytes is EINVAL")
         .stated("map-length-0", "libcxi.md 7.4")
-        .run(|bench| refused(libc::EINVAL, map(bench, Rights::ReadWrite, 0, RIGHTS))),
+        .run(|bench| refused(libc::EINVAL, map(bench, MemoryRights::ReadWrite, 0, RIGHTS))),
     fact("PIN with FAULT or PREFETCH is EINVAL").stated("map-pin-and-fault", "libcxi.md 7.4").run(
         |bench| {
             for flag in [CXI_MAP_FAULT, CXI_MAP_PREFETCH] {
-                refused(libc::EINVAL, map(bench, Rights::ReadWrite, 1, RIGHTS | flag))?;
+                refused(libc::EINVAL, map(bench, MemoryRights::ReadWrite, 1, RIGHTS | flag))?;
             }
             Ok(())
         },
@@ -198,16 +198,16 @@ const CHECKS: &[FactCheck] = &[
     fact("WRITE on memory that the process may only read is EINVAL, and READ alone succeeds")
         .stated("map-read-only-memory", "libcxi.md 7.4")
         .run(|bench| {
-            refused(libc::EINVAL, map(bench, Rights::Read, 1, RIGHTS))?;
-            Ok(map(bench, Rights::Read, 1, CXI_MAP_PIN | CXI_MAP_READ).map(drop)?)
+            refused(libc::EINVAL, map(bench, MemoryRights::Read, 1, RIGHTS))?;
+            Ok(map(bench, MemoryRights::Read, 1, CXI_MAP_PIN | CXI_MAP_READ).map(drop)?)
         }),
     fact("memory that the process cannot read is EFAULT")
         .stated("map-no-access", "libcxi.md 7.4")
-        .run(|bench| refused(libc::EFAULT, map(bench, Rights::Nothing, 1, RIGHTS))),
+        .run(|bench| refused(libc::EFAULT, map(bench, MemoryRights::Nothing, 1, RIGHTS))),
     fact("a mapping begins and ends at page boundaries around the range")
         .stated("map-whole-pages", "libcxi.md 7.3")
         .run(|bench| {
-            let mapped = attempt::map(&bench.lni, Rights::ReadWrite, 100, 1, RIGHTS)?;
+            let mapped = attempt::map(&bench.lni, MemoryRights::ReadWrite, 100, 1, RIGHTS)?;
             ensure(mapped.before >= 100, "a mapping from the page on", mapped.before)?;
             ensure(mapped.len >= 4096, "a mapping of a page or more", mapped.len)
         }),
@@ -264,7 +264,12 @@ fn profile(
     CommunicationProfile::new(&bench.lni, vni, bench.nic.class, ty)
 }
 
-fn map(bench: &Bench, rights: Rights, len: usize, flags: u32) -> Result<attempt::Mapped, Error> {
+fn map(
+    bench: &Bench,
+    rights: MemoryRights,
+    len: usize,
+    flags: u32,
+) -> Result<attempt::Mapped, Error> {
     attempt::map(&bench.lni, rights, 0, len, flags)
 }
 

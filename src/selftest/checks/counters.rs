@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use cxi::sys::*;
-use cxi::{Counter, Counts, EventType, MAX_SUCCESSES, Record, TriggerBatch, TriggerQueue};
+use cxi::{Counter, Counts, EventRecord, EventType, MAX_SUCCESSES, TriggerBatch, TriggerQueue};
 
 use crate::bench::{Bench, Checked, Portal, differs, equal, has};
-use crate::table::{FactCheck, Group, fact};
+use crate::table::{CheckGroup, FactCheck, fact};
 
-pub static GROUP: Group = Group { name: "counters", checks: CHECKS };
+pub static GROUP: CheckGroup = CheckGroup { name: "counters", checks: CHECKS };
 
 const TRIGGERED: EventType = EventType::TRIGGERED_OP;
 
@@ -179,7 +179,7 @@ const CHECKS: &[FactCheck] = &[
             bench.quiet()?;
             counter.add_success(1);
             let event = bench.expect(TRIGGERED, C_RC_OK)?;
-            let Record::TriggeredShort(record) = event.record else {
+            let EventRecord::TriggeredShort(record) = event.record else {
                 return Err(differs("an event of 16 bytes", event.bytes.len()));
             };
             let seen = (record.ct_handle(), record.threshold());
@@ -343,7 +343,7 @@ fn trigger_at(
 fn threshold(bench: &mut Bench, expected: u64) -> Checked {
     let event = bench.expect(TRIGGERED, C_RC_OK)?;
     match event.record {
-        Record::TriggeredShort(record) => equal("threshold", record.threshold(), expected),
+        EventRecord::TriggeredShort(record) => equal("threshold", record.threshold(), expected),
         _ => Err(differs("an event of 16 bytes", event.bytes.len())),
     }
 }

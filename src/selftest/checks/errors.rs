@@ -1,14 +1,14 @@
 //! Return codes of provoked errors, and the formats of events.
 
 use cxi::sys::*;
-use cxi::{EventQueue, EventType, MemoryRegion, Pages, Record};
+use cxi::{EventQueue, EventRecord, EventType, MemoryRegion, Pages};
 
 use facts::error_flag::ErrorFlag;
 
 use crate::bench::{Checked, differs, ensure, equal, has, matching, silent, skipped};
-use crate::table::{FactCheck, Group, fact};
+use crate::table::{CheckGroup, FactCheck, fact};
 
-pub static GROUP: Group = Group { name: "errors", checks: CHECKS };
+pub static GROUP: CheckGroup = CheckGroup { name: "errors", checks: CHECKS };
 
 const CHECKS: &[FactCheck] = &[
     fact("an operation to an index without portal ends with PTLTE_NOT_FOUND")
@@ -197,7 +197,7 @@ const CHECKS: &[FactCheck] = &[
             let at_target = bench.put(8, C_RC_PTLTE_NOT_FOUND, |put| _ = put.set_dfa(dfa))?;
             let own = bench.put(8, C_RC_INVALID_AC, |put| _ = put.set_lac(7))?;
             let flags = [at_target, own].map(|event| match event.record {
-                Record::InitiatorShort(event) => Some(event.tgt_error()),
+                EventRecord::InitiatorShort(event) => Some(event.tgt_error()),
                 _ => None,
             });
             equal("tgt_error", flags, [Some(true), Some(false)])

@@ -8,10 +8,10 @@ use cxi::{Counter, EventQueue, EventType, ObjectState, TransmitQueue, TriggerQue
 
 use super::portals::by_nic;
 use crate::bench::{Bench, Checked, LIMIT, Portal, differs, ensure, equal, next, skipped};
-use crate::table::{FactCheck, Group, fact};
+use crate::table::{CheckGroup, FactCheck, fact};
 use facts::error_flag::ErrorFlag;
 
-pub static GROUP: Group = Group { name: "full", checks: CHECKS };
+pub static GROUP: CheckGroup = CheckGroup { name: "full", checks: CHECKS };
 
 /// An event that has not come after this time was dropped. A NIC delivers within microseconds.
 const DROPPED_AFTER: Duration = Duration::from_millis(200);

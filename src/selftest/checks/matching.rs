@@ -6,9 +6,9 @@ use cxi::{EventType, ReturnCode, address};
 use facts::error_flag::ErrorFlag;
 
 use crate::bench::{Bench, Checked, Portal, Seen, equal, has, matching, silent};
-use crate::table::{FactCheck, Group, fact};
+use crate::table::{CheckGroup, FactCheck, fact};
 
-pub static GROUP: Group = Group { name: "matching", checks: CHECKS };
+pub static GROUP: CheckGroup = CheckGroup { name: "matching", checks: CHECKS };
 
 const PUT: EventType = EventType::PUT;
 const UNLINK: EventType = EventType::UNLINK;

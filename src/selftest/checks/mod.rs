@@ -14,10 +14,10 @@ mod rendezvous;
 mod telemetry;
 mod unexpected;
 
-use crate::table::Group;
+use crate::table::CheckGroup;
 
 /// All groups, in the order of their execution: what an operation needs comes before it.
-pub static GROUPS: &[&Group] = &[
+pub static GROUPS: &[&CheckGroup] = &[
     &calls::GROUP,
     &queue_calls::GROUP,
     &queues::GROUP,

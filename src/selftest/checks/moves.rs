@@ -2,12 +2,12 @@
 
 use cxi::records::IdcMsgHdr;
 use cxi::sys::*;
-use cxi::{EventType, Record};
+use cxi::{EventRecord, EventType};
 
 use crate::bench::{Bench, Checked, LEN, USER_PTR, bytes_of, ensure, equal, has, matching, silent};
-use crate::table::{FactCheck, Group, fact};
+use crate::table::{CheckGroup, FactCheck, fact};
 
-pub static GROUP: Group = Group { name: "moves", checks: CHECKS };
+pub static GROUP: CheckGroup = CheckGroup { name: "moves", checks: CHECKS };
 
 /// Lengths around the ends of immediate data, of cache lines, of packets and of pages.
 const LENGTHS: [usize; 11] = [0, 1, 63, 64, 2047, 2048, 2049, 4096, 5000, 65536, 200_000];
@@ -290,7 +290,7 @@ fn got(
     bench.send(emit)?;
     let reply = bench.expect(EventType::REPLY, C_RC_OK)?;
     ensure(
-        matches!(reply.record, Record::InitiatorShort(_)),
+        matches!(reply.record, EventRecord::InitiatorShort(_)),
         "an event of 16 bytes",
         reply.bytes.len(),
     )?;

@@ -7,9 +7,9 @@ use cxi::{EventType, ObjectState};
 use crate::bench::{
     Bench, Checked, Portal, Seen, bytes_of, ensure, equal, has, matching, silent, skipped,
 };
-use crate::table::{FactCheck, Group, fact};
+use crate::table::{CheckGroup, FactCheck, fact};
 
-pub static GROUP: Group = Group { name: "portals", checks: CHECKS };
+pub static GROUP: CheckGroup = CheckGroup { name: "portals", checks: CHECKS };
 
 /// PCI vendor and device of Cassini 1, whose drop count starts one lower if the NIC has disabled
 /// the portal (nic.md 8.2).

@@ -6,9 +6,9 @@ use cxi::{CommunicationProfile, Counter, Domain, Error, EventQueue, PortalTableE
 use rustix::thread::{CapabilitySet, capabilities};
 
 use crate::bench::{Bench, Checked, ensure, equal, refused, skipped};
-use crate::table::{FactCheck, Group, fact};
+use crate::table::{CheckGroup, FactCheck, fact};
 
-pub static GROUP: Group = Group { name: "queue-calls", checks: CHECKS };
+pub static GROUP: CheckGroup = CheckGroup { name: "queue-calls", checks: CHECKS };
 
 const CHECKS: &[FactCheck] = &[
     fact("the length of an event queue is a nonzero multiple of the page size, else EINVAL")

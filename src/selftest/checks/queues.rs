@@ -2,12 +2,12 @@
 
 use cxi::records::{CmdHeader, CqCmd};
 use cxi::sys::*;
-use cxi::{EmitError, EventType, Record, TransmitQueue, idc_put_words};
+use cxi::{EmitError, EventRecord, EventType, TransmitQueue, idc_put_words};
 
 use crate::bench::{Bench, Checked, USER_PTR, differs, equal, expect, has, skipped};
-use crate::table::{FactCheck, Group, fact};
+use crate::table::{CheckGroup, FactCheck, fact};
 
-pub static GROUP: Group = Group { name: "queues", checks: CHECKS };
+pub static GROUP: CheckGroup = CheckGroup { name: "queues", checks: CHECKS };
 
 /// Payloads of immediate puts: each end of each size of command (nic.md 3.2).
 const PAYLOADS: [usize; 9] = [0, 1, 16, 17, 48, 49, 112, 113, 192];
@@ -348,7 +348,7 @@ fn refused_command(bench: &mut Bench, is_target: bool) -> Checked<Option<Transmi
     }
     let kind = EventType::COMMAND_FAILURE;
     let failure = expect(&mut failures, &mut bench.trace, kind, C_RC_ILLEGAL_OP)?;
-    let Record::CommandFailure(event) = failure.record else {
+    let EventRecord::CommandFailure(event) = failure.record else {
         return Err(differs("an event of 16 bytes", failure.bytes.len()));
     };
     equal("is_target", event.is_target(), is_target)?;

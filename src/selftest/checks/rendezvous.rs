@@ -1,12 +1,12 @@
 //! Rendezvous puts: the NIC of the target, or its software, gets what the put has left.
 
 use cxi::sys::*;
-use cxi::{EventType, Record, address};
+use cxi::{EventRecord, EventType, address};
 
 use crate::bench::{Bench, Checked, Portal, Seen, differs, ensure, equal, has, matching};
-use crate::table::{FactCheck, Group, fact};
+use crate::table::{CheckGroup, FactCheck, fact};
 
-pub static GROUP: Group = Group { name: "rendezvous", checks: CHECKS };
+pub static GROUP: CheckGroup = CheckGroup { name: "rendezvous", checks: CHECKS };
 
 /// Match bits of the put.
 const BITS: u64 = 0x1234_5678_9abc_def0;
@@ -164,7 +164,7 @@ fn message(bench: &mut Bench, total: usize) -> Checked<Exchange> {
         issued_by_nic,
     };
     let is_flagged = match found.reply.record {
-        Record::InitiatorShort(event) => event.rendezvous(),
+        EventRecord::InitiatorShort(event) => event.rendezvous(),
         _ => false,
     };
     equal("rendezvous flag of the REPLY", is_flagged, issued_by_nic.is_some())?;

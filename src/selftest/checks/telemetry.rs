@@ -7,9 +7,9 @@ use node::backend;
 use node::machine::Machine;
 
 use crate::bench::{Bench, Checked, ensure, matching, silent, skipped};
-use crate::table::{FactCheck, Group, fact};
+use crate::table::{CheckGroup, FactCheck, fact};
 
-pub static GROUP: Group = Group { name: "telemetry", checks: CHECKS };
+pub static GROUP: CheckGroup = CheckGroup { name: "telemetry", checks: CHECKS };
 
 /// Operations of a check.
 const COUNT: u64 = 20;

@@ -5,9 +5,9 @@ use cxi::records::TargetCmd;
 use cxi::sys::*;
 
 use crate::bench::{Bench, Checked, Portal, ensure, equal, has, matching};
-use crate::table::{FactCheck, Group, fact};
+use crate::table::{CheckGroup, FactCheck, fact};
 
-pub static GROUP: Group = Group { name: "unexpected", checks: CHECKS };
+pub static GROUP: CheckGroup = CheckGroup { name: "unexpected", checks: CHECKS };
 
 const ACK: EventType = EventType::ACK;
 const PUT: EventType = EventType::PUT;

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::schedule::Next;
+use super::schedule::NextProbe;
 use crew::location::{Class, Location};
 use members::prober_nic::{BurstLatencies, EndedProbe, ProbeFailure, ProbeFigure, WRITES};
 
@@ -84,7 +84,7 @@ impl TargetFigures {
     }
 
     /// Adds a probe that has ended `now`. Returns when the next one is due.
-    pub fn add(&mut self, ended: EndedProbe, now: Duration) -> Next {
+    pub fn add(&mut self, ended: EndedProbe, now: Duration) -> NextProbe {
         let is_disturbed = match ended.result {
             // A thread that waits for a packet to be sent again yields its CPU thousands of times.
             Ok(ProbeFigure::Burst(latencies)) if latencies.max >= LOST => had_no_time(&ended),
@@ -95,7 +95,7 @@ impl TargetFigures {
         };
         if is_disturbed && !self.repeats && ended.result.is_ok() {
             self.repeats = true;
-            return Next::Again;
+            return NextProbe::Again;
         }
         self.repeats = false;
         if !matches!(ended.result, Ok(ProbeFigure::Bulk(_))) {
@@ -103,7 +103,7 @@ impl TargetFigures {
             self.late += u64::from(is_disturbed);
         }
         match ended.result {
-            Ok(_) | Err(ProbeFailure::NoAnswer) if is_disturbed => return Next::Usual,
+            Ok(_) | Err(ProbeFailure::NoAnswer) if is_disturbed => return NextProbe::Usual,
             Ok(ProbeFigure::Burst(latencies)) => {
                 if latencies.max >= LOST {
                     self.fail(ProbeFailure::Resent);
@@ -117,10 +117,10 @@ impl TargetFigures {
             }
             Err(reason) => {
                 self.fail(reason);
-                return Next::Rarer;
+                return NextProbe::Rarer;
             }
         }
-        Next::Usual
+        NextProbe::Usual
     }
 
     fn fail(&mut self, reason: ProbeFailure) {
@@ -259,16 +259,16 @@ mod tests {
     #[test]
     fn drops_burst_that_the_host_disturbed_twice() {
         let mut target = target();
-        assert_eq!(target.add(burst(2, 0), SECOND), Next::Usual);
-        assert_eq!(target.add(burst(900, TOO_OFTEN), 6 * SECOND), Next::Again);
+        assert_eq!(target.add(burst(2, 0), SECOND), NextProbe::Usual);
+        assert_eq!(target.add(burst(900, TOO_OFTEN), 6 * SECOND), NextProbe::Again);
         assert_eq!((target.bursts, target.late), (1, 0));
-        assert_eq!(target.add(burst(900, TOO_OFTEN), 6 * SECOND), Next::Usual);
+        assert_eq!(target.add(burst(900, TOO_OFTEN), 6 * SECOND), NextProbe::Usual);
         assert_eq!((target.bursts, target.late), (2, 1));
         // The earlier figure stays, and its age says so.
         assert_eq!(target.latencies(7 * SECOND).unwrap().min, Duration::from_micros(2));
         assert_eq!(target.age(7 * SECOND), 6 * SECOND);
-        assert_eq!(target.add(burst(900, TOO_OFTEN), 11 * SECOND), Next::Again);
-        assert_eq!(target.add(burst(3, 0), 11 * SECOND), Next::Usual);
+        assert_eq!(target.add(burst(900, TOO_OFTEN), 11 * SECOND), NextProbe::Again);
+        assert_eq!(target.add(burst(3, 0), 11 * SECOND), NextProbe::Usual);
         assert_eq!(target.latencies(12 * SECOND).unwrap().min, Duration::from_micros(3));
         assert_eq!((target.bursts, target.late), (3, 1));
     }
@@ -276,11 +276,11 @@ mod tests {
     #[test]
     fn keeps_burst_that_lost_its_cpu_a_few_times() {
         let mut target = target();
-        assert_eq!(target.add(burst(2, TOO_OFTEN - 1), SECOND), Next::Usual);
+        assert_eq!(target.add(burst(2, TOO_OFTEN - 1), SECOND), NextProbe::Usual);
         assert!(target.latencies(SECOND).is_some());
         let bulk = EndedProbe { result: Ok(ProbeFigure::Bulk(1e9)), ..burst(0, 1) };
-        assert_eq!(target.add(bulk, SECOND), Next::Again);
-        assert_eq!(target.add(bulk, SECOND), Next::Usual);
+        assert_eq!(target.add(bulk, SECOND), NextProbe::Again);
+        assert_eq!(target.add(bulk, SECOND), NextProbe::Usual);
         assert_eq!((target.bandwidth(SECOND), target.late), (None, 0));
     }
 
@@ -293,11 +293,11 @@ mod tests {
         let answered = EndedProbe { turns: 22, waited, took: waited * 4, ..burst(10, 0) };
         let napped = EndedProbe { turns: 140, took: 30 * waited, ..burst(40, 0) };
         for (burst, second) in [(answered, 1), (napped, 2)] {
-            assert_eq!(target.add(burst, second * SECOND), Next::Usual);
+            assert_eq!(target.add(burst, second * SECOND), NextProbe::Usual);
             assert_eq!(target.age(second * SECOND), Duration::ZERO);
         }
         let bulk = EndedProbe { result: Ok(ProbeFigure::Bulk(7e8)), turns: 2, ..answered };
-        assert_eq!(target.add(bulk, SECOND), Next::Usual);
+        assert_eq!(target.add(bulk, SECOND), NextProbe::Usual);
         assert_eq!((target.bandwidth(SECOND), target.bursts, target.late), (Some(7e8), 2, 0));
     }
 
@@ -318,12 +318,18 @@ mod tests {
     #[test]
     fn missing_answer_counts_if_the_host_had_its_cpu() {
         let mut target = target();
-        assert_eq!(target.add(failed(ProbeFailure::NoAnswer, 2 * SECOND), SECOND), Next::Usual);
+        assert_eq!(
+            target.add(failed(ProbeFailure::NoAnswer, 2 * SECOND), SECOND),
+            NextProbe::Usual
+        );
         assert_eq!((target.late, count(&target, "no_answer")), (1, 0));
-        assert_eq!(target.add(failed(ProbeFailure::NoAnswer, SECOND / 2), SECOND), Next::Rarer);
+        assert_eq!(
+            target.add(failed(ProbeFailure::NoAnswer, SECOND / 2), SECOND),
+            NextProbe::Rarer
+        );
         assert_eq!((target.late, count(&target, "no_answer")), (1, 1));
         // An error that the NIC reports is a fact on any host.
-        assert_eq!(target.add(failed(ProbeFailure::Error, 3 * SECOND), SECOND), Next::Rarer);
+        assert_eq!(target.add(failed(ProbeFailure::Error, 3 * SECOND), SECOND), NextProbe::Rarer);
         assert_eq!((target.late, count(&target, "error"), target.bursts), (1, 1, 3));
     }
 
@@ -337,18 +343,18 @@ mod tests {
         };
         let ended =
             EndedProbe { result: Ok(ProbeFigure::Burst(lost)), took: lost.max, ..burst(2, 0) };
-        assert_eq!(target.add(ended, SECOND), Next::Usual);
+        assert_eq!(target.add(ended, SECOND), NextProbe::Usual);
         assert_eq!(count(&target, "resent"), 1);
         assert!(target.latencies(SECOND).is_some());
         // On an idle host, a thread that shared its CPU with the engine of a software NIC.
         let waited = Duration::from_millis(45);
         let shared = EndedProbe { turns: 841, waited, ..ended };
-        assert_eq!(target.add(shared, 90 * SECOND), Next::Usual);
+        assert_eq!(target.add(shared, 90 * SECOND), NextProbe::Usual);
         assert_eq!((count(&target, "resent"), target.late), (2, 0));
         assert!(target.latencies(90 * SECOND).is_none());
         let starved = EndedProbe { waited: SECOND / 2, ..shared };
-        assert_eq!(target.add(starved, 91 * SECOND), Next::Again);
-        assert_eq!(target.add(starved, 91 * SECOND), Next::Usual);
+        assert_eq!(target.add(starved, 91 * SECOND), NextProbe::Again);
+        assert_eq!(target.add(starved, 91 * SECOND), NextProbe::Usual);
         assert_eq!((count(&target, "resent"), target.late), (2, 1));
     }
 
@@ -364,8 +370,8 @@ mod tests {
         let stopped = took - Duration::from_micros(50);
         let result = Ok(ProbeFigure::Burst(long));
         let ended = EndedProbe { result, stopped, took, ..burst(2, 1) };
-        assert_eq!(target.add(ended, 21 * SECOND), Next::Again);
-        assert_eq!(target.add(burst(2, 0), 21 * SECOND), Next::Usual);
+        assert_eq!(target.add(ended, 21 * SECOND), NextProbe::Again);
+        assert_eq!(target.add(burst(2, 0), 21 * SECOND), NextProbe::Usual);
         assert_eq!((count(&target, "resent"), target.late, target.bursts), (0, 0, 1));
     }
 

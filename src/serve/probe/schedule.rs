@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use members::prober_nic::{Probe, WRITES};
+use members::prober_nic::{ProbeKind, WRITES};
 
 /// Bytes of a write of 8 bytes at a port, with headers and acknowledgement.
 const WRITE_BYTES: u64 = 136;
@@ -42,7 +42,7 @@ impl Periods {
 
 /// What comes after a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum NextProbe {
     /// The next one in its time.
     Usual,
     /// The same one soon.
@@ -53,13 +53,13 @@ pub enum Next {
 
 /// The times of the probes of a NIC.
 #[derive(Debug)]
-pub struct Schedule {
+pub struct ProbeSchedule {
     periods: Periods,
     /// When the next burst and the next bulk write of each slot are due.
     due: Vec<[Duration; 2]>,
 }
 
-impl Schedule {
+impl ProbeSchedule {
     /// Creates the times of this many slots from `now` on, in which no two probes fall together.
     /// `phase` differs from NIC to NIC.
     pub fn new(periods: Periods, slots: usize, phase: u64, now: Duration) -> Self {
@@ -72,26 +72,26 @@ impl Schedule {
     }
 
     /// Returns the next probe: its time, its slot, and what it is. `None` without slots.
-    pub fn next(&self) -> Option<(Duration, usize, Probe)> {
+    pub fn next(&self) -> Option<(Duration, usize, ProbeKind)> {
         let slots = self.due.iter().enumerate().flat_map(|(slot, [burst, bulk])| {
-            [(*burst, slot, Probe::Burst), (*bulk, slot, Probe::Bulk)]
+            [(*burst, slot, ProbeKind::Burst), (*bulk, slot, ProbeKind::Bulk)]
         });
         slots.min_by_key(|(due, ..)| *due)
     }
 
     /// Plans what comes after a probe that has ended `now`. Probes that were missed, for example
     /// while the process was stopped, are not made up for.
-    pub fn done(&mut self, slot: usize, probe: Probe, next: Next, now: Duration) {
+    pub fn done(&mut self, slot: usize, probe: ProbeKind, next: NextProbe, now: Duration) {
         let (index, period) = match probe {
-            Probe::Burst => (0, self.periods.burst),
-            Probe::Bulk => (1, self.periods.bulk),
+            ProbeKind::Burst => (0, self.periods.burst),
+            ProbeKind::Bulk => (1, self.periods.bulk),
         };
         let due = &mut self.due[slot][index];
         *due = match next {
-            Next::Again => now + AGAIN,
-            Next::Rarer => now + period.saturating_mul(RARER),
-            Next::Usual if *due + period <= now => now + period,
-            Next::Usual => *due + period,
+            NextProbe::Again => now + AGAIN,
+            NextProbe::Rarer => now + period.saturating_mul(RARER),
+            NextProbe::Usual if *due + period <= now => now + period,
+            NextProbe::Usual => *due + period,
         };
     }
 }
@@ -103,12 +103,12 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     /// Counts the probes of each kind within a time, all of which end as `next` says.
-    fn count(schedule: &mut Schedule, until: Duration, next: Next) -> [usize; 2] {
+    fn count(schedule: &mut ProbeSchedule, until: Duration, next: NextProbe) -> [usize; 2] {
         let mut counts = [0; 2];
         while let Some((due, slot, probe)) = schedule.next()
             && due < until
         {
-            counts[usize::from(probe == Probe::Bulk)] += 1;
+            counts[usize::from(probe == ProbeKind::Bulk)] += 1;
             schedule.done(slot, probe, next, due);
         }
         counts
@@ -116,21 +116,21 @@ mod tests {
 
     #[test]
     fn probes_each_target_in_its_period() {
-        let mut schedule = Schedule::new(Periods::USUAL, 8, 77, Duration::ZERO);
-        let [bursts, bulk] = count(&mut schedule, 600 * SECOND, Next::Usual);
+        let mut schedule = ProbeSchedule::new(Periods::USUAL, 8, 77, Duration::ZERO);
+        let [bursts, bulk] = count(&mut schedule, 600 * SECOND, NextProbe::Usual);
         assert_eq!((bursts, bulk), (8 * 120, 8 * 10));
-        assert_eq!(Schedule::new(Periods::USUAL, 0, 1, SECOND).next(), None);
+        assert_eq!(ProbeSchedule::new(Periods::USUAL, 0, 1, SECOND).next(), None);
     }
 
     #[test]
     fn spreads_targets_over_the_period() {
-        let mut schedule = Schedule::new(Periods::USUAL, 8, 1023, Duration::ZERO);
+        let mut schedule = ProbeSchedule::new(Periods::USUAL, 8, 1023, Duration::ZERO);
         let mut times = Vec::new();
         while let Some((due, slot, probe)) = schedule.next()
             && due < 5 * SECOND
         {
             times.push((due, slot));
-            schedule.done(slot, probe, Next::Usual, due);
+            schedule.done(slot, probe, NextProbe::Usual, due);
         }
         times.retain(|(due, _)| *due > Duration::ZERO);
         times.dedup_by_key(|(_, slot)| *slot);
@@ -139,22 +139,22 @@ mod tests {
 
     #[test]
     fn repeats_disturbed_burst_soon_and_failing_target_rarely() {
-        let mut schedule = Schedule::new(Periods::USUAL, 1, 0, Duration::ZERO);
-        schedule.done(0, Probe::Bulk, Next::Usual, Duration::ZERO);
-        schedule.done(0, Probe::Burst, Next::Again, SECOND);
-        assert_eq!(schedule.next(), Some((SECOND + AGAIN, 0, Probe::Burst)));
-        schedule.done(0, Probe::Burst, Next::Rarer, 2 * SECOND);
-        assert_eq!(schedule.next(), Some((32 * SECOND, 0, Probe::Burst)));
+        let mut schedule = ProbeSchedule::new(Periods::USUAL, 1, 0, Duration::ZERO);
+        schedule.done(0, ProbeKind::Bulk, NextProbe::Usual, Duration::ZERO);
+        schedule.done(0, ProbeKind::Burst, NextProbe::Again, SECOND);
+        assert_eq!(schedule.next(), Some((SECOND + AGAIN, 0, ProbeKind::Burst)));
+        schedule.done(0, ProbeKind::Burst, NextProbe::Rarer, 2 * SECOND);
+        assert_eq!(schedule.next(), Some((32 * SECOND, 0, ProbeKind::Burst)));
     }
 
     #[test]
     fn makes_up_for_no_probe_after_a_stop() {
-        let mut schedule = Schedule::new(Periods::USUAL, 1, 0, Duration::ZERO);
-        schedule.done(0, Probe::Bulk, Next::Usual, Duration::ZERO);
+        let mut schedule = ProbeSchedule::new(Periods::USUAL, 1, 0, Duration::ZERO);
+        schedule.done(0, ProbeKind::Bulk, NextProbe::Usual, Duration::ZERO);
         // Stopped for 20 minutes.
-        schedule.done(0, Probe::Burst, Next::Usual, 1200 * SECOND);
-        schedule.done(0, Probe::Bulk, Next::Usual, 1200 * SECOND);
-        assert_eq!(schedule.next(), Some((1205 * SECOND, 0, Probe::Burst)));
+        schedule.done(0, ProbeKind::Burst, NextProbe::Usual, 1200 * SECOND);
+        schedule.done(0, ProbeKind::Bulk, NextProbe::Usual, 1200 * SECOND);
+        assert_eq!(schedule.next(), Some((1205 * SECOND, 0, ProbeKind::Burst)));
     }
 
     #[test]

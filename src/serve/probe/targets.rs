@@ -84,9 +84,9 @@ pub fn phase(own: &str, target: &str) -> u64 {
 mod tests {
     use std::collections::{HashMap, HashSet};
 
-    use super::super::schedule::{Next, Periods, Schedule};
+    use super::super::schedule::{NextProbe, Periods, ProbeSchedule};
     use super::*;
-    use members::prober_nic::Probe;
+    use members::prober_nic::ProbeKind;
 
     fn hosts(count: usize) -> Vec<String> {
         (1..=count).map(|number| format!("nid{number:06}")).collect()
@@ -133,18 +133,19 @@ mod tests {
             for own in &hosts {
                 let chosen = targets(own, &hosts, TARGETS, turn);
                 let phase = phase(own, "cxi0");
-                let mut schedule = Schedule::new(Periods::USUAL, TARGETS, phase, Duration::ZERO);
+                let mut schedule =
+                    ProbeSchedule::new(Periods::USUAL, TARGETS, phase, Duration::ZERO);
                 for target in &chosen {
                     *initiators.entry(target).or_default() += 1;
                 }
                 while let Some((due, slot, probe)) = schedule.next()
                     && due < MINUTE
                 {
-                    if probe == Probe::Burst {
+                    if probe == ProbeKind::Burst {
                         let bursts = received.entry(chosen[slot]).or_insert_with(|| vec![0; 120]);
                         bursts[(due.as_millis() / 500) as usize] += 1;
                     }
-                    schedule.done(slot, probe, Next::Usual, due);
+                    schedule.done(slot, probe, NextProbe::Usual, due);
                 }
             }
             let bursts: usize = received.values().flatten().sum();

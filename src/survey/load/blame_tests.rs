@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::findings::{Grade, LoadFigure, LoadFindings, LoadUnit};
-use super::model::{Fabric, SlowLinks, bisect, d4, flows};
+use super::model::{ModelFabric, SlowLinks, bisect, d4, flows};
 use super::names::pattern_name;
 use super::pattern::{Distance, Pattern, Set};
 use super::testing::VECTOR_9;
@@ -13,7 +13,7 @@ use campaign::quiet::ids::NicId;
 const SLOTS: u32 = 12;
 
 /// Returns the parts that a survey of a fabric finds slow or bad by their bandwidths.
-fn blamed(mut fabric: Fabric) -> Vec<(LoadUnit, Grade)> {
+fn blamed(mut fabric: ModelFabric) -> Vec<(LoadUnit, Grade)> {
     let findings = fabric.survey(SLOTS).findings();
     let judgements = findings.judgements.into_iter();
     let bandwidths = judgements.filter(|judgement| judgement.figure == LoadFigure::Bandwidth);

@@ -7,7 +7,7 @@ use super::findings::LoadUnit;
 use super::limits::{EQUAL_FLOWS, EqualParts, LEAST_EQUAL, SET};
 use super::pattern::{Pattern, Set};
 use super::rates::SlotRates;
-use campaign::blame::count::{Share, Shares};
+use campaign::blame::count::{PartShares, Share};
 use campaign::blame::limits::{FALSE_ALARM, LEAST_PARTNERS};
 use campaign::quiet::ids::{NicId, Role};
 use campaign::quiet::roster::Roster;
@@ -251,8 +251,11 @@ fn median_of(bundles: &BTreeMap<Bundle, f64>, is_counted: impl Fn(Bundle) -> boo
 }
 
 /// Counts the slow bundles of each part in each role.
-fn shares(bundles: &BTreeMap<Bundle, f64>, slow: &BTreeSet<Bundle>) -> Shares<(u16, Option<Role>)> {
-    Shares::new(bundles.keys().map(|bundle| (bundle.parts(), slow.contains(bundle))))
+fn shares(
+    bundles: &BTreeMap<Bundle, f64>,
+    slow: &BTreeSet<Bundle>,
+) -> PartShares<(u16, Option<Role>)> {
+    PartShares::new(bundles.keys().map(|bundle| (bundle.parts(), slow.contains(bundle))))
 }
 
 /// Returns the part that explains most slow bundles: at least two thirds of its own, with at least
@@ -288,7 +291,7 @@ fn slow_part(
 
 /// Returns whether the slow bundles of an end of this one may have one cause that hides in others:
 /// a link of it would be an innocent part.
-fn hides_cause(shares: &Shares<(u16, Option<Role>)>, bundle: Bundle) -> bool {
+fn hides_cause(shares: &PartShares<(u16, Option<Role>)>, bundle: Bundle) -> bool {
     bundle.parts().into_iter().filter(|(_, role)| role.is_some()).any(|end| {
         let share = shares.get(end);
         share.is_some_and(|share| {

@@ -7,14 +7,14 @@ use super::pattern::{Distance, Pattern, Set};
 use super::{incasts, quiet};
 use crate::located::{LocatedNic, groups, switches};
 use crate::seeded_rng::seeded_rng;
-use crate::slot::Flow;
+use crate::slot::LoadFlow;
 
 /// To how many NICs each NIC sends at once in [`Pattern::AllToAll`].
 pub const PEERS: usize = 8;
 
 /// Returns the flows of a slot of a pattern: none if the NICs are too few, or have no locations and
 /// the pattern needs them. The order of `nics` is their order in permutations.
-pub fn flows(pattern: Pattern, nics: &[LocatedNic], slot: u32, seed: u64) -> Vec<Flow> {
+pub fn flows(pattern: Pattern, nics: &[LocatedNic], slot: u32, seed: u64) -> Vec<LoadFlow> {
     match pattern {
         Pattern::Quiet => quiet::flows(nics, slot),
         Pattern::Bisect { of, both_ways } => bisect(of, both_ways, nics, slot, seed),
@@ -26,8 +26,8 @@ pub fn flows(pattern: Pattern, nics: &[LocatedNic], slot: u32, seed: u64) -> Vec
 
 type SourceAndTarget = (LocatedNic, LocatedNic);
 
-fn one_to_one(pairs: Vec<SourceAndTarget>) -> Vec<Flow> {
-    let flow = |(source, target): (LocatedNic, LocatedNic)| Flow {
+fn one_to_one(pairs: Vec<SourceAndTarget>) -> Vec<LoadFlow> {
+    let flow = |(source, target): (LocatedNic, LocatedNic)| LoadFlow {
         source: source.nic,
         peers: vec![target.nic],
     };
@@ -60,7 +60,13 @@ fn mended(mut pairs: Vec<SourceAndTarget>) -> Vec<SourceAndTarget> {
 
 /// Returns the flows of two halves. In one direction, successive slots have the same halves and
 /// both directions, so that all NICs send equally often.
-fn bisect(members: Set, both_ways: bool, nics: &[LocatedNic], slot: u32, seed: u64) -> Vec<Flow> {
+fn bisect(
+    members: Set,
+    both_ways: bool,
+    nics: &[LocatedNic],
+    slot: u32,
+    seed: u64,
+) -> Vec<LoadFlow> {
     let (division, is_reversed) = if both_ways { (slot, false) } else { (slot / 2, slot % 2 == 1) };
     let halves_of_each = |sets: Vec<Vec<LocatedNic>>| -> Vec<SourceAndTarget> {
         let mut rng = seeded_rng(seed, division);
@@ -157,7 +163,7 @@ fn shifted(nics: &[LocatedNic], by: usize) -> Vec<SourceAndTarget> {
 
 /// Returns the flows of each NIC to [`PEERS`] others, by shifts that no earlier slot had, as long
 /// as there are such shifts.
-fn all_to_all(nics: &[LocatedNic], slot: u32, seed: u64) -> Vec<Flow> {
+fn all_to_all(nics: &[LocatedNic], slot: u32, seed: u64) -> Vec<LoadFlow> {
     let mut shifts: Vec<usize> = (1..nics.len()).collect();
     if shifts.is_empty() {
         return Vec::new();
@@ -170,7 +176,7 @@ fn all_to_all(nics: &[LocatedNic], slot: u32, seed: u64) -> Vec<Flow> {
     let flow = |(index, source): (usize, &LocatedNic)| {
         let peers = slot_shifts.iter().map(|shift| &nics[(index + shift) % nics.len()]);
         let peers = peers.filter(|target| are_apart(source, target));
-        Flow { source: source.nic, peers: peers.map(|target| target.nic).collect() }
+        LoadFlow { source: source.nic, peers: peers.map(|target| target.nic).collect() }
     };
     let flows = nics.iter().enumerate().map(flow);
     flows.filter(|flow| !flow.peers.is_empty()).collect()

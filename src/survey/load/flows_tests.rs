@@ -9,7 +9,7 @@ use super::pattern::{Distance, Pattern, Set};
 use super::quiet;
 use super::testing::{VECTOR_9, all_placed, d4, fabric, fabric_of_wide_nodes};
 use crate::located::reordered;
-use crate::slot::Flow;
+use crate::slot::LoadFlow;
 use campaign::quiet::answer::Pair;
 use campaign::quiet::ids::NicId;
 use campaign::quiet::roster::Roster;
@@ -20,7 +20,7 @@ fn bisect(set: Set, both_ways: bool) -> Pattern {
 }
 
 /// Returns sources and targets by their numbers.
-fn numbers(flows: &[Flow]) -> BTreeSet<(u32, u32)> {
+fn numbers(flows: &[LoadFlow]) -> BTreeSet<(u32, u32)> {
     let pairs = flows.iter().flat_map(|flow| flow.peers.iter().map(|peer| (flow.source, *peer)));
     pairs.map(|(source, target)| (source.0, target.0)).collect()
 }
@@ -42,7 +42,7 @@ fn halves_of_system_cross_each_pair_of_groups() {
     let nics = all_placed(&d4());
     for (both_ways, slots) in [(false, 16), (true, 8)] {
         let slot_flows = |slot| flows(bisect(Set::System, both_ways), &nics, slot, 5);
-        let all: Vec<Flow> = (0..slots).flat_map(slot_flows).collect();
+        let all: Vec<LoadFlow> = (0..slots).flat_map(slot_flows).collect();
         let pairs = numbers(&all);
         let pairs: BTreeSet<_> = pairs.iter().map(|(from, to)| (from / 4, to / 4)).collect();
         assert_eq!(pairs.len(), 12, "{both_ways}");

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::conductor::{Cap, LoadConductor, LoadSetup, LoadSizes};
 use crate::foreign::foreign_traffic;
 use crate::pattern::Pattern;
-use crate::slot::{Flow, LoadMeasurement, LoadSlot};
+use crate::slot::{LoadFlow, LoadMeasurement, LoadSlot};
 use crate::spec;
 use campaign::quiet::answer::{Figures, Pair};
 use campaign::quiet::busy::BusySlots;
@@ -24,7 +24,7 @@ use campaign::slots::{LostMembers, pairs};
 use campaign::timetable::blocks::by_slot;
 use campaign::timetable::{Report, SurveyWork, TaskAnswer};
 use crew::star::Order;
-use crew::star::fuzzing::{Accepted, StarFuzzer, assert_text};
+use crew::star::fuzzing::{AcceptedMessage, StarFuzzer, assert_text};
 pub use crew::star::fuzzing::{RECEIVERS, Receiver};
 pub use targets::targets;
 use targets::{block, course, load_block, rounds, tests};
@@ -65,7 +65,7 @@ impl Fuzzer {
     /// If anything is accepted that breaks a rule.
     pub fn receive(&mut self, receiver: Receiver, state: u8, bytes: &[u8]) {
         match self.star.receive(receiver, state, bytes) {
-            Some(Accepted::Report(report)) => {
+            Some(AcceptedMessage::Report(report)) => {
                 assert_plain(&report);
                 if report.block == block().number {
                     self.add(report);
@@ -73,7 +73,7 @@ impl Fuzzer {
                     self.add_load(&report);
                 }
             }
-            Some(Accepted::Order(order)) => assert_possible(&order),
+            Some(AcceptedMessage::Order(order)) => assert_possible(&order),
             None => {}
         }
     }
@@ -108,7 +108,7 @@ impl Fuzzer {
             purpose: LoadMeasurement::Bandwidth(Pattern::AllToAll),
             repetition: 0,
             place: 0,
-            flows: vec![Flow { source: NicId(0), peers: vec![NicId(2), NicId(3)] }],
+            flows: vec![LoadFlow { source: NicId(0), peers: vec![NicId(2), NicId(3)] }],
             victims: vec![Pair { initiator: NicId(1), target: NicId(2) }],
             slot_ns: load_block().slot_ns,
             window_bytes: 1 << 20,

@@ -2,11 +2,11 @@
 
 use crate::located::LocatedNic;
 use crate::seeded_rng::seeded_rng;
-use crate::slot::Flow;
+use crate::slot::LoadFlow;
 
 /// Returns as many disjoint stars as there is room for, each with this number of sources. NICs that
 /// were sources, and targets, least often in the slots before come first.
-pub fn flows(nics: &[LocatedNic], sources: usize, slot: u32, seed: u64) -> Vec<Flow> {
+pub fn flows(nics: &[LocatedNic], sources: usize, slot: u32, seed: u64) -> Vec<LoadFlow> {
     let count = nics.len() / (sources + 1);
     if count == 0 {
         return Vec::new();
@@ -25,7 +25,7 @@ pub fn flows(nics: &[LocatedNic], sources: usize, slot: u32, seed: u64) -> Vec<F
         stars = assigned(nics, targets, others, sources);
         stars.iter().for_each(|(source, _)| sent[*source] += 1);
     }
-    let flow = |(source, target): (usize, usize)| Flow {
+    let flow = |(source, target): (usize, usize)| LoadFlow {
         source: nics[source].nic,
         peers: vec![nics[target].nic],
     };

@@ -10,12 +10,12 @@ use super::pattern::{Pattern, Set};
 use super::testing::all_placed;
 use super::theory::{FabricShape, PAYLOAD};
 use crate::results::{LoadResults, ResultFacts};
-use crate::slot::{Flow, LoadMeasurement, LoadSlot};
+use crate::slot::{LoadFlow, LoadMeasurement, LoadSlot};
 use campaign::quiet::findings::Test;
 use campaign::quiet::ids::NicId;
 use campaign::quiet::roster::Roster;
 use campaign::quiet::testing::Cluster;
-use campaign::timetable::{PARTS, TaskAnswer, TaskResult, Times};
+use campaign::timetable::{PARTS, SlotTimes, TaskAnswer, TaskResult};
 use crew::location::Location;
 
 /// Length of all load slots.
@@ -51,7 +51,7 @@ pub enum SlowLinks {
     Nic(NicId),
 }
 
-pub struct Fabric {
+pub struct ModelFabric {
     pub shape: FabricShape,
     pub roster: Roster,
     /// Slow parts, and the rates of their links as a ratio to good ones.
@@ -64,8 +64,8 @@ pub struct Fabric {
 }
 
 /// The fabric D4 of load.md 5: four groups of two switches with two NICs, all links 50 MB/s.
-pub fn d4() -> Fabric {
-    Fabric::new(FabricShape {
+pub fn d4() -> ModelFabric {
+    ModelFabric::new(FabricShape {
         groups: 4,
         switches: 2,
         nics: 2,
@@ -77,7 +77,7 @@ pub fn d4() -> Fabric {
     })
 }
 
-impl Fabric {
+impl ModelFabric {
     pub fn new(shape: FabricShape) -> Self {
         let sizes = [shape.groups, shape.switches, shape.nics, 1].map(|number| number as u16);
         Self {
@@ -181,7 +181,7 @@ impl Fabric {
 
     /// Returns the rates of flows by progressive filling: all rates rise until a link is full, then
     /// its flows stay. A NIC sends to its peers in turn, so it is one flow over all of their paths.
-    pub fn rates(&self, flows: &[Flow]) -> Vec<f64> {
+    pub fn rates(&self, flows: &[LoadFlow]) -> Vec<f64> {
         let paths: Vec<BTreeMap<ModelLink, f64>> = flows
             .iter()
             .map(|flow| {
@@ -220,8 +220,8 @@ impl Fabric {
     /// Returns the results of a load slot without victims.
     pub fn measure(&mut self, load_slot: &LoadSlot) -> Vec<TaskResult> {
         let rates = self.rates(&load_slot.flows);
-        let counted_s = Times::from_slot(load_slot.slot_ns).counted() as f64 / 1e9;
-        let result = |(flow, rate): (&Flow, f64)| {
+        let counted_s = SlotTimes::from_slot(load_slot.slot_ns).counted() as f64 / 1e9;
+        let result = |(flow, rate): (&LoadFlow, f64)| {
             let noise = (0..12).map(|_| self.rng.f64()).sum::<f64>() - 6.0;
             let bytes = rate * (1.0 + self.noise * noise) * counted_s / PARTS as f64;
             let answer = TaskAnswer::Sent { bytes: [bytes as u64; PARTS], unreached: Vec::new() };
@@ -264,14 +264,14 @@ impl Fabric {
     }
 
     /// Adds the results of a slot with these flows.
-    pub fn run(&mut self, load_results: &mut LoadResults, pattern: Pattern, flows: Vec<Flow>) {
+    pub fn run(&mut self, load_results: &mut LoadResults, pattern: Pattern, flows: Vec<LoadFlow>) {
         let load_slot = bandwidth_load_slot(pattern, flows);
         let results = self.measure(&load_slot);
         load_results.add(&load_slot, &results);
     }
 
     /// Returns the flows of a slot, as a survey has them.
-    pub fn flows(&self, pattern: Pattern, slot: u32) -> Vec<Flow> {
+    pub fn flows(&self, pattern: Pattern, slot: u32) -> Vec<LoadFlow> {
         flows_of(pattern, &all_placed(&self.roster), slot, 1)
     }
 }
@@ -292,17 +292,17 @@ pub const fn bisect(set: Set, both_ways: bool) -> Pattern {
     Pattern::Bisect { of: set, both_ways }
 }
 
-pub fn flow(source: NicId, target: NicId) -> Flow {
-    Flow { source, peers: vec![target] }
+pub fn flow(source: NicId, target: NicId) -> LoadFlow {
+    LoadFlow { source, peers: vec![target] }
 }
 
 /// Returns flows from and to the NICs with these indices.
-pub fn flows(pairs: &[(u32, u32)]) -> Vec<Flow> {
+pub fn flows(pairs: &[(u32, u32)]) -> Vec<LoadFlow> {
     let pairs = pairs.iter();
     pairs.map(|(from, to)| flow(NicId(*from), NicId(*to))).collect()
 }
 
-pub fn bandwidth_load_slot(pattern: Pattern, flows: Vec<Flow>) -> LoadSlot {
+pub fn bandwidth_load_slot(pattern: Pattern, flows: Vec<LoadFlow>) -> LoadSlot {
     LoadSlot {
         purpose: LoadMeasurement::Bandwidth(pattern),
         repetition: 0,

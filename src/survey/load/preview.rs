@@ -2,7 +2,7 @@
 
 use super::findings::LeftOut;
 use crate::round::{LoadRound, RoundFacts, timing_of};
-use campaign::timetable::Times;
+use campaign::timetable::SlotTimes;
 
 /// Part of the time of slots in which nothing is sent between blocks.
 const IDLE: f64 = 0.1;
@@ -38,7 +38,7 @@ pub fn preview(round: &LoadRound, facts: RoundFacts, ramp: u32) -> LoadPreview {
     for step in &round.steps {
         let slots = round.slots(*step, 0, facts.rules);
         let timing = timing_of(&slots, facts);
-        let times = Times::from_slot(timing.slot_ns);
+        let times = SlotTimes::from_slot(timing.slot_ns);
         let loaded_s = (times.stop_ns - times.start_ns) as f64 / 1e9;
         for slot in &slots {
             let sources = slot.flows.len() as u32;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::located::{LocatedNic, switches};
-use crate::slot::Flow;
+use crate::slot::LoadFlow;
 
 /// Least number of slots: a NIC that waits for its CPU in one slot has others on small fabrics.
 const LEAST_SLOTS: usize = 8;
@@ -14,7 +14,7 @@ const SENDING_PART: usize = 8;
 
 /// Returns the number of slots in which each NIC sends at least once.
 pub fn slots(nics: &[LocatedNic]) -> u32 {
-    let cycle = Plan::new(nics).slots(0).len();
+    let cycle = NicsBySwitch::new(nics).slots(0).len();
     if cycle == 0 {
         return 0;
     }
@@ -23,8 +23,8 @@ pub fn slots(nics: &[LocatedNic]) -> u32 {
 
 /// Returns the flows of a slot: of each two switches, one NIC of one sends to one NIC of the other
 /// one. Switches of one group come first, because each two have a link of their own.
-pub fn flows(nics: &[LocatedNic], slot: u32) -> Vec<Flow> {
-    let plan = Plan::new(nics);
+pub fn flows(nics: &[LocatedNic], slot: u32) -> Vec<LoadFlow> {
+    let plan = NicsBySwitch::new(nics);
     let cycle = plan.slots(0).len();
     if cycle == 0 {
         return Vec::new();
@@ -34,7 +34,7 @@ pub fn flows(nics: &[LocatedNic], slot: u32) -> Vec<Flow> {
 }
 
 /// The NICs by switch. Without at least two switches, each NIC counts as a switch.
-struct Plan<'a> {
+struct NicsBySwitch<'a> {
     nics: &'a [LocatedNic],
     /// The NICs of each switch, as indices.
     units: Vec<Vec<usize>>,
@@ -46,7 +46,7 @@ struct Plan<'a> {
     most: usize,
 }
 
-impl<'a> Plan<'a> {
+impl<'a> NicsBySwitch<'a> {
     fn new(nics: &'a [LocatedNic]) -> Self {
         let has_switches = switches(nics).len() > 1;
         let key = |index: usize| match nics[index].switch.filter(|_| has_switches) {
@@ -73,7 +73,7 @@ impl<'a> Plan<'a> {
     }
 
     /// Returns slots in which each NIC sends once. Other turns have other targets.
-    fn slots(&self, turn: usize) -> Vec<Vec<Flow>> {
+    fn slots(&self, turn: usize) -> Vec<Vec<LoadFlow>> {
         let mut slots = Vec::new();
         let mut open: Vec<usize> = (0..self.nics.len()).collect();
         loop {
@@ -92,7 +92,7 @@ impl<'a> Plan<'a> {
                 };
                 is_busy[unit] = true;
                 is_busy[self.unit_of[target]] = true;
-                flows.push(Flow {
+                flows.push(LoadFlow {
                     source: self.nics[source].nic,
                     peers: vec![self.nics[target].nic],
                 });

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::slot::{Flow, LoadSlot};
+use crate::slot::{LoadFlow, LoadSlot};
 use campaign::quiet::busy::most_waited_percent;
 use campaign::quiet::ids::NicId;
-use campaign::timetable::{PARTS, TaskAnswer, TaskResult, Times};
+use campaign::timetable::{PARTS, SlotTimes, TaskAnswer, TaskResult};
 
 /// The first part of the counted time has at least this part of the bytes of each late part, if
 /// the NIC began in time.
@@ -30,14 +30,14 @@ pub struct SlotRates {
     pub unreached: Vec<(NicId, NicId)>,
     /// The flows without a result that counts, because of busy CPUs, a late start or a lost
     /// report. They may have loaded the fabric.
-    pub unjudged: Vec<Flow>,
+    pub unjudged: Vec<LoadFlow>,
 }
 
 impl SlotRates {
     /// Returns the rates of a load slot. A NIC that could not send at all has rate 0.
     pub fn of(load_slot: &LoadSlot, results: &[TaskResult]) -> Self {
         let mut rates = Self::default();
-        let counted_s = Times::from_slot(load_slot.slot_ns).counted() as f64 / 1e9;
+        let counted_s = SlotTimes::from_slot(load_slot.slot_ns).counted() as f64 / 1e9;
         let nic_results: BTreeMap<NicId, &TaskResult> =
             results.iter().map(|result| (result.nic, result)).collect();
         let takes_part = |nic: &NicId| {
@@ -128,7 +128,7 @@ mod tests {
     use campaign::quiet::untested::Untested;
 
     fn load_slot(flows: &[(u32, &[u32])]) -> LoadSlot {
-        let flow = |(source, peers): &(u32, &[u32])| Flow {
+        let flow = |(source, peers): &(u32, &[u32])| LoadFlow {
             source: NicId(*source),
             peers: peers.iter().copied().map(NicId).collect(),
         };

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::pattern::Pattern;
 use super::safety::{Alarm, Cap, alarms};
 use super::testing::{fabric, results};
-use crate::slot::{Flow, LoadMeasurement, LoadSlot};
+use crate::slot::{LoadFlow, LoadMeasurement, LoadSlot};
 use campaign::quiet::ids::NicId;
 use campaign::quiet::testing::pair;
 use campaign::quiet::untested::Untested;
@@ -14,7 +14,7 @@ use campaign::timetable::{PARTS, TaskAnswer, TaskResult, Watched};
 /// Returns a load slot in which each of the first `sources` NICs sends to the NIC after them, and
 /// pairs of later NICs measure.
 fn load_slot(sources: u32, victims: u32) -> LoadSlot {
-    let flow = |source| Flow { source: NicId(source), peers: vec![NicId(sources)] };
+    let flow = |source| LoadFlow { source: NicId(source), peers: vec![NicId(sources)] };
     let victim = |number| pair(sources + 1 + 2 * number, sources + 2 + 2 * number);
     LoadSlot {
         purpose: LoadMeasurement::Bandwidth(Pattern::Incast(sources as u16)),

@@ -35,7 +35,7 @@ pub enum LoadMeasurement {
 
 /// A NIC that sends to others in turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Flow {
+pub struct LoadFlow {
     /// The NIC that sends.
     pub source: NicId,
     /// The NICs to which it sends.
@@ -52,7 +52,7 @@ pub struct LoadSlot {
     /// loaded, quiet.
     pub place: u32,
     /// The load; empty in a quiet load slot of victims.
-    pub flows: Vec<Flow>,
+    pub flows: Vec<LoadFlow>,
     /// Pairs that measure; empty without victims.
     pub victims: Vec<Pair>,
     /// Length of the slot, in nanoseconds.
@@ -72,7 +72,7 @@ impl LoadSlot {
         for flow in &mut self.flows {
             flow.peers.retain(|peer| is_known(*peer));
         }
-        self.flows.retain(|flow: &Flow| is_known(flow.source) && !flow.peers.is_empty());
+        self.flows.retain(|flow: &LoadFlow| is_known(flow.source) && !flow.peers.is_empty());
     }
 
     pub fn victim_test(&self) -> TestId {

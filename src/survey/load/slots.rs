@@ -51,11 +51,11 @@ pub fn slot(
 mod tests {
     use super::super::pattern::Pattern;
     use super::*;
-    use crate::slot::{Flow, LoadMeasurement, VICTIM};
+    use crate::slot::{LoadFlow, LoadMeasurement, VICTIM};
     use campaign::quiet::answer::Pair;
 
     fn load_slot(flows: &[(u32, &[u32])], victims: &[(u32, u32)]) -> LoadSlot {
-        let flow = |(source, peers): &(u32, &[u32])| Flow {
+        let flow = |(source, peers): &(u32, &[u32])| LoadFlow {
             source: NicId(*source),
             peers: peers.iter().map(|peer| NicId(*peer)).collect(),
         };

@@ -88,7 +88,7 @@ mod tests {
     use super::super::findings::Grade;
     use super::super::rates::SentRate;
     use super::*;
-    use crate::slot::Flow;
+    use crate::slot::LoadFlow;
 
     fn star(target: u32, rates: &[f64]) -> SlotRates {
         let sent = rates.iter().enumerate().map(|(source, rate)| SentRate {
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn star_with_an_unknown_source_does_not_count() {
         let mut slot = star(0, &[1e9; 7]);
-        slot.unjudged.push(Flow { source: NicId(107), peers: vec![NicId(0)] });
+        slot.unjudged.push(LoadFlow { source: NicId(107), peers: vec![NicId(0)] });
         assert_eq!(figures(&[slot], Some(8e9)), []);
     }
 }

@@ -8,7 +8,7 @@ use super::names::purpose_name;
 use super::roles::{RoleRules, Roles, assign_roles, victim_pairs};
 use crate::located::LocatedNic;
 use crate::seeded_rng::seeded_rng;
-use crate::slot::{Flow, LoadMeasurement};
+use crate::slot::{LoadFlow, LoadMeasurement};
 use campaign::quiet::answer::Pair;
 
 /// The slots of a repetition of victims have load or not: quiet, loaded, loaded, quiet, so that a
@@ -27,7 +27,7 @@ pub struct CourseStep {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SlotFlows {
     /// The load.
-    pub flows: Vec<Flow>,
+    pub flows: Vec<LoadFlow>,
     /// Pairs that measure.
     pub victims: Vec<Pair>,
 }
@@ -107,7 +107,7 @@ pub fn roles_dice(seed: u64, repetition: u32, spread: Spread) -> Rng {
 }
 
 /// Returns a victim for each target of the load.
-fn victims_of_stars(flows: &[Flow], roles: &Roles, rng: &mut Rng) -> Vec<Pair> {
+fn victims_of_stars(flows: &[LoadFlow], roles: &Roles, rng: &mut Rng) -> Vec<Pair> {
     let mut targets: Vec<_> = flows.iter().flat_map(|flow| flow.peers.clone()).collect();
     targets.sort_unstable();
     targets.dedup();

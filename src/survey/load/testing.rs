@@ -11,7 +11,7 @@ use campaign::quiet::ids::{NicId, NodeId};
 use campaign::quiet::roster::Roster;
 use campaign::quiet::testing::Cluster;
 use campaign::timetable::histogram::Histogram;
-use campaign::timetable::{PARTS, TaskAnswer, TaskResult, Times};
+use campaign::timetable::{PARTS, SlotTimes, TaskAnswer, TaskResult};
 
 /// Returns a fabric of groups, switches in each, nodes at each switch, and NICs of each node.
 pub fn fabric(shape: [u16; 4]) -> Roster {
@@ -66,7 +66,7 @@ pub fn conductor(roster: &Roster, setup: LoadSetup) -> LoadConductor {
 /// Returns what the NICs of a load slot report on a good fabric. `rate` is the bandwidth of a
 /// source.
 pub fn results(load_slot: &LoadSlot, slot: u32, rate: impl Fn(NicId) -> f64) -> Vec<TaskResult> {
-    let part_s = Times::from_slot(load_slot.slot_ns).counted() as f64 / 1e9 / PARTS as f64;
+    let part_s = SlotTimes::from_slot(load_slot.slot_ns).counted() as f64 / 1e9 / PARTS as f64;
     let result = |nic, answer| TaskResult::new(slot, nic, answer);
     let mut results = Vec::new();
     let mut targets: Vec<NicId> = load_slot.victims.iter().map(|pair| pair.target).collect();

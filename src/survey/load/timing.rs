@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::slot::Flow;
+use crate::slot::LoadFlow;
 use campaign::quiet::ids::NicId;
 use campaign::quiet::roster::Roster;
 
@@ -84,7 +84,7 @@ enum SharedLink {
 /// Returns the most windows that share a port of a NIC or, if packets take minimal paths, a link.
 /// `links` is the number of links from one group to another one. A source that sends to several
 /// NICs has a part of its window under way to each.
-pub fn crowd(flows: &[Flow], roster: &Roster, links: u32) -> f64 {
+pub fn crowd(flows: &[LoadFlow], roster: &Roster, links: u32) -> f64 {
     let mut windows: HashMap<SharedLink, f64> = HashMap::new();
     for flow in flows {
         let window = 1.0 / flow.peers.len() as f64;

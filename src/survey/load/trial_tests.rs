@@ -7,7 +7,7 @@ use std::thread;
 use super::trials;
 use campaign::quiet::testing::seeds;
 use campaign::quiet::trials as survey_trials;
-use campaign::quiet::trials::{Outcome, Trial};
+use campaign::quiet::trials::{Correctness, Trial};
 
 /// Clusters of each trial in the file.
 const SEEDS: u64 = 5;
@@ -16,16 +16,16 @@ const SEEDS: u64 = 5;
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/trials.txt");
 
 /// Returns the word of an outcome in the file.
-fn word(outcome: Outcome) -> &'static str {
+fn word(outcome: Correctness) -> &'static str {
     match outcome {
-        Outcome::Right => "right",
-        Outcome::Suspect => "suspect",
-        Outcome::Partly => "partly",
-        Outcome::Undecided => "undecided",
-        Outcome::CalledGood => "called-good",
-        Outcome::WrongName => "wrong-name",
-        Outcome::SuspectsInnocent => "suspects-innocent",
-        Outcome::BlamesInnocent => "blames-innocent",
+        Correctness::Right => "right",
+        Correctness::Suspect => "suspect",
+        Correctness::Partly => "partly",
+        Correctness::Undecided => "undecided",
+        Correctness::CalledGood => "called-good",
+        Correctness::WrongName => "wrong-name",
+        Correctness::SuspectsInnocent => "suspects-innocent",
+        Correctness::BlamesInnocent => "blames-innocent",
     }
 }
 

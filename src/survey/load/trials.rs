@@ -7,13 +7,13 @@ use fastrand::Rng;
 
 use super::conductor::{LoadConductor, LoadSetup};
 use super::findings::{Grade, LoadFigure, LoadFindings, LoadUnit};
-use super::model::{Fabric, SlowLinks};
+use super::model::{ModelFabric, SlowLinks};
 use super::testing::{all, setup};
 use super::theory::FabricShape;
 use campaign::quiet::findings::Certainty;
 use campaign::quiet::ids::NicId;
 use campaign::quiet::roster::Roster;
-use campaign::quiet::trials::{Outcome, Trial, Verdict};
+use campaign::quiet::trials::{Correctness, Trial, TrialVerdict};
 
 /// Slots of each pattern in trials of a single round.
 const SLOTS: u32 = 12;
@@ -57,7 +57,7 @@ pub fn trials() -> Vec<Trial> {
 }
 
 /// Surveys a fabric as a coordinator does.
-fn survey(mut fabric: Fabric, seed: u64) -> LoadFindings {
+fn survey(mut fabric: ModelFabric, seed: u64) -> LoadFindings {
     let setup = LoadSetup {
         theory: Some(fabric.shape),
         nic_rate: Some(fabric.shape.nic_rate),
@@ -101,7 +101,7 @@ fn judge(
     truth: Option<LoadUnit>,
     roster: &Roster,
     switches: u32,
-) -> Verdict {
+) -> TrialVerdict {
     let judgements = findings.judgements.iter();
     let named: Vec<(LoadUnit, bool)> = judgements
         .filter(|one| one.certainty != Some(Certainty::Transient))
@@ -118,34 +118,34 @@ fn judge(
     let outcome = match &named[..] {
         _ if innocent.peek().is_some() => {
             if innocent.any(|one| one.1) {
-                Outcome::BlamesInnocent
+                Correctness::BlamesInnocent
             } else {
-                Outcome::SuspectsInnocent
+                Correctness::SuspectsInnocent
             }
         }
-        [] if truth.is_none() => Outcome::Right,
-        [] if findings.is_complete() => Outcome::CalledGood,
-        [] => Outcome::Undecided,
+        [] if truth.is_none() => Correctness::Right,
+        [] if findings.is_complete() => Correctness::CalledGood,
+        [] => Correctness::Undecided,
         [(unit, is_bad)] if Some(*unit) == truth => {
             if *is_bad {
-                Outcome::Right
+                Correctness::Right
             } else {
-                Outcome::Suspect
+                Correctness::Suspect
             }
         }
-        [(unit, _)] if is_related(*unit) => Outcome::Partly,
-        _ => Outcome::WrongName,
+        [(unit, _)] if is_related(*unit) => Correctness::Partly,
+        _ => Correctness::WrongName,
     };
     let judgements = findings.judgements.iter();
     let all = judgements.map(|one| (one.unit, one.value, one.certainty, &one.evidence));
-    Verdict { outcome, text: format!("{:?}", all.collect::<Vec<_>>()) }
+    TrialVerdict { outcome, text: format!("{:?}", all.collect::<Vec<_>>()) }
 }
 
 /// Returns a fabric from a seed, with one fault or none, and the part that it is in.
-fn random_fabric(seed: u64) -> (Fabric, Option<LoadUnit>) {
+fn random_fabric(seed: u64) -> (ModelFabric, Option<LoadUnit>) {
     let mut rng = Rng::with_seed(seed);
     let (groups, switches, nics) = (rng.u32(3..8), rng.u32(2..5), rng.u32(2..5));
-    let mut fabric = Fabric::new(FabricShape {
+    let mut fabric = ModelFabric::new(FabricShape {
         groups,
         switches,
         nics,

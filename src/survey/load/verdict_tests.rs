@@ -3,11 +3,11 @@
 use super::findings::{
     FarVictim, Grade, LoadFigure, LoadFindings, LoadJudgement, LoadUnit, Spread,
 };
-use super::model::{Fabric, bandwidth_load_slot, bisect, d4, flow, flows};
+use super::model::{ModelFabric, bandwidth_load_slot, bisect, d4, flow, flows};
 use super::pattern::{Pattern, Set};
 use super::verdicts::{grade_patterns, unexplained};
 use crate::results::{LoadResults, ResultFacts};
-use crate::slot::{Flow, LoadMeasurement, LoadSlot};
+use crate::slot::{LoadFlow, LoadMeasurement, LoadSlot};
 use campaign::quiet::answer::Pair;
 use campaign::quiet::ids::NicId;
 use campaign::quiet::untested::Untested;
@@ -39,7 +39,7 @@ fn measured(nic: u32, ns: f64, tail: u64) -> TaskResult {
 
 /// Results of a fabric whose NICs send 50 MB/s without load, in groups of victims that share
 /// nothing with them.
-fn quiet_results(fabric: &Fabric) -> LoadResults {
+fn quiet_results(fabric: &ModelFabric) -> LoadResults {
     let mut load_results = fabric.load_results();
     let load_slot = bandwidth_load_slot(Pattern::Quiet, flows(&[(0, 1), (4, 5)]));
     load_results.add(&load_slot, &[sent(NicId(0), 50), sent(NicId(4), 50)]);
@@ -491,7 +491,7 @@ fn without_reaching(slot_lists: [&[u32]; 2]) -> Vec<LoadJudgement> {
     let load_slot = bandwidth_load_slot(
         Pattern::AllToAll,
         (0..16)
-            .map(|source| Flow {
+            .map(|source| LoadFlow {
                 source: NicId(source),
                 peers: (0..16).map(NicId).filter(|nic| nic.0 != source).collect(),
             })

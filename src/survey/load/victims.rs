@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::findings::Spread;
 use super::pattern::Pattern;
 use super::tails::{MOST_BLOCKS, SampleBlock};
-use crate::slot::{Flow, LoadMeasurement, LoadSlot};
+use crate::slot::{LoadFlow, LoadMeasurement, LoadSlot};
 use campaign::quiet::answer::Pair;
 use campaign::quiet::busy::most_waited_percent;
 use campaign::quiet::ids::NicId;
@@ -91,7 +91,7 @@ impl Victims {
     ) {
         let nic_results: BTreeMap<NicId, &TaskResult> =
             results.iter().map(|result| (result.nic, result)).collect();
-        let has_sent = |flow: &&Flow| {
+        let has_sent = |flow: &&LoadFlow| {
             let answer = nic_results.get(&flow.source).map(|result| &result.answer);
             matches!(answer, Some(TaskAnswer::Sent { bytes, .. }) if bytes.iter().any(|byte| *byte > 0))
         };

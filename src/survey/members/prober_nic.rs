@@ -41,7 +41,7 @@ pub const WRITES: u64 = 20;
 
 /// What is probed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Probe {
+pub enum ProbeKind {
     /// Small writes, one after the other.
     Burst,
     /// One large transfer.
@@ -189,7 +189,7 @@ impl ProberNic {
     /// # Errors
     ///
     /// A failure of this host, which says nothing about the target, and an interruption.
-    pub fn probe(&mut self, peer: FabricAddress, probe: Probe) -> Result<EndedProbe, Failure> {
+    pub fn probe(&mut self, peer: FabricAddress, probe: ProbeKind) -> Result<EndedProbe, Failure> {
         let mut queues = match self.queues.take() {
             Some(queues) => queues,
             None => Queues::open(&self.target, &self.runs)?,
@@ -200,8 +200,8 @@ impl ProberNic {
         let attempt = Attempt::new(window, Side::Client);
         let before = CpuShare::from_this_thread();
         let measured = match probe {
-            Probe::Burst => burst(&mut queues, &self.runs[0], &attempt, &mut self.clock),
-            Probe::Bulk => bulk(&mut queues, &self.runs[1], &attempt),
+            ProbeKind::Burst => burst(&mut queues, &self.runs[0], &attempt, &mut self.clock),
+            ProbeKind::Bulk => bulk(&mut queues, &self.runs[1], &attempt),
         };
         let shares = before.zip(CpuShare::from_this_thread());
         let took = began.elapsed();

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use super::lines::{Header, Line};
+use super::lines::{ResultLine, SurveyHeader};
 use super::metrics::families;
 use super::nics::bad_nodes;
 use super::pair_table::PairTable;
@@ -58,7 +58,7 @@ impl SurveyDocuments {
         roster: &Roster,
     ) -> Result<(), Failure> {
         match &self.documents.jsonl {
-            Some(lines) => lines.append(&Header::new(started, setup, roster)),
+            Some(lines) => lines.append(&SurveyHeader::new(started, setup, roster)),
             None => Ok(()),
         }
     }
@@ -75,7 +75,7 @@ impl SurveyDocuments {
         tests: &[Test],
     ) -> Result<(), Failure> {
         if let Some(lines) = &self.documents.jsonl {
-            let result_lines = results.iter().map(|result| Line::new(result, roster, tests));
+            let result_lines = results.iter().map(|result| ResultLine::new(result, roster, tests));
             lines.append_all(result_lines)?;
         }
         match &mut self.csv {

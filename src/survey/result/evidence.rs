@@ -4,7 +4,7 @@ use super::Survey;
 use super::words::{counted, grouped, scaled_figure};
 use campaign::quiet::findings::{Cause, Direction, Evidence, LimitSource, Population, Test, Unit};
 use crew::location::Class;
-use node::nic::counter_table::{Preset, Row};
+use node::nic::counter_table::{CounterRow, Preset};
 
 /// Counters that a sentence names.
 const NAMED_COUNTERS: usize = 3;
@@ -178,7 +178,7 @@ fn meaning(counter: &str) -> String {
     if let Some((_, short)) = SHORT.iter().find(|(name, _)| *name == counter) {
         return (*short).to_owned();
     }
-    let is_of = |row: &&Row| row.names().any(|name| name == counter);
+    let is_of = |row: &&CounterRow| row.names().any(|name| name == counter);
     match Preset::All.rows().find(is_of) {
         Some(row) => {
             let meaning = row.meaning.split(';').next().unwrap_or(row.meaning);

@@ -29,7 +29,7 @@ const LONGEST_LINE: u64 = 64 << 20;
 
 /// The first line of a survey.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Header {
+pub struct SurveyHeader {
     /// Version of the layout: the version of the document.
     pub schema_version: u32,
     /// Name of the command: survey.
@@ -43,7 +43,7 @@ pub struct Header {
     pub roster: Roster,
 }
 
-impl Header {
+impl SurveyHeader {
     /// Returns the first line of a survey that began at `started`.
     pub fn new(started: SystemTime, setup: &Setup, roster: &Roster) -> Self {
         Self {
@@ -59,7 +59,7 @@ impl Header {
 
 /// A NIC in a line.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Name {
+pub struct NicName {
     pub host: String,
     pub device: String,
 }
@@ -67,7 +67,7 @@ pub struct Name {
 /// A counter of a NIC in a line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CounterLine {
-    pub nic: Name,
+    pub nic: NicName,
     /// Name of the counter.
     pub counter: String,
     /// By how much it has changed.
@@ -76,15 +76,15 @@ pub struct CounterLine {
 
 /// One measurement of a pair.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Line {
+pub struct ResultLine {
     /// Name of the tool.
     pub tool: String,
     /// Size of the operations, in bytes.
     pub size_bytes: u64,
     /// The NIC that issued operations.
-    pub initiator: Name,
+    pub initiator: NicName,
     /// The NIC that they addressed.
-    pub target: Name,
+    pub target: NicName,
     /// The smallest part of the fabric that both share.
     pub class: Class,
     /// Why the pair was measured.
@@ -104,7 +104,7 @@ pub struct Line {
     pub counters: Vec<CounterLine>,
 }
 
-impl Line {
+impl ResultLine {
     pub fn new(result: &PairResult, roster: &Roster, tests: &[Test]) -> Self {
         let test = &tests[result.test.index()];
         let Pair { initiator, target } = result.pair;
@@ -129,9 +129,9 @@ impl Line {
     }
 }
 
-fn name(roster: &Roster, nic: NicId) -> Name {
+fn name(roster: &Roster, nic: NicId) -> NicName {
     let nic = roster.nic(nic);
-    Name { host: roster.node(nic.node).host.clone(), device: nic.device.clone() }
+    NicName { host: roster.node(nic.node).host.clone(), device: nic.device.clone() }
 }
 
 /// The file of an earlier survey, read from its beginning to its end.
@@ -140,12 +140,12 @@ pub struct Earlier<R> {
     path: PathBuf,
     lines: R,
     /// What the earlier survey knew before its first pair.
-    pub header: Header,
+    pub header: SurveyHeader,
 }
 
 /// The numbers of lines that were read from the file of an earlier survey.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Taken {
+pub struct LineCounts {
     /// Results that were taken over.
     pub results: u64,
     /// Results of NICs and tests that this survey does not have.
@@ -155,7 +155,7 @@ pub struct Taken {
     pub damaged: u64,
 }
 
-impl fmt::Display for Taken {
+impl fmt::Display for LineCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} earlier results", self.results)?;
         if self.foreign > 0 {
@@ -189,7 +189,7 @@ impl<R: BufRead> Earlier<R> {
             let refused = Failure::usage(invalid("resume", path.display(), why));
             refused.with_hint("name a file that 'cxidiag survey --jsonl' wrote")
         };
-        let header: Option<Header> = serde_json::from_slice(&line).ok();
+        let header: Option<SurveyHeader> = serde_json::from_slice(&line).ok();
         let Some(header) = header.filter(|header| header.command == COMMAND) else {
             return Err(not_ours("its first line does not describe a survey"));
         };
@@ -213,9 +213,9 @@ impl<R: BufRead> Earlier<R> {
         roster: &Roster,
         tests: &[Test],
         mut take: impl FnMut(PairResult),
-    ) -> Result<Taken, Failure> {
+    ) -> Result<LineCounts, Failure> {
         let known = KnownNics::new(roster);
-        let mut taken = Taken::default();
+        let mut taken = LineCounts::default();
         let mut bytes = Vec::new();
         loop {
             bytes.clear();
@@ -225,8 +225,10 @@ impl<R: BufRead> Earlier<R> {
                 _ if bytes.trim_ascii().is_empty() => continue,
                 _ => {}
             }
-            match serde_json::from_slice::<Line>(&text::shown_json(&bytes)) {
-                Ok(Line { answer: Answer::Measured(figures), .. }) if !figures.are_possible() => {
+            match serde_json::from_slice::<ResultLine>(&text::shown_json(&bytes)) {
+                Ok(ResultLine { answer: Answer::Measured(figures), .. })
+                    if !figures.are_possible() =>
+                {
                     taken.damaged += 1;
                 }
                 Ok(line) => match result(line, &known, tests) {
@@ -237,7 +239,7 @@ impl<R: BufRead> Earlier<R> {
                     None => taken.foreign += 1,
                 },
                 // A survey that went on with this file began with a header of its own.
-                Err(_) if serde_json::from_slice::<Header>(&bytes).is_ok() => {}
+                Err(_) if serde_json::from_slice::<SurveyHeader>(&bytes).is_ok() => {}
                 Err(_) => taken.damaged += 1,
             }
         }
@@ -253,7 +255,7 @@ impl<R: BufRead> Earlier<R> {
 /// The NICs of a survey by their names. A line may have the name of a host from another source.
 struct KnownNics {
     hosts: HostIndex,
-    nics: HashMap<Name, NicId>,
+    nics: HashMap<NicName, NicId>,
 }
 
 impl KnownNics {
@@ -262,15 +264,15 @@ impl KnownNics {
         Self { hosts: HostIndex::new(roster.hosts()), nics: nics.collect() }
     }
 
-    fn get(&self, name: &Name) -> Option<NicId> {
+    fn get(&self, name: &NicName) -> Option<NicId> {
         let own =
-            Name { host: self.hosts.name(&name.host).to_owned(), device: name.device.clone() };
+            NicName { host: self.hosts.name(&name.host).to_owned(), device: name.device.clone() };
         self.nics.get(&own).copied()
     }
 }
 
 /// Returns the result in a line; `None` if this survey does not have a NIC or the test.
-fn result(line: Line, known: &KnownNics, tests: &[Test]) -> Option<PairResult> {
+fn result(line: ResultLine, known: &KnownNics, tests: &[Test]) -> Option<PairResult> {
     let is_of = |test: &Test| test.tool == line.tool && test.size_bytes == line.size_bytes;
     let counter_evidence = |line: CounterLine| {
         Some(CounterEvidence {
@@ -313,16 +315,16 @@ mod tests {
     use campaign::quiet::answer::Figures;
 
     fn written(results: &[PairResult]) -> String {
-        let header = Header::new(SystemTime::UNIX_EPOCH, &setup(), &roster());
+        let header = SurveyHeader::new(SystemTime::UNIX_EPOCH, &setup(), &roster());
         let mut text = serde_json::to_string(&header).unwrap() + "\n";
         for result in results {
-            let line = Line::new(result, &roster(), &tests());
+            let line = ResultLine::new(result, &roster(), &tests());
             text += &(serde_json::to_string(&line).unwrap() + "\n");
         }
         text
     }
 
-    fn read(text: &str, roster: &Roster, tests: &[Test]) -> (Vec<PairResult>, Taken) {
+    fn read(text: &str, roster: &Roster, tests: &[Test]) -> (Vec<PairResult>, LineCounts) {
         let mut results = Vec::new();
         let earlier = Earlier::read(Path::new("x"), text.as_bytes()).unwrap();
         assert_eq!(earlier.header.setup, setup());
@@ -359,7 +361,7 @@ mod tests {
         let failed = PairResult { answer: Answer::Failed("no answer".into()), ..result() };
         let results = [result(), bandwidth, failed];
         let text = written(&results);
-        let all = Taken { results: 3, ..Taken::default() };
+        let all = LineCounts { results: 3, ..LineCounts::default() };
         assert_eq!(read(&text, &roster(), &tests()), (results.to_vec(), all));
         // The last node comes first, and the tests are in another order.
         let mut other = roster();
@@ -402,7 +404,7 @@ mod tests {
         text.push_str("{\"tool\":\"wri");
         let mut smaller = roster();
         smaller.nics.truncate(3);
-        let taken = Taken { foreign: 2, damaged: 3, ..Taken::default() };
+        let taken = LineCounts { foreign: 2, damaged: 3, ..LineCounts::default() };
         assert_eq!(read(&text, &smaller, &tests()), (vec![], taken));
         assert_eq!(
             taken.to_string(),

@@ -10,13 +10,13 @@ use facts::text::cell;
 use page::destination::{Destination, Growing};
 
 /// The subject of a row.
-struct Row<'a> {
+struct PairRow<'a> {
     result: &'a PairResult,
     roster: &'a Roster,
     test: &'a Test,
 }
 
-impl<'a> Row<'a> {
+impl<'a> PairRow<'a> {
     fn initiator(&self) -> &'a Nic {
         self.roster.nic(self.result.pair.initiator)
     }
@@ -61,10 +61,10 @@ fn or_empty(value: Option<impl ToString>) -> String {
 }
 
 /// A field of a row; empty if it does not apply.
-type Field = fn(&Row) -> String;
+type PairField = fn(&PairRow) -> String;
 
 /// The columns, with their titles.
-const COLUMNS: [(&str, Field); 24] = [
+const COLUMNS: [(&str, PairField); 24] = [
     ("tool", |row| row.test.tool.clone()),
     ("size_bytes", |row| row.test.size_bytes.to_string()),
     ("initiator_host", |row| row.host(row.initiator())),
@@ -140,7 +140,7 @@ impl PairTable {
         roster: &Roster,
         tests: &[Test],
     ) -> Result<(), Failure> {
-        let row = Row { result, roster, test: &tests[result.test.index()] };
+        let row = PairRow { result, roster, test: &tests[result.test.index()] };
         let cells = COLUMNS.map(|(_, field)| cell(&field(&row)).into_owned());
         self.rows.write_record(cells).environment(WHAT)
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::words;
-use campaign::quiet::conductor::{Phase, Progress};
+use campaign::quiet::conductor::{SurveyPhase, SurveyProgress};
 use campaign::quiet::findings::Test;
 use campaign::quiet::roster::Roster;
 
@@ -15,24 +15,24 @@ pub fn waiting(joined: u32, expected: u32) -> String {
 /// Returns the line of a survey that measures, and that ends in `left` if that is known. Parts
 /// are left out, the least important ones first, until the line fits into `width` columns.
 pub fn measuring(
-    progress: &Progress,
+    progress: &SurveyProgress,
     left: Option<Duration>,
     roster: &Roster,
     tests: &[Test],
     width: usize,
 ) -> String {
-    let Progress { phase, planned, answered, suspects, retested, .. } = *progress;
+    let SurveyProgress { phase, planned, answered, suspects, retested, .. } = *progress;
     let percent = answered.saturating_mul(100).checked_div(planned);
     let percent = percent.map(|percent| format!(" ({percent} %)"));
     let count = format!("{} of {}", words::grouped(answered), words::counted(planned, "pair"));
     let suspects = words::grouped(suspects);
     let work = match phase {
-        Phase::Repeat => Some(", again those without an answer".into()),
-        Phase::Again => Some(", again those that differ too much".into()),
-        Phase::Retest | Phase::Swap => {
+        SurveyPhase::Repeat => Some(", again those without an answer".into()),
+        SurveyPhase::Again => Some(", again those that differ too much".into()),
+        SurveyPhase::Retest | SurveyPhase::Swap => {
             Some(format!(", {suspects} suspect: {} again", words::counted(retested, "pair")))
         }
-        Phase::Sweep | Phase::Over => {
+        SurveyPhase::Sweep | SurveyPhase::Over => {
             (progress.suspects > 0).then(|| format!(", {suspects} suspect"))
         }
     };
@@ -67,8 +67,8 @@ mod tests {
     use super::*;
     use campaign::quiet::answer::PairResult;
 
-    fn progress(phase: Phase, suspects: u64, worst: Option<PairResult>) -> Progress {
-        Progress {
+    fn progress(phase: SurveyPhase, suspects: u64, worst: Option<PairResult>) -> SurveyProgress {
+        SurveyProgress {
             phase,
             planned: 2_016,
             answered: 1_340,
@@ -79,24 +79,24 @@ mod tests {
         }
     }
 
-    fn line_of(progress: &Progress, seconds: u64, width: usize) -> String {
+    fn line_of(progress: &SurveyProgress, seconds: u64, width: usize) -> String {
         let left = Some(Duration::from_secs(seconds));
         measuring(progress, left, &roster(), &tests(), width)
     }
 
-    fn line(progress: &Progress, seconds: u64) -> String {
+    fn line(progress: &SurveyProgress, seconds: u64) -> String {
         line_of(progress, seconds, 79)
     }
 
     #[test]
     fn shows_progress_and_worst_pair() {
-        let none = progress(Phase::Sweep, 0, None);
+        let none = progress(SurveyPhase::Sweep, 0, None);
         let unknown = measuring(&none, None, &roster(), &tests(), 79);
         assert_eq!(unknown, "1,340 of 2,016 pairs (66 %)");
         assert_eq!(line(&none, 25), "1,340 of 2,016 pairs (66 %), 25 s left");
-        let suspects = progress(Phase::Sweep, 2, None);
+        let suspects = progress(SurveyPhase::Sweep, 2, None);
         assert_eq!(line(&suspects, 25), "1,340 of 2,016 pairs (66 %), 25 s left, 2 suspect");
-        let retest = progress(Phase::Retest, 2, None);
+        let retest = progress(SurveyPhase::Retest, 2, None);
         assert_eq!(
             line(&retest, 25),
             "1,340 of 2,016 pairs (66 %), 25 s left, 2 suspect: 12 pairs again"
@@ -104,14 +104,14 @@ mod tests {
         let mut roster = roster();
         roster.nodes[0].host = "n0".into();
         roster.nodes[1].host = "n1".into();
-        let worst = progress(Phase::Sweep, 0, Some(result()));
+        let worst = progress(SurveyPhase::Sweep, 0, Some(result()));
         let line = measuring(&worst, None, &roster, &tests(), 79);
         assert_eq!(line, "1,340 of 2,016 pairs (66 %), worst n1 cxi1 to n0 cxi0: 3.90 us");
     }
 
     #[test]
     fn leaves_out_what_does_not_fit() {
-        let worst = progress(Phase::Swap, 2, Some(result()));
+        let worst = progress(SurveyPhase::Swap, 2, Some(result()));
         for (width, expected) in [
             (20, "1,340 of 2,016 pairs"),
             (39, "1,340 of 2,016 pairs, 2 h 48 min left"),

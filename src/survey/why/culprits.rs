@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::explanation::Explanation;
 use crate::causes::assessment::Case;
-use crate::causes::comparison::Measured;
+use crate::causes::comparison::FiguresByTest;
 use campaign::quiet::findings::{Cause, Certainty, Findings, LimitSource, Unit};
 use campaign::quiet::ids::NicId;
 use campaign::quiet::roster::Roster;
@@ -35,7 +35,7 @@ impl CulpritNic<'_> {
         &self,
         own: &'a Readings,
         others: &'a [Readings],
-        measured: &'a Measured,
+        measured: &'a FiguresByTest,
         has_good_controls: bool,
     ) -> Case<'a> {
         let fails = match self.cause.evidence.first() {

@@ -5,7 +5,7 @@ use super::culprits::{FabricPart, LOOK_AT_SWITCHES, left_out};
 use super::explanation::Explanation;
 use super::investigation::{Checks, is_idle, is_same_kind};
 use crate::causes::assessment::Case;
-use crate::causes::comparison::Measured;
+use crate::causes::comparison::FiguresByTest;
 use crate::causes::evaluation::{Diagnosis, evaluate};
 use crate::causes::why::{Confidence, Why};
 use campaign::quiet::ids::NicId;
@@ -28,7 +28,7 @@ pub fn explanation(
         evaluate(Case {
             own: &own,
             others: &checks.all_readings(&others, roster),
-            measured: &Measured::new(),
+            measured: &FiguresByTest::new(),
             fails: false,
             has_good_controls: true,
         })

@@ -8,9 +8,9 @@ use super::course::DiagnosisCourse;
 use super::culprits::CulpritNic;
 use super::explanation::Explanation;
 use super::links::Crossings;
-use super::slots::{Found, MeasuredSlot, Places};
+use super::slots::{Found, MeasuredSlot, SlotNics};
 use crate::causes::evaluation::evaluate;
-use crate::causes::procedure::{Step, TESTS, TestCode, test};
+use crate::causes::procedure::{TESTS, TestCode, TestStep, test};
 use crate::causes::table::FOREIGN;
 use campaign::quiet::answer::{Answer, PairResult, Stage};
 use campaign::quiet::ids::{NicId, TestId};
@@ -76,19 +76,19 @@ impl<'a> Investigation<'a> {
     pub fn measure_culprit(
         &mut self,
         culprit: &CulpritNic,
-        places: Places,
+        places: SlotNics,
         has_huge_pages: bool,
         found: &mut Found,
     ) -> Result<(), Failure> {
         let survey_slots = places.survey_slots(culprit);
         self.run_slots(&survey_slots, found)?;
-        let first = places.step_slots(Step::First, self.tests, |_| true);
+        let first = places.step_slots(TestStep::First, self.tests, |_| true);
         self.run_slots(&first, found)?;
-        let second = places.step_slots(Step::Second, self.tests, |_| true);
+        let second = places.step_slots(TestStep::Second, self.tests, |_| true);
         self.run_slots(&second, found)?;
         self.copy_memory(places, found)?;
         let has_hops = self.tests.has_hops(places.roster, places.nic);
-        let third = places.step_slots(Step::Third, self.tests, |test| {
+        let third = places.step_slots(TestStep::Third, self.tests, |test| {
             let is_useful = test.repeats.is_some_and(|base| found.is_slower(base));
             let is_possible = has_hops || test.code != TestCode::T;
             is_useful && is_possible && (has_huge_pages || !test.needs_huge_pages)
@@ -115,7 +115,7 @@ impl<'a> Investigation<'a> {
 
     /// Has the nodes of good NICs and of the culprit copy memory, in turn, if the culprit is slow
     /// in loopback: there memory may be the cause.
-    fn copy_memory(&mut self, places: Places, found: &mut Found) -> Result<(), Failure> {
+    fn copy_memory(&mut self, places: SlotNics, found: &mut Found) -> Result<(), Failure> {
         let in_loopback = [TestCode::L1, TestCode::B1, TestCode::B3];
         if !in_loopback.iter().any(|code| found.is_slower(*code)) {
             return Ok(());
@@ -141,7 +141,7 @@ impl<'a> Investigation<'a> {
     pub fn measure_again(
         &mut self,
         codes: &[TestCode],
-        places: Places,
+        places: SlotNics,
         found: &mut Found,
     ) -> Result<(), Failure> {
         let again = TESTS.iter().filter(|test| codes.contains(&test.code));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::course::DiagnosisCourse;
 use super::slots::MeasuredSlot;
-use crate::causes::procedure::{Route, TestCode};
+use crate::causes::procedure::{TestCode, TestRoute};
 use campaign::quiet::answer::Pair;
 use campaign::quiet::findings::{Direction, Findings, Unit};
 use campaign::quiet::ids::{NicId, TestId};
@@ -110,7 +110,7 @@ impl Crossings {
         let slots = |code: TestCode, test: TestId, flows: usize, each: usize| {
             let slot = move |is_culprit: bool, pair: &Pair| MeasuredSlot {
                 code,
-                route: Route::From,
+                route: TestRoute::From,
                 is_culprit,
                 test,
                 pair: *pair,

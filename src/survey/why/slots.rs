@@ -5,12 +5,14 @@ use std::collections::BTreeSet;
 use super::course::DiagnosisCourse;
 use super::culprits::CulpritNic;
 use crate::causes::columns::Column;
-use crate::causes::comparison::{Compared, Figures, Floor, Measured, Tail, Waiting, compare};
+use crate::causes::comparison::{
+    Compared, DelayedMeasurement, FiguresByTest, Floor, Tail, TestFigures, compare,
+};
 use crate::causes::counters;
 use crate::causes::counters::Growth;
 use crate::causes::flows;
-use crate::causes::flows::Flow;
-use crate::causes::procedure::{Route, Step, TESTS, Test, TestCode};
+use crate::causes::flows::MeasuredFlow;
+use crate::causes::procedure::{TESTS, TestCode, TestProcedure, TestRoute, TestStep};
 use campaign::quiet::answer::{Answer, Pair, PairResult};
 use campaign::quiet::busy::is_busy;
 use campaign::quiet::findings::Direction;
@@ -28,7 +30,7 @@ pub struct MeasuredSlot {
     /// The test of the diagnosis.
     pub code: TestCode,
     /// Between which NICs the test measures.
-    pub route: Route,
+    pub route: TestRoute,
     /// Whether the culprit takes part.
     pub is_culprit: bool,
     /// The test of the course.
@@ -39,7 +41,7 @@ pub struct MeasuredSlot {
 
 /// The NICs of the slots of a culprit.
 #[derive(Clone, Copy, Debug)]
-pub struct Places<'a> {
+pub struct SlotNics<'a> {
     /// The nodes and NICs.
     pub roster: &'a Roster,
     /// The NIC of the culprit.
@@ -50,35 +52,35 @@ pub struct Places<'a> {
     pub has_parked_peers: bool,
 }
 
-impl Places<'_> {
+impl SlotNics<'_> {
     /// Returns the slots of the test of the survey that shows a culprit best.
     pub fn survey_slots(self, culprit: &CulpritNic) -> Vec<MeasuredSlot> {
         let Some(evidence) = culprit.cause.evidence.first() else {
             return Vec::new();
         };
         let route = match (evidence.class, culprit.cause.direction) {
-            (Class::Loopback, _) => Route::Loopback,
-            (_, Direction::Target) => Route::To,
-            (_, Direction::Initiator | Direction::Both) => Route::From,
+            (Class::Loopback, _) => TestRoute::Loopback,
+            (_, Direction::Target) => TestRoute::To,
+            (_, Direction::Initiator | Direction::Both) => TestRoute::From,
         };
         self.slots(TestCode::S, evidence.test, route, Some(evidence.class))
     }
 
     pub fn step_slots(
         self,
-        step: Step,
+        step: TestStep,
         tests: &DiagnosisCourse,
-        is_wanted: impl Fn(&Test) -> bool,
+        is_wanted: impl Fn(&TestProcedure) -> bool,
     ) -> Vec<MeasuredSlot> {
         let step_tests = TESTS.iter().filter(|test| test.step == step && is_wanted(test));
         step_tests.flat_map(|test| self.test_slots(test, tests)).collect()
     }
 
-    pub fn test_slots(self, test: &Test, tests: &DiagnosisCourse) -> Vec<MeasuredSlot> {
+    pub fn test_slots(self, test: &TestProcedure, tests: &DiagnosisCourse) -> Vec<MeasuredSlot> {
         let place = tests.place(test.code);
         let mut slots = self.slots(test.code, place, test.route, None);
         // Time for a second good NIC is left in the tests that separate node and fabric only.
-        if test.step != Step::First {
+        if test.step != TestStep::First {
             slots.truncate(2);
         }
         slots
@@ -92,24 +94,24 @@ impl Places<'_> {
         self,
         code: TestCode,
         test: TestId,
-        route: Route,
+        route: TestRoute,
         class: Option<Class>,
     ) -> Vec<MeasuredSlot> {
         let directed = |initiator, target| Pair { initiator, target };
-        let pairs: Vec<(bool, Pair)> = if route == Route::Loopback {
+        let pairs: Vec<(bool, Pair)> = if route == TestRoute::Loopback {
             let mut controls = self.controls.iter();
             let first = controls.next().map(|nic| (false, Pair::loopback(*nic)));
             let last = controls.next().map(|nic| (false, Pair::loopback(*nic)));
             let own = Some((true, Pair::loopback(self.nic)));
             first.into_iter().chain(own).chain(last).collect()
-        } else if route == Route::From && self.has_parked_peers {
+        } else if route == TestRoute::From && self.has_parked_peers {
             Vec::new()
         } else {
             let Some((good, other)) = self.partners(class) else {
                 return Vec::new();
             };
             match route {
-                Route::From => {
+                TestRoute::From => {
                     vec![(false, directed(other, good)), (true, directed(self.nic, good))]
                 }
                 _ => vec![(false, directed(good, other)), (true, directed(good, self.nic))],
@@ -137,7 +139,7 @@ impl Places<'_> {
 #[derive(Default)]
 pub struct Found {
     /// The figures.
-    pub measured: Measured,
+    pub measured: FiguresByTest,
     /// By how much the counters of the culprit and of good NICs have grown in loopback.
     in_loopback: [Growth; 2],
     /// The same while they sent to other NICs.
@@ -147,7 +149,7 @@ pub struct Found {
     busy: u32,
     untested: u32,
     /// Ordered flows between the groups of a culprit, and between others, in the order of time.
-    flows: [Vec<Flow>; 2],
+    flows: [Vec<MeasuredFlow>; 2],
 }
 
 impl Found {
@@ -181,7 +183,7 @@ impl Found {
         let figures = self
             .measured
             .entry(slot.code)
-            .or_insert_with(|| Figures { is_bandwidth, ..Figures::default() });
+            .or_insert_with(|| TestFigures { is_bandwidth, ..TestFigures::default() });
         if let Answer::Untested(reason) = &result.answer {
             figures.is_late |= is_busy && slot.is_culprit;
             figures.unmeasured = Some(reason.to_string());
@@ -220,7 +222,7 @@ impl Found {
                 let value = measured.value();
                 if is_busy {
                     let percent = result.waited_percent;
-                    waiting.push(Waiting { percent, value });
+                    waiting.push(DelayedMeasurement { percent, value });
                 } else {
                     quiet.push(value);
                 }
@@ -228,7 +230,7 @@ impl Found {
                 let p99 = percentile(Percentile::P99).filter(|_| result.waited_percent == 0);
                 tails.extend(p99.map(|p99| Tail { p99, median: value }));
                 if slot.code == TestCode::O && !is_busy {
-                    self.flows[usize::from(!slot.is_culprit)].push(Flow {
+                    self.flows[usize::from(!slot.is_culprit)].push(MeasuredFlow {
                         initiator: slot.pair.initiator.0,
                         target: slot.pair.target.0,
                         rate: value,
@@ -267,7 +269,7 @@ impl Found {
         let figures = self
             .measured
             .entry(TestCode::M)
-            .or_insert_with(|| Figures { is_bandwidth: true, ..Figures::default() });
+            .or_insert_with(|| TestFigures { is_bandwidth: true, ..TestFigures::default() });
         for (culprit, copy) in alike {
             let values = if *culprit { &mut figures.own } else { &mut figures.others };
             values.push(copy.bytes_per_second as f64);
@@ -278,9 +280,9 @@ impl Found {
     /// counters grow because of it.
     fn add_counters(&mut self, slot: &MeasuredSlot, result: &PairResult) {
         let growths = match slot.route {
-            Route::To if slot.is_culprit => return,
-            Route::Loopback => &mut self.in_loopback,
-            Route::From | Route::To => &mut self.to_others,
+            TestRoute::To if slot.is_culprit => return,
+            TestRoute::Loopback => &mut self.in_loopback,
+            TestRoute::From | TestRoute::To => &mut self.to_others,
         };
         let counters =
             result.counters.iter().map(|evidence| (evidence.counter.as_str(), evidence.change));
@@ -331,7 +333,7 @@ impl Found {
 
     /// Returns the test in which the culprit is slowest beside good NICs.
     pub fn slowest(&self) -> Option<TestCode> {
-        let speed = |figures: &Figures| {
+        let speed = |figures: &TestFigures| {
             let [own, others] = [figures.own.first()?, figures.others.first()?];
             Some(if figures.is_bandwidth { own / others } else { others / own })
         };
@@ -367,8 +369,12 @@ mod tests {
     fn partners(switches: &[u16], class: Option<Class>) -> Option<(u32, u32)> {
         let roster = roster(switches);
         let controls: Vec<NicId> = roster.nic_ids().skip(1).collect();
-        let places =
-            Places { roster: &roster, nic: NicId(0), controls: &controls, has_parked_peers: false };
+        let places = SlotNics {
+            roster: &roster,
+            nic: NicId(0),
+            controls: &controls,
+            has_parked_peers: false,
+        };
         let found = places.partners(class);
         found.map(|(good, other)| (good.0, other.0))
     }
@@ -388,13 +394,13 @@ mod tests {
     fn sends_nothing_to_peers_that_may_be_parked() {
         let roster = roster(&[1, 1, 1]);
         let routes = |has_parked_peers| {
-            let places = Places {
+            let places = SlotNics {
                 roster: &roster,
                 nic: NicId(0),
                 controls: &[NicId(1), NicId(2)],
                 has_parked_peers,
             };
-            let routes = [Route::Loopback, Route::From, Route::To].into_iter();
+            let routes = [TestRoute::Loopback, TestRoute::From, TestRoute::To].into_iter();
             let slots = routes.map(|route| places.slots(TestCode::S, TestId(0), route, None).len());
             slots.collect::<Vec<usize>>()
         };
@@ -405,7 +411,7 @@ mod tests {
     /// A slot of a NIC that sends.
     fn slot_of(code: TestCode, is_culprit: bool) -> MeasuredSlot {
         let pair = Pair::loopback(NicId(0));
-        MeasuredSlot { code, route: Route::From, is_culprit, test: TestId(0), pair }
+        MeasuredSlot { code, route: TestRoute::From, is_culprit, test: TestId(0), pair }
     }
 
     /// The result of a slot whose process had its CPU.
@@ -425,7 +431,7 @@ mod tests {
     /// The counters of a good NIC that sends to the culprit grow because of the culprit.
     #[test]
     fn counters_are_compared_in_the_same_kind_of_test() {
-        let retries = |routes: &[(Route, bool, u64)]| {
+        let retries = |routes: &[(TestRoute, bool, u64)]| {
             let mut found = Found::default();
             for (route, culprit, change) in routes {
                 let slot = MeasuredSlot { route: *route, ..slot_of(TestCode::P1, *culprit) };
@@ -439,7 +445,7 @@ mod tests {
             }
             found.counters().len()
         };
-        use Route::{From, Loopback, To};
+        use TestRoute::{From, Loopback, To};
         assert_eq!(retries(&[(From, true, 60), (From, false, 0)]), 1);
         assert_eq!(retries(&[(From, true, 60), (From, false, 60)]), 0);
         assert_eq!(retries(&[(To, true, 60), (From, false, 0)]), 0);
@@ -465,7 +471,7 @@ mod tests {
     #[test]
     fn slots_of_waiting_processes_say_less() {
         let slot = |is_culprit| MeasuredSlot {
-            route: Route::Loopback,
+            route: TestRoute::Loopback,
             ..slot_of(TestCode::L1, is_culprit)
         };
         let result = |answer, waited_percent| PairResult {
@@ -486,7 +492,7 @@ mod tests {
         let mut found = Found::default();
         found.add(&slot(true), &result(latency(), 26), false);
         let figures = &found.measured[&TestCode::L1];
-        let waiting = Waiting { percent: 26, value: 1400.0 };
+        let waiting = DelayedMeasurement { percent: 26, value: 1400.0 };
         let floor = Floor { min: 1000.0, p5: 1000.0 };
         assert_eq!((figures.own.len(), figures.own_tails.len()), (0, 0));
         assert_eq!(figures.own_waiting, [waiting]);

@@ -9,12 +9,12 @@ use super::investigation::{
     Diagnosed, GENERATION, Investigation, PARTNERS, has_huge_pages, has_parked_peers, is_idle,
     is_same_kind,
 };
-use super::slots::{Found, Places};
+use super::slots::{Found, SlotNics};
 use super::verdict::controls;
-use crate::causes::comparison::Measured;
+use crate::causes::comparison::FiguresByTest;
 use crate::causes::evaluation::doubtful;
 use crate::causes::healthy::{HealthyFigure, healthy};
-use crate::causes::procedure::{Route, Step, TESTS, TestCode};
+use crate::causes::procedure::{TESTS, TestCode, TestRoute, TestStep};
 use crate::causes::why::{Confidence, Why};
 use campaign::quiet::findings::{Cause, Certainty, Direction, Unit};
 use campaign::quiet::ids::NicId;
@@ -48,7 +48,7 @@ pub struct SuspectFindings {
     /// Good NICs, beside which it was measured; empty without any.
     pub controls: Vec<NicId>,
     /// The figures.
-    pub measured: Measured,
+    pub measured: FiguresByTest,
     /// Whether measurements said nothing, because processes waited for CPUs.
     pub is_disturbed: bool,
     /// The figures of healthy NICs of its generation, in place of good NICs.
@@ -104,7 +104,7 @@ pub fn diagnose(
         found.fail(why);
     } else if is_idle(&own) {
         investigation.prepare(&ranks)?;
-        let places = Places {
+        let places = SlotNics {
             roster: &roster,
             nic: suspect,
             controls: &controls,
@@ -206,7 +206,7 @@ fn fit(
 fn measure(
     investigation: &mut Investigation,
     culprit: &CulpritNic,
-    places: Places,
+    places: SlotNics,
     (own, others): (&Readings, &[Readings]),
     found: &mut Found,
 ) -> Result<(), Failure> {
@@ -291,7 +291,7 @@ fn generation(readings: &Readings) -> Option<String> {
 }
 
 /// Returns the tests that have no figure yet of the NIC, or of one of this number of good NICs.
-fn unmeasured_tests(measured: &Measured, controls: usize) -> Vec<TestCode> {
+fn unmeasured_tests(measured: &FiguresByTest, controls: usize) -> Vec<TestCode> {
     let is_unmeasured = |code| {
         let Some(figures) = measured.get(&code) else {
             return true;
@@ -299,16 +299,16 @@ fn unmeasured_tests(measured: &Measured, controls: usize) -> Vec<TestCode> {
         let is_compared = controls == 0 || !figures.others.is_empty();
         figures.own.is_empty() || !is_compared
     };
-    let is_planned = |route| route == Route::Loopback || controls >= PARTNERS;
+    let is_planned = |route| route == TestRoute::Loopback || controls >= PARTNERS;
     let planned = TESTS.iter().filter(|test| {
-        let is_of_nic = test.step != Step::OfLinks && test.repeats.is_none();
+        let is_of_nic = test.step != TestStep::OfLinks && test.repeats.is_none();
         is_of_nic && is_planned(test.route)
     });
     planned.map(|test| test.code).filter(|code| is_unmeasured(*code)).collect()
 }
 
 /// Adds the figures of healthy NICs in place of good ones.
-fn add_healthy(measured: &mut Measured, healthy: &[HealthyFigure]) {
+fn add_healthy(measured: &mut FiguresByTest, healthy: &[HealthyFigure]) {
     for figure in healthy {
         if let Some(figures) = measured.get_mut(&figure.test) {
             figures.others.push(figure.usual);
@@ -335,8 +335,8 @@ fn few_controls_note(controls: usize) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::causes::comparison::Figures;
-    use crew::introduction::NicFacts;
+    use crate::causes::comparison::TestFigures;
+    use crew::introduction::IntroducedNic;
 
     fn introduction(host: &str, device: &str) -> Introduction {
         Introduction {
@@ -344,7 +344,7 @@ mod tests {
             size: 2,
             host: host.into(),
             topology: None,
-            nics: vec![NicFacts {
+            nics: vec![IntroducedNic {
                 device: device.into(),
                 address: None,
                 vni: 1,
@@ -370,20 +370,20 @@ mod tests {
 
     #[test]
     fn tests_without_figures_are_measured_again() {
-        let figures = |own: &[f64], others: &[f64]| Figures {
+        let figures = |own: &[f64], others: &[f64]| TestFigures {
             own: own.to_vec(),
             others: others.to_vec(),
-            ..Figures::default()
+            ..TestFigures::default()
         };
         // Flows between groups say nothing about a NIC.
-        let nic_tests = TESTS.iter().filter(|test| test.step != Step::OfLinks);
+        let nic_tests = TESTS.iter().filter(|test| test.step != TestStep::OfLinks);
         let all = nic_tests.map(|test| test.code);
-        let mut measured: Measured = all.map(|code| (code, figures(&[1.0], &[1.0]))).collect();
+        let mut measured: FiguresByTest = all.map(|code| (code, figures(&[1.0], &[1.0]))).collect();
         assert_eq!(unmeasured_tests(&measured, 2), []);
         measured.insert(TestCode::L1, figures(&[], &[1.0]));
         measured.insert(TestCode::L2, figures(&[1.0], &[]));
         measured.remove(&TestCode::B4);
-        let failed = Figures { failure: Some("no answer".into()), ..Figures::default() };
+        let failed = TestFigures { failure: Some("no answer".into()), ..TestFigures::default() };
         measured.insert(TestCode::B1, failed);
         let [l1, l2, b1, b4] = [TestCode::L1, TestCode::L2, TestCode::B1, TestCode::B4];
         assert_eq!(unmeasured_tests(&measured, 2), [l1, l2, b1, b4]);
@@ -393,9 +393,9 @@ mod tests {
 
     #[test]
     fn healthy_nics_stand_for_good_ones() {
-        let own = Figures { own: vec![14e9], ..Figures::default() };
+        let own = TestFigures { own: vec![14e9], ..TestFigures::default() };
         let tests = [TestCode::L1, TestCode::B1];
-        let mut measured: Measured = tests.map(|code| (code, own.clone())).into();
+        let mut measured: FiguresByTest = tests.map(|code| (code, own.clone())).into();
         add_healthy(&mut measured, healthy("Cassini 1"));
         assert!(measured[&TestCode::L1].others.is_empty());
         assert_eq!(measured[&TestCode::B1].others, [23.1e9]);

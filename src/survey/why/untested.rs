@@ -7,7 +7,7 @@ use super::culprits::signature_of_files;
 use super::explanation::Explanation;
 use super::investigation::by_kind;
 use crate::causes::assessment::Case;
-use crate::causes::comparison::Measured;
+use crate::causes::comparison::FiguresByTest;
 use crate::causes::evaluation::evaluate;
 use crate::causes::why::{Confidence, Why};
 use campaign::quiet::findings::Unit;
@@ -47,7 +47,7 @@ fn kind_explanations(read: &[(NicId, Readings)]) -> Vec<Explanation> {
         let diagnosis = evaluate(Case {
             own,
             others: &all,
-            measured: &Measured::new(),
+            measured: &FiguresByTest::new(),
             fails: false,
             has_good_controls: false,
         });

@@ -12,9 +12,9 @@ use super::investigation::{
     has_parked_peers, is_idle, is_same_kind,
 };
 use super::links::Crossings;
-use super::slots::{Found, Places};
+use super::slots::{Found, SlotNics};
 use super::{fabric_parts, group_links, untested};
-use crate::causes::comparison::Measured;
+use crate::causes::comparison::FiguresByTest;
 use crate::causes::evaluation::{doubtful, evaluate};
 use crate::causes::shared::{SharedValue, shared_values};
 use campaign::quiet::findings::{Findings, Unit};
@@ -57,13 +57,13 @@ pub struct Diagnoses {
 
 /// When no further culprit is begun with.
 #[derive(Clone, Copy)]
-struct Deadline {
+struct CulpritDeadline {
     began: Instant,
     /// When the survey ends at the latest.
     ends: Option<Instant>,
 }
 
-impl Deadline {
+impl CulpritDeadline {
     fn is_near(self) -> bool {
         let left = |end: Instant| end.saturating_duration_since(Instant::now());
         let is_over = self.began.elapsed() + CULPRIT_TIME > WHOLE_TIME;
@@ -93,7 +93,7 @@ pub fn explain(
     ends: Option<Instant>,
     found: &mut Diagnoses,
 ) -> Result<(), Failure> {
-    let deadline = Deadline { began: Instant::now(), ends };
+    let deadline = CulpritDeadline { began: Instant::now(), ends };
     let explained = explain_parts(crew, tests, (roster, verdict), deadline, found);
     let place = |explanation: &Explanation| {
         let mut causes = verdict.causes.iter();
@@ -108,7 +108,7 @@ fn explain_parts(
     crew: &mut dyn Crew,
     tests: &DiagnosisCourse,
     (roster, verdict): (&Roster, &Findings),
-    deadline: Deadline,
+    deadline: CulpritDeadline,
     found: &mut Diagnoses,
 ) -> Result<(), Failure> {
     let explanations = &mut found.explanations;
@@ -184,7 +184,7 @@ fn diagnose<'a>(
     investigation: &mut Investigation,
     surroundings: &Surroundings,
     culprits: Vec<(&'a CulpritNic<'a>, Vec<NicId>)>,
-    deadline: Deadline,
+    deadline: CulpritDeadline,
     explanations: &mut Vec<Explanation>,
 ) -> Result<(), Failure> {
     let Surroundings { roster, first, .. } = surroundings;
@@ -251,11 +251,11 @@ fn measure<'a>(
 ) -> Result<Diagnosed<'a>, Failure> {
     let is_good = |nic: &NicId| surroundings.states[nic.index()] == State::Good;
     let has_good = controls.iter().take(PARTNERS).all(is_good);
-    let nothing = Measured::new();
+    let nothing = FiguresByTest::new();
     let by_files = evaluate(culprit.case(own, others, &nothing, has_good));
     let mut found = Found::default();
     if !by_files.is_final() {
-        let places = Places {
+        let places = SlotNics {
             roster: surroundings.roster,
             nic: culprit.nic,
             controls: &controls,

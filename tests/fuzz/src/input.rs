@@ -14,7 +14,7 @@ use plan::command_line::Request;
 use plan::run_options::MAX_GAP_US;
 use plan::tools::peer_tools;
 use session::dry_run;
-use session::dry_run::Verdict;
+use session::dry_run::DryRunResult;
 
 /// This side, in all inputs.
 pub const OWN: LocalAddress = LocalAddress {
@@ -44,20 +44,20 @@ static SIDES: LazyLock<Vec<Plan>> = LazyLock::new(|| {
 
 /// The first byte chooses the side, the second the length of the pieces that the others come in.
 /// Fails unless the decision about them is a sound one.
-pub fn check(input: &[u8]) -> Option<Verdict> {
+pub fn check(input: &[u8]) -> Option<DryRunResult> {
     let (&[side, piece], bytes) = input.split_first_chunk()?;
     let plan = &SIDES[usize::from(side) % SIDES.len()];
     let _ = dry_run::result(bytes);
     let _ = dry_run::counters(bytes);
     let verdict = dry_run::handshake(plan, OWN, bytes, piece.into());
     match &verdict {
-        Verdict::Waits => {}
+        DryRunResult::Waits => {}
         // It becomes one line of a log.
-        Verdict::Refused(reason) => {
+        DryRunResult::Refused(reason) => {
             assert!(reason.len() < 400, "{reason}");
             assert!(reason.chars().all(|c| !c.is_control()), "{reason:?}");
         }
-        Verdict::Agreed(agreed) => {
+        DryRunResult::Agreed(agreed) => {
             let run = &agreed.run;
             assert!(run.iters > 0 || run.duration_s.is_some_and(|seconds| seconds > 0));
             assert!(run.gap_us <= MAX_GAP_US);

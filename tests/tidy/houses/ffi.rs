@@ -27,7 +27,7 @@ pub const LIBCXI: Package = Package {
         ],
     },
     parts: &[],
-    repeated_types: &["LoadError"],
+    repeated_types: &[],
 };
 
 pub const WRAPPER: Package = Package {
@@ -94,7 +94,7 @@ pub const WRAPPER: Package = Package {
         ],
     },
     parts: &[],
-    repeated_types: &["Device", "Memory", "Runtime"],
+    repeated_types: &[],
 };
 
 pub const TOPOLOGY: Package = Package {
@@ -177,7 +177,7 @@ pub const SOFTWARE_NIC: Package = Package {
         ],
     },
     parts: &[ENGINE, HELPER_PROGRAM],
-    repeated_types: &["Counter", "Device", "Entry", "Owner", "Place"],
+    repeated_types: &[],
 };
 
 const ENGINE: House = House {

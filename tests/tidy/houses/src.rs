@@ -53,7 +53,7 @@ pub const FACTS: Package = Package {
         ],
     },
     parts: &[],
-    repeated_types: &["Unit"],
+    repeated_types: &[],
 };
 
 pub const NODE: Package = Package {
@@ -137,7 +137,7 @@ pub const HEALTH: Package = Package {
         ],
     },
     parts: &[],
-    repeated_types: &["Finding"],
+    repeated_types: &[],
 };
 
 pub const MEASURE: Package = Package {

@@ -17,7 +17,7 @@ const RTLD_NOLOAD: i32 = 4;
 
 /// The reason why a library cannot be used as a GPU runtime.
 #[derive(Debug)]
-pub enum LoadError {
+pub enum RuntimeLoadError {
     /// The dynamic linker cannot open it under any of its names.
     Open {
         /// The names, in the order in which they were tried.
@@ -34,7 +34,7 @@ pub enum LoadError {
     },
 }
 
-impl fmt::Display for LoadError {
+impl fmt::Display for RuntimeLoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Open { names, error } => {
@@ -53,11 +53,11 @@ impl fmt::Display for LoadError {
     }
 }
 
-impl std::error::Error for LoadError {}
+impl std::error::Error for RuntimeLoadError {}
 
 /// The libraries from which a table is filled.
 #[derive(Clone, Copy)]
-enum Source {
+enum LibrarySource {
     /// Any library that the dynamic linker finds.
     Anywhere,
     /// A library that the process has already loaded.
@@ -69,11 +69,11 @@ enum Source {
 /// The caller must not unload it: GPU runtimes start threads, so unloading them is not safe.
 fn open(
     names: &'static [&'static str],
-    from: Source,
-) -> Result<(&'static str, Library), LoadError> {
+    from: LibrarySource,
+) -> Result<(&'static str, Library), RuntimeLoadError> {
     let flags = match from {
-        Source::Anywhere => RTLD_LAZY | RTLD_LOCAL,
-        Source::ThisProcess => RTLD_LAZY | RTLD_NOLOAD,
+        LibrarySource::Anywhere => RTLD_LAZY | RTLD_LOCAL,
+        LibrarySource::ThisProcess => RTLD_LAZY | RTLD_NOLOAD,
     };
     let mut first = None;
     for name in names {
@@ -84,7 +84,7 @@ fn open(
             Err(error) => first = first.or(Some(error)),
         }
     }
-    Err(LoadError::Open { names, error: first.unwrap_or(libloading::Error::DlOpenUnknown) })
+    Err(RuntimeLoadError::Open { names, error: first.unwrap_or(libloading::Error::DlOpenUnknown) })
 }
 
 /// Declares the table of a runtime: its functions under their C names.
@@ -117,23 +117,23 @@ macro_rules! runtime {
             ///
             /// # Errors
             ///
-            /// See [`LoadError`]($crate::gpu::LoadError).
-            pub fn load() -> Result<Self, $crate::gpu::LoadError> {
-                Self::of($crate::gpu::Source::Anywhere)
+            /// See [`RuntimeLoadError`]($crate::gpu::LoadError).
+            pub fn load() -> Result<Self, $crate::gpu::RuntimeLoadError> {
+                Self::of($crate::gpu::LibrarySource::Anywhere)
             }
 
             /// Looks up the functions of the library if the process has already loaded it.
             pub fn loaded() -> Option<Self> {
-                Self::of($crate::gpu::Source::ThisProcess).ok()
+                Self::of($crate::gpu::LibrarySource::ThisProcess).ok()
             }
 
-            fn of(from: $crate::gpu::Source) -> Result<Self, $crate::gpu::LoadError> {
+            fn of(from: $crate::gpu::LibrarySource) -> Result<Self, $crate::gpu::RuntimeLoadError> {
                 let (name, library) = $crate::gpu::open(Self::LIBRARIES, from)?;
                 let table = Self {
                     $($name: {
                         // SAFETY: the function of this name has this type in the vendor's headers.
                         let symbol = unsafe { library.get(concat!(stringify!($name), "\0").as_bytes()) };
-                        *symbol.map_err(|_| $crate::gpu::LoadError::Symbol {
+                        *symbol.map_err(|_| $crate::gpu::RuntimeLoadError::Symbol {
                             library: name,
                             function: stringify!($name),
                         })?

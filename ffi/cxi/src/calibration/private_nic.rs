@@ -18,7 +18,7 @@ const WINDOW: usize = 1024;
 
 /// The memory that a NIC would write. Valid as long as the queues.
 #[derive(Clone, Copy)]
-pub(super) struct Memory {
+pub(super) struct QueueMemory {
     /// Start of the command queue, with its status word.
     pub(super) commands: *mut u8,
     /// Start of the event queue.
@@ -31,7 +31,7 @@ pub(super) struct Memory {
 #[repr(C)]
 struct PrivateLni {
     public: cxil_lni,
-    memory: Cell<Memory>,
+    memory: Cell<QueueMemory>,
 }
 
 /// An event queue with its register.
@@ -50,7 +50,7 @@ struct PrivateCommandQueue {
 }
 
 /// Returns the memory of the queues of `lni`, an interface of this table.
-pub(super) fn memory(lni: &Lni) -> Memory {
+pub(super) fn memory(lni: &Lni) -> QueueMemory {
     let lni: *const PrivateLni = lni.handle().as_ptr().cast();
     // SAFETY: `alloc_lni` made the interface, which `lni` keeps allocated.
     unsafe { &(*lni).memory }.get()
@@ -150,7 +150,7 @@ unsafe extern "C" fn close_device(device: *mut cxil_dev) {
 unsafe extern "C" fn alloc_lni(_: *mut cxil_dev, out: *mut *mut cxil_lni, _: c_uint) -> c_int {
     let lni = PrivateLni {
         public: cxil_lni { id: 0 },
-        memory: Cell::new(Memory {
+        memory: Cell::new(QueueMemory {
             commands: ptr::null_mut(),
             events: ptr::null_mut(),
             event_bytes: 0,
@@ -246,7 +246,7 @@ unsafe extern "C" fn alloc_cmdq(
 }
 
 /// Changes the record of the memory of the queues of `lni`.
-fn update(lni: *mut cxil_lni, change: impl FnOnce(&mut Memory)) {
+fn update(lni: *mut cxil_lni, change: impl FnOnce(&mut QueueMemory)) {
     let lni: *const PrivateLni = lni.cast();
     // SAFETY: the wrapper passes an interface that `alloc_lni` made and that it has not destroyed.
     let memory = unsafe { &(*lni).memory };

@@ -9,11 +9,11 @@ use super::interface::{self, DmaBuf, OpenError, PAGE, static_text};
 use crate::error::{Error, GpuStatus};
 
 /// The CUDA driver API, initialised.
-pub(super) struct Runtime {
+pub(super) struct CudaRuntime {
     api: Cuda,
 }
 
-impl Runtime {
+impl CudaRuntime {
     /// Opens the driver API and counts the GPUs.
     pub(super) fn open() -> Result<(Self, u32), OpenError> {
         let api = Cuda::load()?;
@@ -43,7 +43,7 @@ impl Runtime {
     }
 
     /// Allocates `len` bytes on GPU `index`.
-    pub(super) fn allocate(&self, index: u32, len: usize) -> Result<Memory, Error> {
+    pub(super) fn allocate(&self, index: u32, len: usize) -> Result<CudaMemory, Error> {
         let api = self.api;
         let mut device = 0;
         // SAFETY: cuInit succeeded; `device` is a valid out pointer.
@@ -54,7 +54,7 @@ impl Runtime {
         let result = unsafe { (api.cuDevicePrimaryCtxRetain)(&raw mut context, device) };
         check(&api, "cuDevicePrimaryCtxRetain", result)?;
         // Dropping `memory` releases the context.
-        let mut memory = Memory { api, device, context: Some(context), base: 0, start: 0 };
+        let mut memory = CudaMemory { api, device, context: Some(context), base: 0, start: 0 };
         let mut base = 0;
         memory.with_context(|| {
             // SAFETY: a context is current; `base` is a valid out pointer.
@@ -81,7 +81,7 @@ impl Runtime {
 }
 
 /// One allocation and a reference to the primary context of its GPU.
-pub(super) struct Memory {
+pub(super) struct CudaMemory {
     api: Cuda,
     device: CuDevice,
     /// `None` once released.
@@ -93,11 +93,11 @@ pub(super) struct Memory {
 }
 
 // SAFETY: the driver lets any thread use a context, which each call here makes current.
-unsafe impl Send for Memory {}
+unsafe impl Send for CudaMemory {}
 // SAFETY: a shared reference only copies, which the driver orders.
-unsafe impl Sync for Memory {}
+unsafe impl Sync for CudaMemory {}
 
-impl Memory {
+impl CudaMemory {
     /// Runs `work` with the context of the GPU as the current one of this thread.
     fn with_context(&self, work: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
         let context = self.context.ok_or(Error::new("cuCtxPushCurrent_v2", libc::EINVAL))?;
@@ -112,7 +112,7 @@ impl Memory {
     }
 }
 
-impl interface::Memory for Memory {
+impl interface::GpuMemory for CudaMemory {
     fn address(&self) -> u64 {
         self.start
     }
@@ -195,10 +195,10 @@ impl interface::Memory for Memory {
     }
 }
 
-impl Drop for Memory {
+impl Drop for CudaMemory {
     fn drop(&mut self) {
         // `DeviceMemory::free` reports failures; a drop cannot.
-        let _ = interface::Memory::free(self);
+        let _ = interface::GpuMemory::free(self);
     }
 }
 

@@ -10,12 +10,12 @@ use super::interface::{self, DmaBuf, OpenError, PAGE, static_text};
 use crate::error::{Error, GpuStatus};
 
 /// HIP, initialised, and the ROCm runtime below it, which exports memory, if it is loaded.
-pub(super) struct Runtime {
+pub(super) struct HipRuntime {
     api: Hip,
     hsa: Option<Hsa>,
 }
 
-impl Runtime {
+impl HipRuntime {
     /// Opens HIP and counts the GPUs.
     pub(super) fn open() -> Result<(Self, u32), OpenError> {
         let api = Hip::load()?;
@@ -44,8 +44,8 @@ impl Runtime {
     }
 
     /// Allocates `len` bytes on GPU `index`.
-    pub(super) fn allocate(&self, index: u32, len: usize) -> Result<Memory, Error> {
-        let mut memory = Memory {
+    pub(super) fn allocate(&self, index: u32, len: usize) -> Result<HipMemory, Error> {
+        let mut memory = HipMemory {
             api: self.api,
             hsa: self.hsa,
             index: index as i32,
@@ -62,7 +62,7 @@ impl Runtime {
 }
 
 /// One allocation.
-pub(super) struct Memory {
+pub(super) struct HipMemory {
     api: Hip,
     hsa: Option<Hsa>,
     /// Index of the GPU.
@@ -74,11 +74,11 @@ pub(super) struct Memory {
 }
 
 // SAFETY: the runtime lets any thread use the memory of the GPU that each call here selects.
-unsafe impl Send for Memory {}
+unsafe impl Send for HipMemory {}
 // SAFETY: a shared reference only copies, which the runtime orders.
-unsafe impl Sync for Memory {}
+unsafe impl Sync for HipMemory {}
 
-impl Memory {
+impl HipMemory {
     /// Makes its GPU the current one of this thread.
     fn select(&self) -> Result<(), Error> {
         // SAFETY: the function has no preconditions.
@@ -91,7 +91,7 @@ impl Memory {
     }
 }
 
-impl interface::Memory for Memory {
+impl interface::GpuMemory for HipMemory {
     fn address(&self) -> u64 {
         self.start
     }
@@ -155,10 +155,10 @@ impl interface::Memory for Memory {
     }
 }
 
-impl Drop for Memory {
+impl Drop for HipMemory {
     fn drop(&mut self) {
         // `DeviceMemory::free` reports failures; a drop cannot.
-        let _ = interface::Memory::free(self);
+        let _ = interface::GpuMemory::free(self);
     }
 }
 

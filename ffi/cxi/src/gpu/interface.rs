@@ -15,13 +15,13 @@ pub const PAGE: usize = 1 << 16;
 #[derive(Debug)]
 pub enum OpenError {
     /// The library of the runtime cannot be loaded.
-    Load(sys::LoadError),
+    Load(sys::RuntimeLoadError),
     /// A function of the runtime failed.
     Call(Error),
 }
 
-impl From<sys::LoadError> for OpenError {
-    fn from(error: sys::LoadError) -> Self {
+impl From<sys::RuntimeLoadError> for OpenError {
+    fn from(error: sys::RuntimeLoadError) -> Self {
         Self::Load(error)
     }
 }
@@ -33,7 +33,7 @@ impl From<Error> for OpenError {
 }
 
 /// One allocation of a runtime. The caller checks that ranges lie inside it.
-pub trait Memory: Send + Sync {
+pub trait GpuMemory: Send + Sync {
     /// Returns its address on the GPU, a multiple of [`PAGE`].
     fn address(&self) -> u64;
 

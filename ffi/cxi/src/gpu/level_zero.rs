@@ -11,19 +11,19 @@ use super::interface::{self, DmaBuf, OpenError, PAGE};
 use crate::error::{Error, GpuStatus};
 
 /// Level Zero, initialised, with its GPUs in the order of their indices.
-pub(super) struct Runtime {
+pub(super) struct LevelZeroRuntime {
     api: LevelZero,
-    devices: Vec<Device>,
+    devices: Vec<LevelZeroDevice>,
 }
 
 /// A GPU and its driver.
 #[derive(Clone, Copy)]
-struct Device {
+struct LevelZeroDevice {
     driver: ZeHandle,
     device: ZeHandle,
 }
 
-impl Runtime {
+impl LevelZeroRuntime {
     /// Opens Level Zero and counts the GPUs.
     pub(super) fn open() -> Result<(Self, u32), OpenError> {
         let api = LevelZero::load()?;
@@ -42,17 +42,17 @@ impl Runtime {
                 // SAFETY: zeDriverGet returned `driver`; `list` passes room for `count` handles.
                 unsafe { (api.zeDeviceGet)(driver, count, handles) }
             })?;
-            devices.extend(found.into_iter().map(|device| Device { driver, device }));
+            devices.extend(found.into_iter().map(|device| LevelZeroDevice { driver, device }));
         }
         let count = devices.len() as u32;
         Ok((Self { api, devices }, count))
     }
 
     /// Allocates `len` bytes on GPU `index`, in a new context.
-    pub(super) fn allocate(&self, index: u32, len: usize) -> Result<Memory, Error> {
+    pub(super) fn allocate(&self, index: u32, len: usize) -> Result<LevelZeroMemory, Error> {
         let api = self.api;
-        let Device { driver, device } = self.devices[index as usize];
-        let mut memory = Memory {
+        let LevelZeroDevice { driver, device } = self.devices[index as usize];
+        let mut memory = LevelZeroMemory {
             api,
             context: ptr::null_mut(),
             commands: ptr::null_mut(),
@@ -103,7 +103,7 @@ impl Runtime {
 }
 
 /// One allocation, with its own context and command list.
-pub(super) struct Memory {
+pub(super) struct LevelZeroMemory {
     api: LevelZero,
     /// Null before its creation and after `free`.
     context: ZeHandle,
@@ -117,11 +117,11 @@ pub(super) struct Memory {
 
 // SAFETY: the runtime lets any thread use context and memory; `using_commands` keeps two threads
 // from using the command list at the same time.
-unsafe impl Send for Memory {}
+unsafe impl Send for LevelZeroMemory {}
 // SAFETY: a shared reference uses the command list under `using_commands` only.
-unsafe impl Sync for Memory {}
+unsafe impl Sync for LevelZeroMemory {}
 
-impl Memory {
+impl LevelZeroMemory {
     fn at(&self, offset: usize) -> *mut c_void {
         self.base.wrapping_byte_add(offset)
     }
@@ -136,7 +136,7 @@ impl Memory {
     }
 }
 
-impl interface::Memory for Memory {
+impl interface::GpuMemory for LevelZeroMemory {
     fn address(&self) -> u64 {
         self.base as u64
     }
@@ -211,10 +211,10 @@ impl interface::Memory for Memory {
     }
 }
 
-impl Drop for Memory {
+impl Drop for LevelZeroMemory {
     fn drop(&mut self) {
         // `DeviceMemory::free` reports failures; a drop cannot.
-        let _ = interface::Memory::free(self);
+        let _ = interface::GpuMemory::free(self);
     }
 }
 

@@ -15,7 +15,7 @@ mod hip;
 mod interface;
 mod level_zero;
 
-use interface::{DmaBuf, Memory};
+use interface::{DmaBuf, GpuMemory};
 pub use interface::{OpenError, PAGE};
 
 /// The type of a GPU: its vendor, and thereby its runtime.
@@ -74,9 +74,9 @@ pub struct Gpus {
 
 /// A runtime that is open.
 enum Runtime {
-    Hip(hip::Runtime),
-    Cuda(cuda::Runtime),
-    LevelZero(level_zero::Runtime),
+    Hip(hip::HipRuntime),
+    Cuda(cuda::CudaRuntime),
+    LevelZero(level_zero::LevelZeroRuntime),
 }
 
 impl Gpus {
@@ -88,15 +88,15 @@ impl Gpus {
     pub fn open(kind: GpuType) -> Result<Self, OpenError> {
         let (runtime, count) = match kind {
             GpuType::Amd => {
-                let (runtime, count) = hip::Runtime::open()?;
+                let (runtime, count) = hip::HipRuntime::open()?;
                 (Runtime::Hip(runtime), count)
             }
             GpuType::Nvidia => {
-                let (runtime, count) = cuda::Runtime::open()?;
+                let (runtime, count) = cuda::CudaRuntime::open()?;
                 (Runtime::Cuda(runtime), count)
             }
             GpuType::Intel => {
-                let (runtime, count) = level_zero::Runtime::open()?;
+                let (runtime, count) = level_zero::LevelZeroRuntime::open()?;
                 (Runtime::LevelZero(runtime), count)
             }
         };
@@ -153,7 +153,7 @@ impl Gpus {
         let len = len.checked_next_multiple_of(PAGE);
         let len = len.filter(|len| len.checked_add(PAGE).is_some());
         let len = len.ok_or(Error::new(CALL, libc::ENOMEM))?;
-        let memory: Box<dyn Memory> = match &self.runtime {
+        let memory: Box<dyn GpuMemory> = match &self.runtime {
             Runtime::Hip(runtime) => Box::new(runtime.allocate(index, len)?),
             Runtime::Cuda(runtime) => Box::new(runtime.allocate(index, len)?),
             Runtime::LevelZero(runtime) => Box::new(runtime.allocate(index, len)?),
@@ -167,7 +167,7 @@ impl Gpus {
 pub struct DeviceMemory {
     /// Closed before the memory is freed.
     dma_buf: Option<DmaBuf>,
-    memory: Box<dyn Memory>,
+    memory: Box<dyn GpuMemory>,
     len: usize,
     /// The ways to map it, in the order in which they are tried.
     ways: &'static [MapWay],

@@ -5,8 +5,8 @@ use cxi::records::{
 };
 use cxi::sys::*;
 use cxi::{
-    Device, EmitError, EventType, IDC_MAX_RESTRICTED, IDC_MAX_UNRESTRICTED, Library, Member,
-    ReturnCode, TransmitBatch, TransmitQueue, devices,
+    Device, EmitError, EventType, IDC_MAX_RESTRICTED, IDC_MAX_UNRESTRICTED, Library, ReturnCode,
+    ServiceMember, TransmitBatch, TransmitQueue, devices,
 };
 
 use crate::api;
@@ -301,7 +301,7 @@ fn reads_members_and_vnis_of_service() {
     let service = world.device.service(1).unwrap();
     assert!(service.enabled && service.restricted_vnis && service.restricted_members);
     assert_eq!(service.vnis, [1, 10]);
-    assert_eq!(service.members, [Member::User(1000)]);
+    assert_eq!(service.members, [ServiceMember::User(1000)]);
     assert_eq!(service.vni_range(), Ok(None));
     let ranged = world.device.service(2).unwrap();
     assert!(!ranged.restricted_vnis);

@@ -1,7 +1,7 @@
 //! What checks of the NIC need beside ordinary programs: calls with any arguments, commands as
 //! bytes, portals with options.
 
-use cxi::attempt::{self, EventQueuePages, Rights};
+use cxi::attempt::{self, EventQueuePages, MemoryRights};
 use cxi::records::{CqCmd, FullDmaCmd};
 use cxi::sys::*;
 use cxi::{Error, EventQueue, EventType, PortalTableEntry};
@@ -56,10 +56,10 @@ fn attempts_return_errors_and_leave_nothing() {
     attempt::counter(lni, 16).unwrap();
     assert_eq!(errno(attempt::counter(lni, 12)), libc::EINVAL);
     let rights = CXI_MAP_PIN | CXI_MAP_READ | CXI_MAP_WRITE;
-    let mapped = attempt::map(lni, Rights::ReadWrite, 100, 8, rights).unwrap();
+    let mapped = attempt::map(lni, MemoryRights::ReadWrite, 100, 8, rights).unwrap();
     assert_eq!((mapped.before, mapped.len), (100, cxi::page_size()));
-    assert_eq!(errno(attempt::map(lni, Rights::Read, 0, 8, rights)), libc::EINVAL);
-    assert_eq!(errno(attempt::map(lni, Rights::Nothing, 0, 8, rights)), libc::EFAULT);
+    assert_eq!(errno(attempt::map(lni, MemoryRights::Read, 0, 8, rights)), libc::EINVAL);
+    assert_eq!(errno(attempt::map(lni, MemoryRights::Nothing, 0, 8, rights)), libc::EFAULT);
     // What was destroyed counts until its interface ends (libcxi.md 10); nothing else counts.
     let mut expected = before;
     for kind in [1, 3, 4] {

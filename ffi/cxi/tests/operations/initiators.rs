@@ -4,7 +4,7 @@ use std::thread::{self, JoinHandle};
 
 use cxi::records::DmaAmoCmd;
 use cxi::sys::*;
-use cxi::{EventType, Record, ReturnCode};
+use cxi::{EventRecord, EventType, ReturnCode};
 
 use crate::rig::*;
 
@@ -74,7 +74,7 @@ fn sum(dfa: u32) -> Vec<u64> {
             let outcome = (event.event_type(), event.return_code());
             assert_eq!(outcome, (EventType::REPLY, ReturnCode::OK));
             match event.record() {
-                Record::InitiatorShort(record) => record.user_ptr(),
+                EventRecord::InitiatorShort(record) => record.user_ptr(),
                 _ => panic!("{event:?}"),
             }
         });

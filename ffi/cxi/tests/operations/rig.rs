@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use cxi::records::{CStateCmd, DmaAmoCmd, FullDmaCmd, NomatchDmaCmd, SetStateCmd, TargetCmd};
 use cxi::sys::*;
 use cxi::{
-    CommunicationProfile, Device, Domain, Event, EventQueue, EventType, Library, Lni, MemoryRegion,
-    Pages, PortalTableEntry, Record, ReturnCode, TargetQueue, TransmitQueue, address,
+    CommunicationProfile, Device, Domain, Event, EventQueue, EventRecord, EventType, Library, Lni,
+    MemoryRegion, Pages, PortalTableEntry, ReturnCode, TargetQueue, TransmitQueue, address,
 };
 
 /// Portal index of the portals table entry without matching lists.
@@ -214,7 +214,7 @@ impl Rig {
 
     pub fn completion(&mut self) -> Completion {
         next(&mut self.events, |event| {
-            let Record::InitiatorShort(record) = event.record() else {
+            let EventRecord::InitiatorShort(record) = event.record() else {
                 panic!("{event:?}");
             };
             Completion {

@@ -4,19 +4,19 @@ use cxi_sys::*;
 
 use super::error_flags::ErrorFlag;
 use super::event_queue::{EventQueue, SLOT};
-use super::events::{self, Target};
-use super::list_counts::{ListCount, Match};
-use super::lists::{Entry, Unexpected};
+use super::events::{self, TargetEvent};
+use super::list_counts::{ListCount, MatchedOperation};
+use super::lists::{ListEntry, UnexpectedHeader};
 use super::lni::Lni;
-use super::memory::Access;
-use super::packet::{Kind, Packet};
-use super::placement::{self, Landing, Place};
+use super::memory::MemoryAccess;
+use super::packet::{Packet, PacketKind};
+use super::placement::{self, EntryRange, Landing};
 use super::portal::{Pte, has_place};
 use super::request_list;
 use super::return_codes::ReturnCode;
 use super::state::Engine;
 use super::table::Table;
-use super::wire::{Peer, Wire};
+use super::wire::{PeerId, Wire};
 use super::{arithmetic, matching};
 
 impl<W: Wire> Engine<W> {
@@ -28,7 +28,7 @@ impl<W: Wire> Engine<W> {
     #[inline]
     pub fn match_operation(
         &mut self,
-        peer: Peer,
+        peer: PeerId,
         packet: &Packet,
     ) -> (Option<Landing>, ReturnCode) {
         self.forget_landing();
@@ -56,7 +56,9 @@ impl<W: Wire> Engine<W> {
             return (None, self.fail(packet, C_RC_INVALID_ENDPOINT));
         }
         // Software has no way to answer these.
-        if is_managed_by_software && !matches!(packet.kind, Kind::Put | Kind::Rendezvous) {
+        if is_managed_by_software
+            && !matches!(packet.kind, PacketKind::Put | PacketKind::Rendezvous)
+        {
             return (None, self.fail(packet, C_RC_PTLTE_SW_MANAGED));
         }
         let found = matching::find(pte, packet);
@@ -91,15 +93,18 @@ impl<W: Wire> Engine<W> {
         let landing = Landing {
             pte: number,
             entry: entry.command,
-            place: place
-                .unwrap_or(Place { start: placement::clamped(&entry, packet).start, length: 0 }),
+            place: place.unwrap_or(EntryRange {
+                start: placement::clamped(&entry, packet).start,
+                length: 0,
+            }),
             auto_unlinked: used_up,
         };
         if place.is_ok() && !has_room(packet, &landing, pte, &mut self.eqs) {
             return (None, self.refuse(packet, number, C_SC_FC_EQ_FULL));
         }
         if pte.options.en_event_match && !entry.command.event_comm_disable() {
-            let event = Target { kind: C_EVENT_MATCH, ..Target::of(packet, &landing, C_RC_OK) };
+            let event =
+                TargetEvent { kind: C_EVENT_MATCH, ..TargetEvent::of(packet, &landing, C_RC_OK) };
             pte.post(&event, &mut self.eqs, &self.entries);
         }
         if (used_up || used != entry.used)
@@ -119,7 +124,7 @@ impl<W: Wire> Engine<W> {
             Err(code) => return (Some(landing), self.fail(packet, code)),
         };
         if stores_header {
-            pte.lists.unexpected.push_back(Unexpected {
+            pte.lists.unexpected.push_back(UnexpectedHeader {
                 header: *packet,
                 nid: self.wire.nid(Some(peer)),
                 start: place.start,
@@ -129,7 +134,7 @@ impl<W: Wire> Engine<W> {
             self.entries[pte.element] += 1;
         }
         let (use_once, manage_local) = (entry.command.use_once(), entry.command.manage_local());
-        let matching = Match {
+        let matching = MatchedOperation {
             kind: count_of_kind(packet),
             list: list as u8,
             use_once,
@@ -148,14 +153,19 @@ impl<W: Wire> Engine<W> {
     /// Matches an operation in the state that it has caused.
     #[cold]
     #[inline(never)]
-    fn match_again(&mut self, peer: Peer, packet: &Packet) -> (Option<Landing>, ReturnCode) {
+    fn match_again(&mut self, peer: PeerId, packet: &Packet) -> (Option<Landing>, ReturnCode) {
         self.match_operation(peer, packet)
     }
 
     /// Writes the headers of a message on the REQUEST list, before the place of its data. Returns
     /// OK or the return code of a failure.
     #[cold]
-    fn write_request_headers(&self, peer: Peer, packet: &Packet, landing: &Landing) -> ReturnCode {
+    fn write_request_headers(
+        &self,
+        peer: PeerId,
+        packet: &Packet,
+        landing: &Landing,
+    ) -> ReturnCode {
         let nid = self.wire.nid(Some(peer));
         let headers = request_list::headers(packet, nid, landing.mlength(packet));
         let length = landing.headers(packet);
@@ -165,7 +175,7 @@ impl<W: Wire> Engine<W> {
         let start = landing.place.start - u64::from(length);
         let place = lni
             .ok_or(C_RC_INVALID_AC)
-            .and_then(|lni| lni.space.translate(lac, start, length.into(), Access::Write));
+            .and_then(|lni| lni.space.translate(lac, start, length.into(), MemoryAccess::Write));
         let written = place.and_then(|to| {
             // SAFETY: `length` is at most the size of `headers`, and `translate` found as many
             // bytes, which software keeps mapped while list entries use them.
@@ -228,10 +238,10 @@ impl<W: Wire> Engine<W> {
 #[inline]
 fn count_of_kind(packet: &Packet) -> ListCount {
     match packet.kind {
-        Kind::Get => ListCount::Get,
-        Kind::Atomic if packet.amo.fetching => ListCount::FetchingAtomic,
-        Kind::Atomic => ListCount::Atomic,
-        Kind::Rendezvous => ListCount::RendezvousPut,
+        PacketKind::Get => ListCount::Get,
+        PacketKind::Atomic if packet.amo.fetching => ListCount::FetchingAtomic,
+        PacketKind::Atomic => ListCount::Atomic,
+        PacketKind::Rendezvous => ListCount::RendezvousPut,
         _ => ListCount::Put,
     }
 }
@@ -243,10 +253,10 @@ fn count_of_kind(packet: &Packet) -> ListCount {
 /// rights, bounds, the atomic operation, alignment, memory.
 fn check(
     packet: &Packet,
-    entry: &Entry,
+    entry: &ListEntry,
     pte: &Pte,
     lni: Option<&Lni>,
-) -> Result<Place, ReturnCode> {
+) -> Result<EntryRange, ReturnCode> {
     let command = &entry.command;
     let is_refused = packet.restricted
         && command.manage_local()
@@ -256,8 +266,8 @@ fn check(
         return Err(C_RC_RESTRICTED_UNICAST);
     }
     let (reads, writes) = match packet.kind {
-        Kind::Get => (true, false),
-        Kind::Atomic => (packet.amo.fetching, true),
+        PacketKind::Get => (true, false),
+        PacketKind::Atomic => (packet.amo.fetching, true),
         _ => (false, true),
     };
     if (reads && !command.op_get()) || (writes && !command.op_put()) {
@@ -265,7 +275,7 @@ fn check(
     }
     let place = placement::place(entry, packet)?;
     let length = u64::from(place.length);
-    let is_atomic = packet.kind == Kind::Atomic;
+    let is_atomic = packet.kind == PacketKind::Atomic;
     if is_atomic && !arithmetic::is_valid(packet.amo) {
         return Err(C_RC_AMO_INVAL_OP_ERROR);
     }
@@ -276,10 +286,10 @@ fn check(
         let space = lni.map(|lni| &lni.space).ok_or(C_RC_INVALID_AC)?;
         // An atomic operation reads the memory that it changes, fetching or not.
         if reads || is_atomic {
-            space.translate(command.lac(), place.start, length, Access::Read)?;
+            space.translate(command.lac(), place.start, length, MemoryAccess::Read)?;
         }
         if writes {
-            space.translate(command.lac(), place.start, length, Access::Write)?;
+            space.translate(command.lac(), place.start, length, MemoryAccess::Write)?;
         }
     }
     Ok(place)
@@ -291,7 +301,7 @@ fn check(
 fn has_room(packet: &Packet, landing: &Landing, pte: &Pte, eqs: &mut Table<EventQueue>) -> bool {
     let entry = &landing.entry;
     let unlink = landing.auto_unlinked && !entry.event_unlink_disable();
-    let is_rendezvous = packet.kind == Kind::Rendezvous;
+    let is_rendezvous = packet.kind == PacketKind::Rendezvous;
     // Entries of one-sided traffic usually have no events.
     let silent = entry.event_comm_disable()
         || (entry.event_success_disable() && !is_rendezvous && !pte.options.en_event_match);
@@ -301,7 +311,7 @@ fn has_room(packet: &Packet, landing: &Landing, pte: &Pte, eqs: &mut Table<Event
     let Some(queue) = eqs.get_mut(usize::from(pte.eq)) else {
         return true;
     };
-    let event = Target::of(packet, landing, C_RC_OK);
+    let event = TargetEvent::of(packet, landing, C_RC_OK);
     let mut sizes = [0; 4];
     let mut expected = 0;
     let mut expect = |size| {

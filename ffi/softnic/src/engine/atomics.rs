@@ -6,16 +6,16 @@ use cxi_sys::*;
 
 use super::arithmetic;
 use super::bytes::copy;
-use super::memory::Access;
-use super::packet::{Kind, Packet};
+use super::memory::MemoryAccess;
+use super::packet::{Packet, PacketKind};
 use super::placement::Landing;
 use super::return_codes::ReturnCode;
 use super::state::Engine;
-use super::wire::{Arrival, Wire};
+use super::wire::{ReceivedPacket, Wire};
 
 impl<W: Wire> Engine<W> {
     /// Handles an atomic operation.
-    pub fn atomic(&mut self, arrival: &Arrival) {
+    pub fn atomic(&mut self, arrival: &ReceivedPacket) {
         let packet = &arrival.packet;
         let Some(peer) = self.wire.sender(arrival.lane, packet.source) else {
             return;
@@ -34,7 +34,7 @@ impl<W: Wire> Engine<W> {
         self.report(packet, &landing, C_RC_OK);
         let length = packet.rlength();
         let reply = Packet {
-            kind: Kind::Reply,
+            kind: PacketKind::Reply,
             class: packet.class,
             inline: true,
             length: length as u16,
@@ -51,7 +51,7 @@ impl<W: Wire> Engine<W> {
     /// Executes the operation and returns the previous value. A floating point exception that the
     /// portals table entry signals is returned instead; the target still has its new value, as in
     /// IEEE arithmetic (nic.md 7 does not state this).
-    fn execute(&mut self, arrival: &Arrival, landing: &Landing) -> Result<u128, ReturnCode> {
+    fn execute(&mut self, arrival: &ReceivedPacket, landing: &Landing) -> Result<u128, ReturnCode> {
         let packet = &arrival.packet;
         let amo = self.wire.executed(packet.amo)?;
         let pte = self.ptes.get(landing.pte).ok_or(C_RC_MST_CANCELLED)?;
@@ -59,7 +59,7 @@ impl<W: Wire> Engine<W> {
         let start = landing.place.start;
         let length = packet.rlength();
         let lac = landing.entry.lac();
-        let place = lni.space.translate(lac, start, length.into(), Access::Write)?;
+        let place = lni.space.translate(lac, start, length.into(), MemoryAccess::Write)?;
         let mut operands = [0_u128; 2];
         let carried = usize::from(packet.length).min(size_of_val(&operands));
         // SAFETY: the packet has `carried` bytes, and the array has room for them.

@@ -8,10 +8,10 @@ use cxi_sys::*;
 use super::arithmetic::{self, Amo};
 use super::counter::Counting;
 use super::location::Staging;
-use super::memory::{Access, AddressSpace};
-use super::packet::{Kind, Origin, Rendezvous};
+use super::memory::{AddressSpace, MemoryAccess};
+use super::packet::{Origin, PacketKind, Rendezvous};
 use super::return_codes::ReturnCode;
-use super::ring::Command;
+use super::ring::RingCommand;
 
 /// Memory of the initiator.
 #[derive(Clone, Copy)]
@@ -42,7 +42,7 @@ pub enum Source {
 #[cfg_attr(test, derive(Debug, PartialEq))]
 pub struct Operation {
     /// Put, get or atomic.
-    pub kind: Kind,
+    pub kind: PacketKind,
     pub dfa: u32,
     pub index_ext: u8,
     pub restricted: bool,
@@ -73,7 +73,7 @@ impl Operation {
     /// Makes a place to decode commands to.
     pub fn new() -> Self {
         Self {
-            kind: Kind::Put,
+            kind: PacketKind::Put,
             dfa: 0,
             index_ext: 0,
             restricted: false,
@@ -104,7 +104,7 @@ impl Operation {
     /// ILLEGAL_OP for a command that this NIC does not implement, CMD_INVALID_ARG for an
     /// inconsistent one.
     #[inline]
-    pub fn decode(&mut self, command: &Command, c_state: &CStateCmd) -> Result<(), ReturnCode> {
+    pub fn decode(&mut self, command: &RingCommand, c_state: &CStateCmd) -> Result<(), ReturnCode> {
         let header = command.header;
         let sized = |size: usize| check(command.size() == size);
         match (u32::from(header.cmd_type()), u32::from(header.opcode())) {
@@ -114,22 +114,22 @@ impl Operation {
             (C_CMD_TYPE_IDC, C_CMD_FETCHING_ATOMIC) => self.idc_amo(command, c_state, true),
             (C_CMD_TYPE_DMA, C_CMD_NOMATCH_PUT) => {
                 sized(NomatchDmaCmd::SIZE)?;
-                self.dma(command, Kind::Put);
+                self.dma(command, PacketKind::Put);
                 Ok(())
             }
             (C_CMD_TYPE_DMA, C_CMD_NOMATCH_GET) => {
                 sized(NomatchDmaCmd::SIZE)?;
-                self.dma(command, Kind::Get);
+                self.dma(command, PacketKind::Get);
                 Ok(())
             }
             (C_CMD_TYPE_DMA, C_CMD_PUT) => {
                 sized(FullDmaCmd::SIZE)?;
-                self.full_dma(command, Kind::Put);
+                self.full_dma(command, PacketKind::Put);
                 Ok(())
             }
             (C_CMD_TYPE_DMA, C_CMD_GET) => {
                 sized(FullDmaCmd::SIZE)?;
-                self.full_dma(command, Kind::Get);
+                self.full_dma(command, PacketKind::Get);
                 Ok(())
             }
             (C_CMD_TYPE_DMA, C_CMD_RENDEZVOUS_PUT) => {
@@ -146,7 +146,7 @@ impl Operation {
 
     /// Sets all fields for an operation without payload that the C_STATE describes.
     #[inline]
-    fn immediate(&mut self, kind: Kind, dfa: u32, c_state: &CStateCmd, replies: bool) {
+    fn immediate(&mut self, kind: PacketKind, dfa: u32, c_state: &CStateCmd, replies: bool) {
         self.kind = kind;
         self.dfa = dfa;
         self.index_ext = c_state.index_ext();
@@ -177,7 +177,7 @@ impl Operation {
     }
 
     #[inline]
-    fn idc_put(&mut self, command: &Command, c_state: &CStateCmd) -> Result<(), ReturnCode> {
+    fn idc_put(&mut self, command: &RingCommand, c_state: &CStateCmd) -> Result<(), ReturnCode> {
         let header = IdcHdr::from_bytes(command.bytes());
         let length = usize::from(header.length());
         let limit =
@@ -188,7 +188,7 @@ impl Operation {
         {
             return Err(C_RC_CMD_INVALID_ARG);
         }
-        self.immediate(Kind::Put, header.dfa(), c_state, false);
+        self.immediate(PacketKind::Put, header.dfa(), c_state, false);
         self.remote_offset = header.remote_offset();
         self.length = (length - IdcHdr::SIZE) as u32;
         self.source = Source::Immediate(IdcHdr::SIZE / 8);
@@ -197,7 +197,7 @@ impl Operation {
 
     /// An immediate put with match bits, header data and a user pointer of its own (nic.md 3.6).
     #[inline]
-    fn idc_msg(&mut self, command: &Command, c_state: &CStateCmd) -> Result<(), ReturnCode> {
+    fn idc_msg(&mut self, command: &RingCommand, c_state: &CStateCmd) -> Result<(), ReturnCode> {
         let header = IdcMsgHdr::from_bytes(command.bytes());
         let length = usize::from(header.length());
         let payload = length
@@ -207,7 +207,7 @@ impl Operation {
         if length > command.size() || c_state.restricted() {
             return Err(C_RC_CMD_INVALID_ARG);
         }
-        self.immediate(Kind::Put, header.dfa(), c_state, false);
+        self.immediate(PacketKind::Put, header.dfa(), c_state, false);
         self.small = true;
         self.length = payload as u32;
         self.source = Source::Immediate(IdcMsgHdr::SIZE / 8);
@@ -220,7 +220,7 @@ impl Operation {
     /// Decodes both forms of the immediate atomic operation, which differ in size (nic.md 3.7).
     fn idc_amo(
         &mut self,
-        command: &Command,
+        command: &RingCommand,
         c_state: &CStateCmd,
         fetching: bool,
     ) -> Result<(), ReturnCode> {
@@ -258,7 +258,7 @@ impl Operation {
             _ => return Err(C_RC_CMD_INVALID_ARG),
         };
         let result = Local { lac: c_state.write_lac(), iova: large.local_addr() };
-        self.immediate(Kind::Atomic, header.dfa(), c_state, fetching);
+        self.immediate(PacketKind::Atomic, header.dfa(), c_state, fetching);
         self.remote_offset = header.remote_offset();
         self.length = arithmetic::size(amo.kind).unwrap_or(0);
         self.source = Source::Operands(operands, Origin::Nic);
@@ -270,11 +270,11 @@ impl Operation {
     /// Decodes a command of 32 bytes, or the first 32 bytes of a longer one, which have the same
     /// format.
     #[inline]
-    fn dma(&mut self, command: &Command, kind: Kind) {
+    fn dma(&mut self, command: &RingCommand, kind: PacketKind) {
         let command = NomatchDmaCmd::from_bytes(command.bytes());
         let local = Local { lac: command.lac(), iova: command.local_addr() };
         let (source, result, completion) = match kind {
-            Kind::Get => (Source::Nothing, Some(local), command.event_ct_reply()),
+            PacketKind::Get => (Source::Nothing, Some(local), command.event_ct_reply()),
             _ => (Source::Memory(local), None, command.event_ct_ack()),
         };
         self.kind = kind;
@@ -305,7 +305,7 @@ impl Operation {
     }
 
     #[inline]
-    fn full_dma(&mut self, command: &Command, kind: Kind) {
+    fn full_dma(&mut self, command: &RingCommand, kind: PacketKind) {
         self.dma(command, kind);
         let full = FullDmaCmd::from_bytes(command.bytes());
         self.initiator = full.initiator();
@@ -315,12 +315,12 @@ impl Operation {
     }
 
     /// Decodes a rendezvous put, which cannot be restricted because it needs match bits.
-    fn rendezvous_put(&mut self, command: &Command) -> Result<(), ReturnCode> {
+    fn rendezvous_put(&mut self, command: &RingCommand) -> Result<(), ReturnCode> {
         let put = FullDmaCmd::from_bytes(command.bytes());
         if put.restricted() {
             return Err(C_RC_CMD_INVALID_ARG);
         }
-        self.full_dma(command, Kind::Rendezvous);
+        self.full_dma(command, PacketKind::Rendezvous);
         self.rendezvous = Rendezvous {
             eager: put.eager_length().min(put.request_len()),
             id: put.rendezvous_id(),
@@ -329,11 +329,11 @@ impl Operation {
         Ok(())
     }
 
-    fn dma_amo(&mut self, command: &Command, fetching: bool) -> Result<(), ReturnCode> {
+    fn dma_amo(&mut self, command: &RingCommand, fetching: bool) -> Result<(), ReturnCode> {
         let amo = DmaAmoCmd::from_bytes(command.bytes());
         check(!(fetching && amo.flush()))?; // nic.md 12
         let result = Local { lac: amo.write_lac(), iova: amo.local_write_addr() };
-        self.dma(command, Kind::Atomic);
+        self.dma(command, PacketKind::Atomic);
         self.initiator = amo.initiator();
         self.match_bits = amo.match_bits();
         self.header_data = amo.header_data();
@@ -354,7 +354,7 @@ impl Operation {
     /// Whether a REPLY with data completes the operation, not an ACK (nic.md 6.4).
     #[inline]
     pub fn is_answered_with_data(&self) -> bool {
-        self.kind == Kind::Get || self.amo.fetching
+        self.kind == PacketKind::Get || self.amo.fetching
     }
 
     /// Checks the memory of the initiator for the whole length before anything is sent, and reads
@@ -363,8 +363,12 @@ impl Operation {
     /// # Errors
     /// The return code with which the operation completes.
     #[inline]
-    pub fn prepare(&mut self, command: &Command, space: &AddressSpace) -> Result<(), ReturnCode> {
-        if self.kind == Kind::Atomic
+    pub fn prepare(
+        &mut self,
+        command: &RingCommand,
+        space: &AddressSpace,
+    ) -> Result<(), ReturnCode> {
+        if self.kind == PacketKind::Atomic
             && let Source::Memory(operand) = self.source
         {
             self.fetch_operand(command, operand, space)?;
@@ -372,12 +376,12 @@ impl Operation {
         if let Source::Memory(from) = self.source
             && self.payload() > 0
         {
-            space.translate(from.lac, from.iova, self.payload().into(), Access::Read)?;
+            space.translate(from.lac, from.iova, self.payload().into(), MemoryAccess::Read)?;
         }
         if let Some(to) = self.result
             && self.length > 0
         {
-            space.translate(to.lac, to.iova, self.length.into(), Access::Write)?;
+            space.translate(to.lac, to.iova, self.length.into(), MemoryAccess::Write)?;
         }
         Ok(())
     }
@@ -387,7 +391,7 @@ impl Operation {
     /// nothing is read.
     fn fetch_operand(
         &mut self,
-        command: &Command,
+        command: &RingCommand,
         operand: Local,
         space: &AddressSpace,
     ) -> Result<(), ReturnCode> {
@@ -395,8 +399,12 @@ impl Operation {
         match arithmetic::size(self.amo.kind) {
             Some(size) if size != self.length => return Err(C_RC_AMO_LENGTH_ERROR),
             Some(size) => {
-                let from =
-                    space.translate(operand.lac, operand.iova, u64::from(size), Access::Read)?;
+                let from = space.translate(
+                    operand.lac,
+                    operand.iova,
+                    u64::from(size),
+                    MemoryAccess::Read,
+                )?;
                 // SAFETY: `translate` found `size` bytes, at most 16, which `bytes` holds; software
                 // keeps the memory mapped while commands use it.
                 unsafe { from.read(bytes.as_mut_ptr(), size as usize) }?;
@@ -416,9 +424,9 @@ impl Operation {
     #[inline]
     pub fn payload(&self) -> u32 {
         match self.kind {
-            Kind::Atomic if arithmetic::takes_two_operands(self.amo.op) => 32,
-            Kind::Atomic => 16,
-            Kind::Rendezvous => self.rendezvous.eager,
+            PacketKind::Atomic if arithmetic::takes_two_operands(self.amo.op) => 32,
+            PacketKind::Atomic => 16,
+            PacketKind::Rendezvous => self.rendezvous.eager,
             _ => self.length,
         }
     }
@@ -427,7 +435,7 @@ impl Operation {
     #[inline]
     pub fn total(&self) -> u32 {
         match self.kind {
-            Kind::Rendezvous => self.length,
+            PacketKind::Rendezvous => self.length,
             _ => self.payload(),
         }
     }
@@ -455,7 +463,7 @@ impl Source {
     #[inline]
     pub fn at(
         &self,
-        command: &Command,
+        command: &RingCommand,
         space: &AddressSpace,
         offset: u32,
         length: u16,
@@ -466,7 +474,8 @@ impl Source {
             Self::Operands(words, _) => Ok(words.as_ptr().cast()),
             Self::Memory(from) if length > 0 => {
                 let iova = from.iova + u64::from(offset);
-                let from = space.translate(from.lac, iova, u64::from(length), Access::Read)?;
+                let from =
+                    space.translate(from.lac, iova, u64::from(length), MemoryAccess::Read)?;
                 from.payload(length, staging)
             }
             Self::Memory(_) | Self::Nothing => Ok(std::ptr::null()),

@@ -5,13 +5,13 @@ use proptest::prelude::*;
 use super::*;
 
 /// A command of any type, size and opcode.
-fn command() -> impl Strategy<Value = Command> {
-    prop::array::uniform32(any::<u64>()).prop_map(Command::from_words)
+fn command() -> impl Strategy<Value = RingCommand> {
+    prop::array::uniform32(any::<u64>()).prop_map(RingCommand::from_words)
 }
 
 /// A command that is often accepted: its type, size and opcode fit, and its length is the length of
 /// an immediate put or atomic operation.
-fn plausible() -> impl Strategy<Value = Command> {
+fn plausible() -> impl Strategy<Value = RingCommand> {
     let opcodes = [C_CMD_PUT, C_CMD_SMALL_MESSAGE, C_CMD_ATOMIC, C_CMD_FETCHING_ATOMIC];
     let immediate = opcodes.map(|opcode| (C_CMD_TYPE_IDC, C_CMD_SIZE_64B, opcode));
     let dma = [
@@ -31,7 +31,7 @@ fn plausible() -> impl Strategy<Value = Command> {
         |(mut words, (cmd_type, size, opcode), length)| {
             let header = u64::from(cmd_type | size << 2 | opcode << 4);
             words[0] = words[0] & !0xffff | header | length << 8;
-            Command::from_words(words)
+            RingCommand::from_words(words)
         },
     )
 }
@@ -51,7 +51,7 @@ proptest! {
         let decoded = used.decode(&later, &context);
         prop_assert_eq!(decoded, fresh.decode(&later, &context));
         if decoded.is_ok() {
-            if used.kind != Kind::Rendezvous {
+            if used.kind != PacketKind::Rendezvous {
                 used.rendezvous = Rendezvous::default();
                 fresh.rendezvous = Rendezvous::default();
             }

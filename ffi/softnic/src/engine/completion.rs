@@ -3,13 +3,13 @@
 use cxi_sys::*;
 
 use super::counter::Counting;
-use super::events::{self, Initiator, Target};
-use super::packet::{Kind, Packet};
+use super::events::{self, InitiatorEvent, TargetEvent};
+use super::packet::{Packet, PacketKind};
 use super::placement::Landing;
-use super::rendezvous::{Fetcher, Rest};
+use super::rendezvous::{Fetcher, RendezvousRest};
 use super::return_codes::ReturnCode;
 use super::state::Engine;
-use super::wire::{Peer, Wire, send_or_wait};
+use super::wire::{PeerId, Wire, send_or_wait};
 
 impl<W: Wire> Engine<W> {
     /// Completes the transaction of a response or of the last packet of a reply.
@@ -26,7 +26,7 @@ impl<W: Wire> Engine<W> {
         if code == C_RC_OK && transaction.success_disable {
             return;
         }
-        let event = Initiator {
+        let event = InitiatorEvent {
             kind: transaction.event,
             user_ptr: transaction.user_ptr,
             mlength: packet.total,
@@ -44,7 +44,7 @@ impl<W: Wire> Engine<W> {
     #[inline]
     pub fn finish(
         &mut self,
-        peer: Peer,
+        peer: PeerId,
         packet: &Packet,
         landing: Option<&Landing>,
         code: ReturnCode,
@@ -55,7 +55,7 @@ impl<W: Wire> Engine<W> {
         };
         self.flushed += u64::from(packet.flush && code == C_RC_OK);
         let mut response = Packet {
-            kind: Kind::Response,
+            kind: PacketKind::Response,
             class: packet.class,
             tag: packet.tag,
             is_marked: packet.is_marked,
@@ -72,7 +72,7 @@ impl<W: Wire> Engine<W> {
         }
         self.answer(peer, &response);
         if let Some(landing) = landing
-            && packet.kind == Kind::Rendezvous
+            && packet.kind == PacketKind::Rendezvous
             && landing.is_on(C_PTL_LIST_PRIORITY)
             && code == C_RC_OK
         {
@@ -81,11 +81,11 @@ impl<W: Wire> Engine<W> {
     }
 
     /// Issues the get for the rest of a rendezvous put, or leaves it to software.
-    fn fetch(&mut self, peer: Peer, put: &Packet, landing: &Landing) {
+    fn fetch(&mut self, peer: PeerId, put: &Packet, landing: &Landing) {
         let Some(pte) = self.ptes.get(landing.pte) else {
             return;
         };
-        let rest = Rest {
+        let rest = RendezvousRest {
             put,
             nid: self.wire.nid(Some(peer)),
             pte: landing.pte,
@@ -113,10 +113,10 @@ impl<W: Wire> Engine<W> {
         let counting = Counting::from_entry(entry, entry.event_ct_comm());
         let length = landing.mlength(packet);
         self.counters.count_completion(counting, length, code, &mut self.eqs);
-        let is_success = code == C_RC_OK && packet.kind != Kind::Rendezvous;
+        let is_success = code == C_RC_OK && packet.kind != PacketKind::Rendezvous;
         let quiet = entry.event_comm_disable() || (entry.event_success_disable() && is_success);
         if !quiet && let Some(pte) = self.ptes.get(landing.pte) {
-            let event = Target::of(packet, landing, code);
+            let event = TargetEvent::of(packet, landing, code);
             pte.post(&event, &mut self.eqs, &self.entries);
         }
     }
@@ -133,7 +133,7 @@ impl<W: Wire> Engine<W> {
 
     /// Sends a packet without payload outside its header, now or as soon as there is room.
     #[inline]
-    pub fn answer(&mut self, peer: Peer, packet: &Packet) {
+    pub fn answer(&mut self, peer: PeerId, packet: &Packet) {
         send_or_wait(&mut self.wire, &mut self.waiting, peer, packet);
     }
 }

@@ -26,7 +26,7 @@ const UNTOUCHED: u64 = u64::MAX;
 
 /// A change of the counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum CountChange {
     Add {
         success: u64,
         failure: u8,
@@ -98,21 +98,21 @@ impl Counting {
 /// Returns the change by a completed operation of `length` bytes: one success or its bytes, or one
 /// failure.
 #[inline]
-pub fn amount(bytes: bool, length: u32, code: ReturnCode) -> Change {
+pub fn amount(bytes: bool, length: u32, code: ReturnCode) -> CountChange {
     let (success, failure) = match (code, bytes) {
         (C_RC_OK, true) => (length.into(), 0),
         (C_RC_OK, false) => (1, 0),
         _ => (0, 1),
     };
-    Change::Add { success, failure }
+    CountChange::Add { success, failure }
 }
 
 /// Returns the change by a store of `value` at byte `offset` of the doorbells; `None` if there is
 /// no doorbell.
 #[inline]
-pub fn change(offset: usize, value: u64) -> Option<Change> {
-    let set = |success, failure| Change::Set { success, failure };
-    let add = |success, failure| Change::Add { success, failure };
+pub fn change(offset: usize, value: u64) -> Option<CountChange> {
+    let set = |success, failure| CountChange::Set { success, failure };
+    let add = |success, failure| CountChange::Add { success, failure };
     match offset {
         ADD_SUCCESS => Some(add(value & SUCCESS_MASK, 0)),
         ADD_FAILURE => Some(add(0, value as u8 & MAX_FAILURES)),
@@ -123,7 +123,7 @@ pub fn change(offset: usize, value: u64) -> Option<Change> {
 }
 
 /// A counter.
-pub struct Counter {
+pub struct CountingEvent {
     pub lni: usize,
     pub success: u64,
     pub failure: u8,
@@ -132,7 +132,7 @@ pub struct Counter {
     doorbells: Arc<Pages>,
 }
 
-impl Counter {
+impl CountingEvent {
     /// Makes a counter at zero, written through `doorbells`.
     pub fn new(lni: usize, doorbells: Arc<Pages>) -> Self {
         for offset in [ADD_SUCCESS, ADD_FAILURE, RESET_SUCCESS, RESET_FAILURE] {
@@ -155,7 +155,7 @@ impl Counter {
     /// which are written back. Of two stores to one doorbell between two calls only the second has
     /// an effect; hardware handles both.
     #[inline]
-    pub fn take_doorbells(&self) -> [Option<Change>; 4] {
+    pub fn take_doorbells(&self) -> [Option<CountChange>; 4] {
         let take = |offset| {
             let word = self.doorbells.word(offset);
             if word.load(Ordering::Acquire) == UNTOUCHED {
@@ -175,16 +175,16 @@ impl Counter {
     /// Changes the counts. Every change except an addition to the successes is written back (nic.md
     /// 9.1; 15, question 17).
     #[inline]
-    pub fn apply(&mut self, change: Change) {
+    pub fn apply(&mut self, change: CountChange) {
         match change {
-            Change::Add { success, failure } => {
+            CountChange::Add { success, failure } => {
                 self.success = self.success.wrapping_add(success) & SUCCESS_MASK;
                 self.failure = self.failure.saturating_add(failure).min(MAX_FAILURES);
                 if failure == 0 {
                     return;
                 }
             }
-            Change::Set { success, failure } => {
+            CountChange::Set { success, failure } => {
                 self.success = success.unwrap_or(self.success);
                 self.failure = failure.unwrap_or(self.failure);
             }
@@ -211,13 +211,13 @@ mod tests {
     use super::*;
     use crate::pages::page_size;
 
-    fn counter() -> (Counter, Arc<Pages>) {
+    fn counter() -> (CountingEvent, Arc<Pages>) {
         let page = Arc::new(Pages::anonymous(page_size()).unwrap());
-        (Counter::new(1, page.clone()), page)
+        (CountingEvent::new(1, page.clone()), page)
     }
 
-    fn add(success: u64, failure: u8) -> Change {
-        Change::Add { success, failure }
+    fn add(success: u64, failure: u8) -> CountChange {
+        CountChange::Add { success, failure }
     }
 
     #[test]
@@ -240,7 +240,7 @@ mod tests {
         page.word(64).store(0x80 | 3, Ordering::Release);
         page.word(128).store(0, Ordering::Release);
         page.word(192).store(7, Ordering::Release);
-        let set = |success, failure| Some(Change::Set { success, failure });
+        let set = |success, failure| Some(CountChange::Set { success, failure });
         let changes = [set(Some(0), None), set(None, Some(0)), Some(add(5, 0)), Some(add(0, 3))];
         assert_eq!(counter.take_doorbells(), changes);
         assert_eq!(counter.take_doorbells(), [None; 4]);
@@ -260,7 +260,7 @@ mod tests {
         const FLAG: u64 = 1 << 63;
         assert_eq!(after(add(7, 0)), 0);
         assert_eq!(after(add(1, 2)), FLAG | 2 << 48 | 8);
-        let set = |success, failure| Change::Set { success, failure };
+        let set = |success, failure| CountChange::Set { success, failure };
         assert_eq!(after(set(Some(0), None)), FLAG | 2 << 48);
         assert_eq!(after(set(None, Some(1))), FLAG | 1 << 48);
         assert_eq!(

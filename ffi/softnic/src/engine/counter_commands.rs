@@ -4,15 +4,15 @@ use cxi_sys::records::{CStateCmd, CtCmd};
 use cxi_sys::*;
 
 use super::commands::Operation;
-use super::counter::Change;
+use super::counter::CountChange;
 use super::event_queue::{self, EventQueue};
 use super::return_codes::ReturnCode;
-use super::ring::Command;
+use super::ring::RingCommand;
 use super::table::Table;
-use super::triggers::{Action, Counters, Launch, Trigger};
+use super::triggers::{Action, CountingEvents, LaunchedCommand, Trigger};
 
 /// The trigger queue of a command.
-pub struct Issuer<'a> {
+pub struct IssuingQueue<'a> {
     pub lni: usize,
     pub queue: usize,
     /// The slot of the command.
@@ -25,9 +25,9 @@ pub struct Issuer<'a> {
 /// # Errors
 /// The return code with which the command stops its queue.
 pub fn execute(
-    command: &Command,
-    issuer: &Issuer<'_>,
-    counters: &mut Counters,
+    command: &RingCommand,
+    issuer: &IssuingQueue<'_>,
+    counters: &mut CountingEvents,
     eqs: &mut Table<EventQueue>,
 ) -> Result<(), ReturnCode> {
     let opcode = u32::from(command.header.opcode());
@@ -69,7 +69,7 @@ pub fn execute(
         }
         C_CMD_CT_TRIG_SET => Action::Change { ct: own(fields.ct())?, change: set(&fields) },
         C_CMD_CT_TRIG_INC => Action::Change { ct: own(fields.ct())?, change: add(&fields) },
-        C_CMD_CT_TRIG_DMA => Action::Launch(Launch {
+        C_CMD_CT_TRIG_DMA => Action::Launch(LaunchedCommand {
             queue: issuer.queue,
             slot: issuer.slot,
             command: Box::new(embedded(command, issuer.c_state)?),
@@ -83,7 +83,7 @@ pub fn execute(
 
 /// Returns the DMA command inside a TRIG_DMA. Its format is checked here, so that a malformed
 /// command is reported at its place in the queue; it is executed later.
-fn embedded(command: &Command, c_state: &CStateCmd) -> Result<Command, ReturnCode> {
+fn embedded(command: &RingCommand, c_state: &CStateCmd) -> Result<RingCommand, ReturnCode> {
     let embedded = command.embedded();
     if u32::from(embedded.header.cmd_type()) != C_CMD_TYPE_DMA {
         return Err(C_RC_ILLEGAL_OP);
@@ -93,8 +93,8 @@ fn embedded(command: &Command, c_state: &CStateCmd) -> Result<Command, ReturnCod
 }
 
 /// Returns the change that overwrites the flagged counts.
-fn set(fields: &CtCmd) -> Change {
-    Change::Set {
+fn set(fields: &CtCmd) -> CountChange {
+    CountChange::Set {
         success: fields.set_ct_success().then(|| fields.ct_success()),
         failure: fields.set_ct_failure().then(|| fields.ct_failure()),
     }
@@ -102,9 +102,9 @@ fn set(fields: &CtCmd) -> Change {
 
 /// Returns the change that adds to the flagged counts, as libfabric fills these commands. The
 /// effect of an increment without flags on hardware is not known.
-fn add(fields: &CtCmd) -> Change {
+fn add(fields: &CtCmd) -> CountChange {
     let flagged = |flag: bool, value: u64| if flag { value } else { 0 };
-    Change::Add {
+    CountChange::Add {
         success: flagged(fields.set_ct_success(), fields.ct_success()),
         failure: flagged(fields.set_ct_failure(), fields.ct_failure().into()) as u8,
     }

@@ -2,26 +2,26 @@
 
 use cxi_sys::*;
 
-use super::packet::Kind;
+use super::packet::PacketKind;
 use super::placement::Landing;
 use super::state::Engine;
-use super::wire::{Arrival, Peer, Wire};
+use super::wire::{PeerId, ReceivedPacket, Wire};
 
 impl<W: Wire> Engine<W> {
     /// Handles the next packet, which it puts into `arrival`; false if there is none.
     #[inline]
-    pub fn receive(&mut self, arrival: &mut Arrival) -> bool {
+    pub fn receive(&mut self, arrival: &mut ReceivedPacket) -> bool {
         if !self.wire.receive(arrival) {
             return false;
         }
         match arrival.packet.kind {
-            Kind::Response => self.complete(&arrival.packet),
-            Kind::Put if self.put_like_last(arrival) => {}
-            Kind::Put | Kind::Rendezvous => self.put(arrival),
-            Kind::Get => self.get(arrival),
-            Kind::Reply => self.reply(arrival),
-            Kind::Atomic => self.atomic(arrival),
-            Kind::Abort => self.abort(arrival),
+            PacketKind::Response => self.complete(&arrival.packet),
+            PacketKind::Put if self.put_like_last(arrival) => {}
+            PacketKind::Put | PacketKind::Rendezvous => self.put(arrival),
+            PacketKind::Get => self.get(arrival),
+            PacketKind::Reply => self.reply(arrival),
+            PacketKind::Atomic => self.atomic(arrival),
+            PacketKind::Abort => self.abort(arrival),
         }
         self.wire.count_received(&arrival.packet);
         self.wire.release(arrival.lane);
@@ -30,7 +30,7 @@ impl<W: Wire> Engine<W> {
 
     /// Drops the incomplete puts of a NIC that is gone. They have no event, like a message whose
     /// connection timed out; a header on the UNEXPECTED list records the failure.
-    pub fn drop_messages(&mut self, peer: Peer) {
+    pub fn drop_messages(&mut self, peer: PeerId) {
         for message in std::mem::take(&mut self.messages) {
             if message.peer != peer {
                 self.messages.push(message);

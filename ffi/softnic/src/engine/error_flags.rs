@@ -6,7 +6,7 @@ use super::return_codes::ReturnCode;
 
 /// A block of the NIC with a register of error flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Block {
+pub enum NicBlock {
     /// Address translation.
     Atu,
     /// Events.
@@ -19,7 +19,7 @@ pub enum Block {
     Rmu,
 }
 
-impl Block {
+impl NicBlock {
     /// All blocks, each at the place of its number.
     pub const ALL: [Self; 5] = [Self::Atu, Self::Ee, Self::Ixe, Self::Lpe, Self::Rmu];
 
@@ -49,7 +49,7 @@ impl Block {
 /// A flag of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ErrorFlag {
-    pub block: Block,
+    pub block: NicBlock,
     pub bit: u32,
 }
 
@@ -57,26 +57,26 @@ impl ErrorFlag {
     /// An event without room in its queue: of flow control, or any other.
     pub fn dropped_event(kind: u32) -> Self {
         let bit = if kind == C_EVENT_STATE_CHANGE { 33 } else { 34 };
-        Self { block: Block::Ee, bit }
+        Self { block: NicBlock::Ee, bit }
     }
 
     /// Returns the flag that an operation with this return code sets where it fails. The pairs
     /// follow from names.
     pub fn from_failure(code: ReturnCode) -> Option<Self> {
         let (block, bit) = match code {
-            C_RC_RESTRICTED_UNICAST => (Block::Lpe, 15),
-            C_RC_NO_SPACE => (Block::Lpe, 16),
-            C_RC_INVALID_ENDPOINT => (Block::Lpe, 17),
-            C_RC_ENTRY_NOT_FOUND => (Block::Lpe, 18),
-            C_RC_OP_VIOLATION => (Block::Lpe, 19),
-            C_RC_PT_DISABLED => (Block::Lpe, 22),
-            C_RC_PTLTE_NOT_FOUND => (Block::Rmu, 50),
-            C_RC_AMO_ALIGN_ERROR => (Block::Ixe, 50),
-            C_RC_AMO_INVAL_OP_ERROR => (Block::Ixe, 51),
-            C_RC_AMO_LENGTH_ERROR => (Block::Ixe, 57),
-            C_RC_PAGE_PERM_ERROR => (Block::Atu, 33),
-            C_RC_NO_TRANSLATION => (Block::Atu, 38),
-            C_RC_INVALID_AC => (Block::Atu, 39),
+            C_RC_RESTRICTED_UNICAST => (NicBlock::Lpe, 15),
+            C_RC_NO_SPACE => (NicBlock::Lpe, 16),
+            C_RC_INVALID_ENDPOINT => (NicBlock::Lpe, 17),
+            C_RC_ENTRY_NOT_FOUND => (NicBlock::Lpe, 18),
+            C_RC_OP_VIOLATION => (NicBlock::Lpe, 19),
+            C_RC_PT_DISABLED => (NicBlock::Lpe, 22),
+            C_RC_PTLTE_NOT_FOUND => (NicBlock::Rmu, 50),
+            C_RC_AMO_ALIGN_ERROR => (NicBlock::Ixe, 50),
+            C_RC_AMO_INVAL_OP_ERROR => (NicBlock::Ixe, 51),
+            C_RC_AMO_LENGTH_ERROR => (NicBlock::Ixe, 57),
+            C_RC_PAGE_PERM_ERROR => (NicBlock::Atu, 33),
+            C_RC_NO_TRANSLATION => (NicBlock::Atu, 38),
+            C_RC_INVALID_AC => (NicBlock::Atu, 39),
             _ => return None,
         };
         Some(Self { block, bit })

@@ -8,14 +8,14 @@ use cxi_sys::*;
 
 use super::arithmetic::Amo;
 use super::event_queue::EventQueue;
-use super::packet::{Kind, Packet};
+use super::packet::{Packet, PacketKind};
 use super::placement::Landing;
 use super::return_codes::ReturnCode;
 use super::table::Table;
 
 /// An event at the initiator: ACK, REPLY or SEND.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Initiator {
+pub struct InitiatorEvent {
     pub kind: c_event_type,
     pub user_ptr: u64,
     pub mlength: u32,
@@ -28,7 +28,7 @@ pub struct Initiator {
 
 /// An event at the target, about an operation or about a command to a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Target {
+pub struct TargetEvent {
     pub kind: c_event_type,
     pub ptlte_index: u16,
     pub ptl_list: u8,
@@ -52,7 +52,7 @@ pub struct Target {
     pub return_code: ReturnCode,
 }
 
-impl Target {
+impl TargetEvent {
     /// Returns the fields that depend only on the operation, whose first packet is `packet`.
     pub fn about(packet: &Packet) -> Self {
         Self {
@@ -62,7 +62,7 @@ impl Target {
             header_data: packet.header_data(),
             rlength: packet.rlength(),
             remote_offset: packet.remote_offset,
-            rendezvous: packet.kind == Kind::Rendezvous,
+            rendezvous: packet.kind == PacketKind::Rendezvous,
             rendezvous_id: packet.rendezvous.id,
             amo: packet.amo,
             ..Self::default()
@@ -77,14 +77,14 @@ impl Target {
         };
         // The event of a rendezvous put has the offset from which the rest is fetched.
         let eager = match packet.kind {
-            Kind::Rendezvous => u64::from(written),
+            PacketKind::Rendezvous => u64::from(written),
             _ => 0,
         };
         Self {
             kind: match packet.kind {
-                Kind::Get => C_EVENT_GET,
-                Kind::Atomic if packet.amo.fetching => C_EVENT_FETCH_ATOMIC,
-                Kind::Atomic => C_EVENT_ATOMIC,
+                PacketKind::Get => C_EVENT_GET,
+                PacketKind::Atomic if packet.amo.fetching => C_EVENT_FETCH_ATOMIC,
+                PacketKind::Atomic => C_EVENT_ATOMIC,
                 _ => C_EVENT_PUT,
             },
             ptlte_index: landing.pte as u16,
@@ -105,7 +105,7 @@ pub type PoolUse = (u16, u16);
 
 /// Delivers an initiator event to event queue `eq`, unless that is 0.
 #[inline]
-pub fn initiator(eqs: &mut Table<EventQueue>, eq: u16, event: &Initiator) {
+pub fn initiator(eqs: &mut Table<EventQueue>, eq: u16, event: &InitiatorEvent) {
     let Some(queue) = eqs.get_mut(usize::from(eq)) else {
         return;
     };
@@ -164,7 +164,7 @@ pub fn triggered(
 /// Returns the size of a target event. Events of puts and gets in the PRIORITY list are short,
 /// unless the short format cannot express them: a failure, a truncation, a length beyond 20 bits, a
 /// rendezvous (nic.md 6.3; 15, question 7).
-pub fn target_size(queue: &EventQueue, event: &Target, use_long_event: bool) -> usize {
+pub fn target_size(queue: &EventQueue, event: &TargetEvent, use_long_event: bool) -> usize {
     let short = matches!(event.kind, C_EVENT_PUT | C_EVENT_GET)
         && u32::from(event.ptl_list) == C_PTL_LIST_PRIORITY
         && !event.rendezvous
@@ -177,20 +177,20 @@ pub fn target_size(queue: &EventQueue, event: &Target, use_long_event: bool) -> 
 }
 
 /// Returns the event of an entry that an operation used up.
-pub fn unlinked(landing: &Landing) -> Target {
-    Target {
+pub fn unlinked(landing: &Landing) -> TargetEvent {
+    TargetEvent {
         kind: C_EVENT_UNLINK,
         ptlte_index: landing.pte as u16,
         ptl_list: landing.entry.ptl_list(),
         buffer_id: landing.entry.buffer_id(),
         auto_unlinked: true,
         return_code: C_RC_OK,
-        ..Target::default()
+        ..TargetEvent::default()
     }
 }
 
 /// Delivers a target event.
-pub fn target(queue: &mut EventQueue, event: &Target, use_long_event: bool, pool: PoolUse) {
+pub fn target(queue: &mut EventQueue, event: &TargetEvent, use_long_event: bool, pool: PoolUse) {
     let mut long = EventTargetLong::new();
     long.set_header_data(event.header_data)
         .set_initiator(event.initiator)

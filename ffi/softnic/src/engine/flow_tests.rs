@@ -61,7 +61,7 @@ fn tries_one_of_many_replies_while_there_is_no_room() {
 }
 
 /// Begins a get of all the memory: some packets were received, others were not sent.
-fn half_done_get() -> (Node, Node, Rc<RefCell<Net>>) {
+fn half_done_get() -> (TestNode, TestNode, Rc<RefCell<Net>>) {
     let (mut initiator, mut target, net) = pair(LEN, 4);
     initiator.get(0, LEN as u32);
     for _ in 0..3 {

@@ -3,27 +3,27 @@
 use cxi_sys::*;
 
 use super::bytes::copy;
-use super::incoming::Reply;
-use super::location::Location;
-use super::memory::Access;
-use super::packet::{INLINE, Kind, Origin, Packet};
+use super::incoming::IncompleteReply;
+use super::location::MemoryLocation;
+use super::memory::MemoryAccess;
+use super::packet::{INLINE, Origin, Packet, PacketKind};
 use super::return_codes::ReturnCode;
 use super::state::Engine;
-use super::wire::{Arrival, Wire};
+use super::wire::{ReceivedPacket, Wire};
 
 /// The most packets of one reply sent before others get their turn.
 const BURST: usize = 32;
 
 impl<W: Wire> Engine<W> {
     /// Handles a get.
-    pub fn get(&mut self, arrival: &Arrival) {
+    pub fn get(&mut self, arrival: &ReceivedPacket) {
         let packet = &arrival.packet;
         let Some(peer) = self.wire.sender(arrival.lane, packet.source) else {
             return;
         };
         match self.match_operation(peer, packet) {
             (Some(landing), C_RC_OK) => {
-                let mut reply = Reply { peer, landing, request: *packet, sent: 0 };
+                let mut reply = IncompleteReply { peer, landing, request: *packet, sent: 0 };
                 if !self.send_reply(&mut reply) {
                     self.replies.push_back(reply);
                 }
@@ -61,7 +61,7 @@ impl<W: Wire> Engine<W> {
 
     /// Sends data while there is room; true when the reply has ended. The event follows the last
     /// packet.
-    fn send_reply(&mut self, reply: &mut Reply) -> bool {
+    fn send_reply(&mut self, reply: &mut IncompleteReply) -> bool {
         let request = reply.request;
         let total = reply.landing.place.length;
         let most = self.wire.most_payload() as u32;
@@ -82,7 +82,7 @@ impl<W: Wire> Engine<W> {
                 }
             };
             let mut packet = Packet {
-                kind: Kind::Reply,
+                kind: PacketKind::Reply,
                 class: request.class,
                 length,
                 tag: request.tag,
@@ -117,7 +117,11 @@ impl<W: Wire> Engine<W> {
 
     /// Returns the location of the next `length` bytes; `None` for 0 bytes. Translated for each
     /// packet, because software may have unmapped the memory since.
-    fn source(&self, reply: &Reply, length: u16) -> Result<Option<Location>, ReturnCode> {
+    fn source(
+        &self,
+        reply: &IncompleteReply,
+        length: u16,
+    ) -> Result<Option<MemoryLocation>, ReturnCode> {
         if length == 0 {
             return Ok(None);
         }
@@ -125,11 +129,11 @@ impl<W: Wire> Engine<W> {
         let start = reply.landing.place.start + u64::from(reply.sent);
         let pte = self.ptes.get(reply.landing.pte).ok_or(C_RC_MST_CANCELLED)?;
         let lni = self.lnis.get(pte.lni).ok_or(C_RC_MST_CANCELLED)?;
-        lni.space.translate(entry.lac(), start, u64::from(length), Access::Read).map(Some)
+        lni.space.translate(entry.lac(), start, u64::from(length), MemoryAccess::Read).map(Some)
     }
 
     /// Handles data for an operation of this NIC.
-    pub fn reply(&mut self, arrival: &Arrival) {
+    pub fn reply(&mut self, arrival: &ReceivedPacket) {
         let packet = &arrival.packet;
         let Some(transaction) = self.transactions.get_mut(packet.tag) else {
             return;
@@ -143,7 +147,7 @@ impl<W: Wire> Engine<W> {
             let lni = self.lnis.get(destination.lni).ok_or(C_RC_INVALID_AC);
             let place = lni.and_then(|lni| {
                 let iova = destination.iova + u64::from(packet.offset);
-                lni.space.translate(destination.lac, iova, length as u64, Access::Write)
+                lni.space.translate(destination.lac, iova, length as u64, MemoryAccess::Write)
             });
             match place {
                 Ok(to) => {

@@ -3,11 +3,11 @@
 use super::packet::Packet;
 use super::placement::Landing;
 use super::return_codes::ReturnCode;
-use super::wire::Peer;
+use super::wire::PeerId;
 
 /// A put of which packets are missing.
-pub struct Message {
-    pub peer: Peer,
+pub struct IncompletePut {
+    pub peer: PeerId,
     /// Its first packet.
     pub header: Packet,
     /// `None` if it matched no entry, or was cancelled.
@@ -17,8 +17,8 @@ pub struct Message {
 
 /// A get of which data remains to be sent. There is at most one for each transaction of each NIC
 /// that sends to this one.
-pub struct Reply {
-    pub peer: Peer,
+pub struct IncompleteReply {
+    pub peer: PeerId,
     pub landing: Landing,
     pub request: Packet,
     /// Bytes sent.

@@ -64,7 +64,7 @@ list_counts! {
 
 /// What the counters distinguish of an operation that matched an entry.
 #[derive(Clone, Copy)]
-pub struct Match {
+pub struct MatchedOperation {
     /// One of `Put` to `FetchingAtomic`.
     pub kind: ListCount,
     /// The number of the list.
@@ -79,7 +79,7 @@ pub struct Match {
 /// More than any index of a match at one of the three lists.
 const MATCHES: usize = 3 << 7;
 
-impl Match {
+impl MatchedOperation {
     #[inline]
     fn index(self) -> usize {
         (self.kind as usize - ListCount::Put as usize)
@@ -134,7 +134,7 @@ impl ListCounts {
 
     /// Counts `operations` that succeeded at the entry that they matched.
     #[inline]
-    pub fn matched(&mut self, matching: Match, operations: u64) {
+    pub fn matched(&mut self, matching: MatchedOperation, operations: u64) {
         self.matches[matching.index() % MATCHES] += operations;
     }
 
@@ -153,8 +153,9 @@ impl ListCounts {
 
     fn value(&self, count: ListCount) -> u64 {
         let matches = self.matches.iter().enumerate();
-        let counted = matches
-            .filter(|&(index, &operations)| operations != 0 && Match::is_counted(index, count));
+        let counted = matches.filter(|&(index, &operations)| {
+            operations != 0 && MatchedOperation::is_counted(index, count)
+        });
         let matched: u64 = counted.map(|(_, operations)| operations).sum();
         self.counts[count as usize] + matched
     }

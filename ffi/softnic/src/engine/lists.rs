@@ -13,13 +13,13 @@ const APPENDABLE: usize = 3;
 
 /// A list entry: the command that appended it, and the bytes in use.
 #[derive(Clone, Copy)]
-pub struct Entry {
+pub struct ListEntry {
     pub command: TargetCmd,
     /// Bytes in use of a locally managed entry. The next operation is placed behind them.
     pub used: u64,
 }
 
-impl Entry {
+impl ListEntry {
     /// Makes an unused entry. Entries of the REQUEST list are always managed locally.
     pub fn new(mut command: TargetCmd) -> Self {
         if u32::from(command.ptl_list()) == C_PTL_LIST_REQUEST {
@@ -32,7 +32,7 @@ impl Entry {
 /// The header of a message that matched an entry of the OVERFLOW list, until an append or a search
 /// removes it.
 #[derive(Clone, Copy)]
-pub struct Unexpected {
+pub struct UnexpectedHeader {
     /// The first packet of the message.
     pub header: Packet,
     /// NIC address of the initiator.
@@ -47,30 +47,30 @@ pub struct Unexpected {
 /// A list that software appends to.
 #[derive(Default)]
 struct Appendable {
-    entries: Vec<Entry>,
+    entries: Vec<ListEntry>,
     /// An append failed, and no append with `restart_seq` followed.
     broken_sequence: bool,
 }
 
 /// The lists of one portals table entry.
 #[derive(Default)]
-pub struct Lists {
+pub struct PortalLists {
     appendable: [Appendable; APPENDABLE],
     /// In order of arrival.
-    pub unexpected: VecDeque<Unexpected>,
+    pub unexpected: VecDeque<UnexpectedHeader>,
 }
 
-impl Lists {
+impl PortalLists {
     /// Returns the entries of a list that software appends to, by its number.
     #[inline]
-    pub fn get(&self, list: c_ptl_list) -> &[Entry] {
+    pub fn get(&self, list: c_ptl_list) -> &[ListEntry] {
         let list = self.appendable.get(list as usize);
         list.map_or(&[], |list| &list.entries)
     }
 
     /// Returns the entries of a list as `get` does, mutable.
     #[inline]
-    pub fn get_mut(&mut self, list: c_ptl_list) -> Option<&mut Vec<Entry>> {
+    pub fn get_mut(&mut self, list: c_ptl_list) -> Option<&mut Vec<ListEntry>> {
         Some(&mut self.appendable.get_mut(list as usize)?.entries)
     }
 
@@ -99,7 +99,7 @@ impl Lists {
     }
 
     /// Returns the header of a message, if it is still on the UNEXPECTED list.
-    pub fn header_of(&mut self, message: &Packet) -> Option<&mut Unexpected> {
+    pub fn header_of(&mut self, message: &Packet) -> Option<&mut UnexpectedHeader> {
         self.unexpected.iter_mut().find(|unexpected| unexpected.header.is_same_message(message))
     }
 }

@@ -16,7 +16,7 @@ const ACCESS_FAILED: ReturnCode = C_RC_PCIE_UNSUCCESS_CMPL;
 
 /// What kind of memory is at an address.
 #[derive(Clone, Copy)]
-pub enum Memory {
+pub enum MemoryKind {
     /// Memory of the CPU that software keeps mapped.
     Pinned,
     /// Memory of the CPU that software may unmap at any time, or never had.
@@ -27,9 +27,9 @@ pub enum Memory {
 
 /// The memory behind a translated address.
 #[derive(Clone, Copy)]
-pub struct Location {
+pub struct MemoryLocation {
     pub va: usize,
-    pub memory: Memory,
+    pub memory: MemoryKind,
 }
 
 /// A buffer for data that is not in pinned memory, on its way into a packet.
@@ -42,10 +42,10 @@ impl Staging {
     }
 }
 
-impl Location {
+impl MemoryLocation {
     /// Returns the location of pinned memory.
     pub fn pinned(va: usize) -> Self {
-        let memory = Memory::Pinned;
+        let memory = MemoryKind::Pinned;
         Self { va, memory }
     }
 
@@ -59,7 +59,7 @@ impl Location {
     /// software keeps pinned memory mapped until this returns.
     #[inline]
     pub unsafe fn write(self, from: *const u8, len: usize) -> Result<(), ReturnCode> {
-        let Memory::Pinned = self.memory else {
+        let MemoryKind::Pinned = self.memory else {
             // SAFETY: the caller guarantees `from`, and that `len` bytes were translated here.
             return unsafe { self.write_elsewhere(from, len) };
         };
@@ -76,7 +76,7 @@ impl Location {
     #[cold]
     unsafe fn write_elsewhere(self, from: *const u8, len: usize) -> Result<(), ReturnCode> {
         let to = std::ptr::with_exposed_provenance_mut(self.va);
-        if let Memory::Gpu(gpu) = self.memory {
+        if let MemoryKind::Gpu(gpu) = self.memory {
             // SAFETY: the caller guarantees `from`.
             let done = unsafe { gpu.write(from, self.va, len) };
             return done.then_some(()).ok_or(ACCESS_FAILED);
@@ -107,7 +107,7 @@ impl Location {
     /// keeps pinned memory mapped until this returns.
     #[inline]
     pub unsafe fn read(self, to: *mut u8, len: usize) -> Result<(), ReturnCode> {
-        let Memory::Pinned = self.memory else {
+        let MemoryKind::Pinned = self.memory else {
             // SAFETY: the caller guarantees `to`, and that `len` bytes were translated here.
             return unsafe { self.read_elsewhere(to, len) };
         };
@@ -123,7 +123,7 @@ impl Location {
     /// As for [`read`](Self::read).
     #[cold]
     unsafe fn read_elsewhere(self, to: *mut u8, len: usize) -> Result<(), ReturnCode> {
-        if let Memory::Gpu(gpu) = self.memory {
+        if let MemoryKind::Gpu(gpu) = self.memory {
             // SAFETY: the caller guarantees `to`.
             let done = unsafe { gpu.read(self.va, to, len) };
             return done.then_some(()).ok_or(ACCESS_FAILED);
@@ -141,7 +141,7 @@ impl Location {
     /// NO_TRANSLATION if there is no memory, PCIE_UNSUCCESS_CMPL if GPU memory cannot be accessed.
     #[inline]
     pub fn payload(self, len: u16, staging: &mut Staging) -> Result<*const u8, ReturnCode> {
-        if let Memory::Pinned = self.memory {
+        if let MemoryKind::Pinned = self.memory {
             return Ok(std::ptr::with_exposed_provenance(self.va));
         }
         let buffer = &mut staging.0[..usize::from(len)];
@@ -166,15 +166,15 @@ impl Location {
     ) -> Result<u128, ReturnCode> {
         let place = std::ptr::with_exposed_provenance_mut(self.va);
         match self.memory {
-            Memory::OnDemand if !on_demand::fault_in(place, len) => {
+            MemoryKind::OnDemand if !on_demand::fault_in(place, len) => {
                 return Err(C_RC_NO_TRANSLATION);
             }
-            Memory::Pinned | Memory::OnDemand => {
+            MemoryKind::Pinned | MemoryKind::OnDemand => {
                 // SAFETY: the caller guarantees `len` aligned bytes at `va`, which are pinned or
                 // which `fault_in` has just found.
                 return Ok(unsafe { update(place, len, compute) });
             }
-            Memory::Gpu(_) => {}
+            MemoryKind::Gpu(_) => {}
         }
         static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
         let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cxi_sys::*;
 
-use super::location::{Location, Memory};
+use super::location::{MemoryKind, MemoryLocation};
 use super::test_node::*;
 use crate::gpu::Gpu;
 
@@ -61,24 +61,24 @@ impl Gpu for Card {
 }
 
 /// Replaces the memory of a node by memory of a card with the same content.
-fn on_card(node: &mut Node) -> &'static Card {
+fn on_card(node: &mut TestNode) -> &'static Card {
     let card = Card::new(LEN);
     for at in (0..LEN).step_by(8) {
         card.set_word(at, node.word(at));
     }
     let lni = node.engine.lnis.get_mut(node.lni).unwrap();
-    let location = Location { va: START, memory: Memory::Gpu(card) };
+    let location = MemoryLocation { va: START, memory: MemoryKind::Gpu(card) };
     lni.space.place(node.lac, node.iova, location, LEN);
     card
 }
 
 /// Returns a word of a node's memory.
-fn word(node: &Node, card: Option<&Card>, at: usize) -> u64 {
+fn word(node: &TestNode, card: Option<&Card>, at: usize) -> u64 {
     card.map_or_else(|| node.word(at), |card| card.word(at))
 }
 
 /// Calls `test` with each combination of memories.
-fn pairs(mut test: impl FnMut(&mut Node, &mut Node, [Option<&Card>; 2])) {
+fn pairs(mut test: impl FnMut(&mut TestNode, &mut TestNode, [Option<&Card>; 2])) {
     for (ours, theirs) in [(false, false), (true, false), (false, true), (true, true)] {
         let (mut initiator, mut target, _) = pair(LEN, 3);
         let ours = ours.then(|| on_card(&mut initiator));
@@ -145,13 +145,13 @@ fn executes_atomics_in_all_memories() {
 #[test]
 fn fails_operations_on_broken_card() {
     const CODE: u32 = C_RC_PCIE_UNSUCCESS_CMPL;
-    type Issue = fn(&mut Node);
+    type Issue = fn(&mut TestNode);
     for (issue, kind) in [
         ((|node| node.get(0, 4096)) as Issue, C_EVENT_REPLY),
         (|node| node.get(0, 8), C_EVENT_REPLY),
         (|node| node.put_from(0, 4096), C_EVENT_ACK),
         (|node| node.put_from(0, 8), C_EVENT_ACK),
-        (Node::sum, C_EVENT_REPLY),
+        (TestNode::sum, C_EVENT_REPLY),
     ] {
         pairs(|initiator, target, cards| {
             let [ours, theirs] = cards;

@@ -2,9 +2,9 @@
 
 use cxi_sys::*;
 
-use super::lists::Entry;
+use super::lists::ListEntry;
 use super::match_id;
-use super::packet::{Kind, Packet};
+use super::packet::{Packet, PacketKind};
 use super::placement;
 use super::portal::{Pte, PteOptions};
 
@@ -19,11 +19,11 @@ pub fn find(pte: &Pte, packet: &Packet) -> Option<(c_ptl_list, usize)> {
         return Some((C_PTL_LIST_REQUEST, at));
     }
     let search = |list| {
-        let matches = |entry: &Entry| matches(&pte.options, entry, packet);
+        let matches = |entry: &ListEntry| matches(&pte.options, entry, packet);
         Some((list, pte.lists.get(list).iter().position(matches)?))
     };
     search(C_PTL_LIST_PRIORITY).or_else(|| match packet.kind {
-        Kind::Put | Kind::Rendezvous => search(C_PTL_LIST_OVERFLOW),
+        PacketKind::Put | PacketKind::Rendezvous => search(C_PTL_LIST_OVERFLOW),
         _ => None,
     })
 }
@@ -43,7 +43,7 @@ pub fn attempts(pte: &Pte, found: Option<(c_ptl_list, usize)>) -> usize {
 /// Whether an operation matches an entry. On a list without matching every operation does, except
 /// one that would be truncated by an entry with `no_truncate`.
 #[inline]
-pub fn matches(options: &PteOptions, entry: &Entry, packet: &Packet) -> bool {
+pub fn matches(options: &PteOptions, entry: &ListEntry, packet: &Packet) -> bool {
     let command = &entry.command;
     let selected = !options.is_matching
         || ((packet.match_bits() ^ command.match_bits()) & !command.ignore_bits() == 0

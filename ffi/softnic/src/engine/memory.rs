@@ -7,7 +7,7 @@ use cxi_sys::{
     C_RC_INVALID_AC, C_RC_NO_TRANSLATION, C_RC_PAGE_PERM_ERROR, CXI_MAP_READ, CXI_MAP_WRITE,
 };
 
-use super::location::Location;
+use super::location::MemoryLocation;
 use super::return_codes::ReturnCode;
 use crate::pages::page_size;
 
@@ -32,7 +32,7 @@ pub enum Full {
 
 /// How the NIC accesses memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
+pub enum MemoryAccess {
     Read,
     Write,
 }
@@ -41,7 +41,7 @@ pub enum Access {
 #[derive(Clone, Copy)]
 struct Mapping {
     iova: u64,
-    location: Location,
+    location: MemoryLocation,
     len: usize,
 }
 
@@ -52,8 +52,8 @@ impl Mapping {
 
     /// Returns the location `skip` bytes behind the start.
     #[inline]
-    fn at(&self, skip: u64) -> Location {
-        Location { va: self.location.va + skip as usize, ..self.location }
+    fn at(&self, skip: u64) -> MemoryLocation {
+        MemoryLocation { va: self.location.va + skip as usize, ..self.location }
     }
 
     /// Returns the part before an address.
@@ -71,7 +71,7 @@ impl Mapping {
     }
 }
 
-struct Context {
+struct AddressContext {
     flags: u32,
     /// The first address that was never allocated.
     next: u64,
@@ -81,7 +81,7 @@ struct Context {
     mappings: Vec<Mapping>,
 }
 
-impl Context {
+impl AddressContext {
     /// Removes the memory behind `len` bytes of addresses; mappings cut by the range keep the rest.
     fn clear(&mut self, iova: u64, len: usize) {
         let end = iova + len as u64;
@@ -100,7 +100,7 @@ impl Context {
 /// The address contexts of one LNI.
 #[derive(Default)]
 pub struct AddressSpace {
-    contexts: [Option<Context>; CONTEXTS],
+    contexts: [Option<AddressContext>; CONTEXTS],
 }
 
 impl AddressSpace {
@@ -112,7 +112,12 @@ impl AddressSpace {
     ///
     /// # Errors
     /// See [`Full`].
-    pub fn map(&mut self, location: Location, len: usize, flags: u32) -> Result<(u8, u64), Full> {
+    pub fn map(
+        &mut self,
+        location: MemoryLocation,
+        len: usize,
+        flags: u32,
+    ) -> Result<(u8, u64), Full> {
         let (lac, iova) = self.reserve(len, flags)?;
         self.place(lac, iova, location, len);
         Ok((lac, iova))
@@ -125,7 +130,7 @@ impl AddressSpace {
 
     /// Whether a mapping with these flags takes one more context.
     pub fn needs_context(&self, flags: u32) -> bool {
-        !self.contexts.iter().flatten().any(|context: &Context| context.flags == flags)
+        !self.contexts.iter().flatten().any(|context: &AddressContext| context.flags == flags)
     }
 
     /// Whether the memory of a context is in huge pages.
@@ -139,7 +144,8 @@ impl AddressSpace {
     /// # Errors
     /// See [`Full`].
     pub fn reserve(&mut self, len: usize, flags: u32) -> Result<(u8, u64), Full> {
-        let same = |context: &Option<Context>| context.as_ref().is_some_and(|c| c.flags == flags);
+        let same =
+            |context: &Option<AddressContext>| context.as_ref().is_some_and(|c| c.flags == flags);
         let lac = match self.contexts.iter().position(same) {
             Some(lac) => lac,
             None => {
@@ -151,7 +157,7 @@ impl AddressSpace {
         let iova = slot.as_ref().map_or((lac as u64 + 1) << 44, |c| c.next);
         let next = iova.saturating_add(len as u64).checked_add(page_size() as u64);
         let next = next.filter(|&next| next <= END).ok_or(Full::Addresses)?;
-        let context = slot.get_or_insert_with(|| Context {
+        let context = slot.get_or_insert_with(|| AddressContext {
             flags,
             next,
             reservations: 0,
@@ -163,7 +169,7 @@ impl AddressSpace {
     }
 
     /// Puts memory behind reserved addresses, in place of any other memory there.
-    pub fn place(&mut self, lac: u8, iova: u64, location: Location, len: usize) {
+    pub fn place(&mut self, lac: u8, iova: u64, location: MemoryLocation, len: usize) {
         if let Some(context) = &mut self.contexts[usize::from(lac)] {
             context.clear(iova, len);
             let at = context.mappings.partition_point(|other| other.iova < iova);
@@ -196,8 +202,8 @@ impl AddressSpace {
         lac: u8,
         iova: u64,
         len: u64,
-        access: Access,
-    ) -> Result<Location, ReturnCode> {
+        access: MemoryAccess,
+    ) -> Result<MemoryLocation, ReturnCode> {
         let context =
             self.contexts.get(usize::from(lac)).and_then(Option::as_ref).ok_or(C_RC_INVALID_AC)?;
         let after = context.mappings.partition_point(|mapping| mapping.iova <= iova);
@@ -208,8 +214,8 @@ impl AddressSpace {
             return Err(C_RC_NO_TRANSLATION);
         }
         let right = match access {
-            Access::Read => CXI_MAP_READ,
-            Access::Write => CXI_MAP_WRITE,
+            MemoryAccess::Read => CXI_MAP_READ,
+            MemoryAccess::Write => CXI_MAP_WRITE,
         };
         if context.flags & right == 0 {
             return Err(C_RC_PAGE_PERM_ERROR);
@@ -220,7 +226,7 @@ impl AddressSpace {
 
 #[cfg(test)]
 mod tests {
-    use super::super::location::Memory;
+    use super::super::location::MemoryKind;
     use super::*;
 
     const RW: u32 = CXI_MAP_READ | CXI_MAP_WRITE;
@@ -231,10 +237,10 @@ mod tests {
         lac: u8,
         iova: u64,
         len: u64,
-        access: Access,
+        access: MemoryAccess,
     ) -> Result<usize, ReturnCode> {
         let location = space.translate(lac, iova, len, access)?;
-        assert!(matches!(location.memory, Memory::Pinned));
+        assert!(matches!(location.memory, MemoryKind::Pinned));
         Ok(location.va)
     }
 
@@ -242,10 +248,10 @@ mod tests {
     fn translates_every_byte_of_mapping_and_none_beside_it() {
         let page = page_size();
         let mut space = AddressSpace::default();
-        let (lac, first) = space.map(Location::pinned(0x10_0000), 2 * page, RW).unwrap();
-        let (lac2, second) = space.map(Location::pinned(0x50_0000), page, RW).unwrap();
+        let (lac, first) = space.map(MemoryLocation::pinned(0x10_0000), 2 * page, RW).unwrap();
+        let (lac2, second) = space.map(MemoryLocation::pinned(0x50_0000), page, RW).unwrap();
         assert_eq!((lac, lac2), (0, 0), "same flags, same context");
-        let at = |iova, len| translate(&space, 0, iova, len, Access::Write);
+        let at = |iova, len| translate(&space, 0, iova, len, MemoryAccess::Write);
         assert_eq!(at(first, 2 * page as u64), Ok(0x10_0000));
         assert_eq!(at(first + 7, 1), Ok(0x10_0007));
         assert_eq!(at(second, page as u64), Ok(0x50_0000));
@@ -261,28 +267,28 @@ mod tests {
         let len = page_size();
         let mut space = AddressSpace::default();
         let (lac, iova) = space.reserve(4 * len, RW).unwrap();
-        let (_, next) = space.map(Location::pinned(0x90_0000), len, RW).unwrap();
+        let (_, next) = space.map(MemoryLocation::pinned(0x90_0000), len, RW).unwrap();
         let at = |space: &AddressSpace, page_number: u64, len| {
-            translate(space, lac, iova + page_number * page, len, Access::Write)
+            translate(space, lac, iova + page_number * page, len, MemoryAccess::Write)
         };
         assert_eq!(at(&space, 0, 1), Err(C_RC_NO_TRANSLATION));
-        space.place(lac, iova, Location::pinned(0x10_0000), 4 * len);
+        space.place(lac, iova, MemoryLocation::pinned(0x10_0000), 4 * len);
         assert_eq!(at(&space, 0, 4 * page), Ok(0x10_0000));
         // Another page in the middle leaves three ranges.
-        space.place(lac, iova + page, Location::pinned(0x50_0000), len);
+        space.place(lac, iova + page, MemoryLocation::pinned(0x50_0000), len);
         assert_eq!(at(&space, 0, page), Ok(0x10_0000));
         assert_eq!(at(&space, 1, page), Ok(0x50_0000));
         assert_eq!(at(&space, 2, 2 * page), Ok(0x10_0000 + 2 * len));
         assert_eq!(at(&space, 0, page + 1), Err(C_RC_NO_TRANSLATION));
         // A range that overlaps the ends of two mappings.
-        space.place(lac, iova + page, Location::pinned(0x70_0000), 2 * len);
+        space.place(lac, iova + page, MemoryLocation::pinned(0x70_0000), 2 * len);
         assert_eq!(at(&space, 1, 2 * page), Ok(0x70_0000));
         assert_eq!(at(&space, 3, page), Ok(0x10_0000 + 3 * len));
         space.unmap(lac, iova, 4 * len);
         for number in 0..4 {
             assert_eq!(at(&space, number, 1), Err(C_RC_NO_TRANSLATION));
         }
-        assert_eq!(translate(&space, lac, next, page, Access::Read), Ok(0x90_0000));
+        assert_eq!(translate(&space, lac, next, page, MemoryAccess::Read), Ok(0x90_0000));
         space.unmap(lac, next, len);
         assert_eq!(at(&space, 0, 1), Err(C_RC_INVALID_AC));
     }
@@ -291,11 +297,11 @@ mod tests {
     fn access_rights_belong_to_the_context() {
         let page = page_size();
         let mut space = AddressSpace::default();
-        let (lac, iova) = space.map(Location::pinned(0x10_0000), page, CXI_MAP_READ).unwrap();
-        assert_eq!(translate(&space, lac, iova, 1, Access::Write), Err(C_RC_PAGE_PERM_ERROR));
-        assert_eq!(translate(&space, lac, iova, 1, Access::Read), Ok(0x10_0000));
-        assert_eq!(translate(&space, 1, iova, 1, Access::Read), Err(C_RC_INVALID_AC));
-        let (other, _) = space.map(Location::pinned(0x10_0000), page, RW).unwrap();
+        let (lac, iova) = space.map(MemoryLocation::pinned(0x10_0000), page, CXI_MAP_READ).unwrap();
+        assert_eq!(translate(&space, lac, iova, 1, MemoryAccess::Write), Err(C_RC_PAGE_PERM_ERROR));
+        assert_eq!(translate(&space, lac, iova, 1, MemoryAccess::Read), Ok(0x10_0000));
+        assert_eq!(translate(&space, 1, iova, 1, MemoryAccess::Read), Err(C_RC_INVALID_AC));
+        let (other, _) = space.map(MemoryLocation::pinned(0x10_0000), page, RW).unwrap();
         assert_eq!(other, 1);
     }
 
@@ -326,13 +332,16 @@ mod tests {
         let page = page_size();
         let mut space = AddressSpace::default();
         for flags in 0..8 {
-            assert_eq!(space.map(Location::pinned(0), page, flags << 8).unwrap().0, flags as u8);
+            assert_eq!(
+                space.map(MemoryLocation::pinned(0), page, flags << 8).unwrap().0,
+                flags as u8
+            );
         }
-        assert_eq!(space.map(Location::pinned(0), page, 8 << 8), Err(Full::Contexts));
-        let (lac, first) = space.map(Location::pinned(0), page, 0).unwrap();
+        assert_eq!(space.map(MemoryLocation::pinned(0), page, 8 << 8), Err(Full::Contexts));
+        let (lac, first) = space.map(MemoryLocation::pinned(0), page, 0).unwrap();
         space.unmap(lac, first, page);
-        let (_, second) = space.map(Location::pinned(0), page, 0).unwrap();
+        let (_, second) = space.map(MemoryLocation::pinned(0), page, 0).unwrap();
         assert_ne!(first, second);
-        assert_eq!(translate(&space, lac, first, 1, Access::Read), Err(C_RC_NO_TRANSLATION));
+        assert_eq!(translate(&space, lac, first, 1, MemoryAccess::Read), Err(C_RC_NO_TRANSLATION));
     }
 }

@@ -136,13 +136,13 @@ use event_queue::EventQueue;
 pub use lni::{Domain, ELEMENTS, LNIS, LNIS_PER_RGID, Lni, Md, PROFILES, Profile, Reservation};
 pub use match_id::PID_BITS;
 pub use memory::{Full, HUGE_SHIFT_AT};
-use packet::{Kind, Packet};
+use packet::{Packet, PacketKind};
 use rendezvous::Fetcher;
 pub use return_codes::ReturnCode;
 pub use state::Engine;
-use target_commands::Portals;
-use transmit::Surroundings;
-use wire::{Arrival, Peer, Wire, send_header};
+use target_commands::TargetParts;
+use transmit::TransmitParts;
+use wire::{PeerId, ReceivedPacket, Wire, send_header};
 
 /// Packets handled in one poll before command queues get their turn again.
 const RECEIVE_BURST: usize = 64;
@@ -164,7 +164,7 @@ impl<W: Wire> Engine<W> {
             self.commanded = true;
             worked = true;
         }
-        let mut nic = Surroundings {
+        let mut nic = TransmitParts {
             wire: &mut self.wire,
             lnis: &self.lnis,
             eqs: &mut self.eqs,
@@ -180,7 +180,7 @@ impl<W: Wire> Engine<W> {
                 worked |= ran;
             }
         }
-        let mut portals = Portals {
+        let mut portals = TargetParts {
             ptes: &mut self.ptes,
             eqs: &mut self.eqs,
             entries: &mut self.entries,
@@ -204,7 +204,7 @@ impl<W: Wire> Engine<W> {
             self.commanded = true;
             self.forget_landing();
         }
-        let mut arrival = Arrival::new();
+        let mut arrival = ReceivedPacket::new();
         for _ in 0..RECEIVE_BURST {
             if !self.receive(&mut arrival) {
                 break;
@@ -260,7 +260,7 @@ impl<W: Wire> Engine<W> {
     /// checks only NICs with operations that were already in progress at the last call, so it costs
     /// nothing while operations complete.
     pub fn probe(&mut self) {
-        let mut suspects: Vec<Peer> = self.messages.iter().map(|message| message.peer).collect();
+        let mut suspects: Vec<PeerId> = self.messages.iter().map(|message| message.peer).collect();
         suspects.extend(self.waiting.iter().map(|(peer, _)| *peer));
         suspects.extend(self.replies.iter().map(|reply| reply.peer));
         for (_, transaction) in self.transactions.iter_mut() {
@@ -304,7 +304,7 @@ impl<W: Wire> Engine<W> {
 
     /// Handles all packets received before the call, and perhaps some that arrive meanwhile.
     fn receive_all(&mut self) {
-        let mut arrival = Arrival::new();
+        let mut arrival = ReceivedPacket::new();
         for _ in 0..MOST_PACKETS {
             if !self.receive(&mut arrival) {
                 break;
@@ -315,7 +315,7 @@ impl<W: Wire> Engine<W> {
 
     /// Fails all operations that depend on a NIC that is gone. Hardware first retries for about 30
     /// s (libcxi.md 12.3).
-    fn fail_peer(&mut self, peer: Peer) {
+    fn fail_peer(&mut self, peer: PeerId) {
         self.waiting.retain(|(to, _)| *to != peer);
         self.replies.retain(|reply| reply.peer != peer);
         self.drop_messages(peer);
@@ -342,7 +342,7 @@ impl<W: Wire> Engine<W> {
             return;
         };
         transaction.local_error = Some(C_RC_UNDELIVERABLE);
-        self.complete(&Packet { kind: Kind::Response, tag, ..Packet::default() });
+        self.complete(&Packet { kind: PacketKind::Response, tag, ..Packet::default() });
     }
 
     /// Removes an LNI that owns no objects, and frees the numbers of its former objects (libcxi.md

@@ -20,7 +20,7 @@ pub const INLINE: usize = 16;
 /// What a packet is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Kind {
+pub enum PacketKind {
     /// A put, or part of one.
     #[default]
     Put = 1,
@@ -63,7 +63,7 @@ pub struct Rendezvous {
 /// Header of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Packet {
-    pub kind: Kind,
+    pub kind: PacketKind,
     /// Restricted transport (nic.md 3.10.1).
     pub restricted: bool,
     /// The payload is in `tail`.
@@ -129,8 +129,8 @@ impl Packet {
         let (endpoint, index) = self.address.to_parts();
         let flag = |set: bool, bit: u64| if set { bit } else { 0 };
         let place = match self.kind {
-            Kind::Atomic => self.amo.to_bits(),
-            Kind::Rendezvous => self.rendezvous.eager,
+            PacketKind::Atomic => self.amo.to_bits(),
+            PacketKind::Rendezvous => self.rendezvous.eager,
             _ => self.offset,
         };
         [
@@ -169,13 +169,13 @@ impl Packet {
     #[inline(always)]
     pub fn decode(&mut self, first: u64, word: impl Fn(usize) -> u64) -> bool {
         self.kind = match (first >> 32) as u8 {
-            1 => Kind::Put,
-            2 => Kind::Abort,
-            3 => Kind::Response,
-            4 => Kind::Get,
-            5 => Kind::Reply,
-            6 => Kind::Atomic,
-            7 => Kind::Rendezvous,
+            1 => PacketKind::Put,
+            2 => PacketKind::Abort,
+            3 => PacketKind::Response,
+            4 => PacketKind::Get,
+            5 => PacketKind::Reply,
+            6 => PacketKind::Atomic,
+            7 => PacketKind::Rendezvous,
             _ => return false,
         };
         let (address, result, offset, total) = (word(2), word(3), word(4), word(5));
@@ -184,8 +184,8 @@ impl Packet {
         self.amo = Amo::default();
         self.rendezvous = Rendezvous::default();
         match self.kind {
-            Kind::Atomic => self.amo = Amo::from_bits(place),
-            Kind::Rendezvous => {
+            PacketKind::Atomic => self.amo = Amo::from_bits(place),
+            PacketKind::Rendezvous => {
                 self.rendezvous = Rendezvous {
                     eager: place,
                     id: (offset >> OFFSET_BITS) as u8,
@@ -240,7 +240,7 @@ impl Packet {
     #[inline]
     pub fn carried(&self) -> u32 {
         match self.kind {
-            Kind::Rendezvous => self.rendezvous.eager,
+            PacketKind::Rendezvous => self.rendezvous.eager,
             _ => self.total,
         }
     }
@@ -249,7 +249,7 @@ impl Packet {
     #[inline]
     pub fn rlength(&self) -> u32 {
         match self.kind {
-            Kind::Atomic => arithmetic::size(self.amo.kind).unwrap_or(0),
+            PacketKind::Atomic => arithmetic::size(self.amo.kind).unwrap_or(0),
             _ => self.total,
         }
     }
@@ -264,7 +264,7 @@ mod tests {
     #[test]
     fn encoding_preserves_every_field() {
         let packet = Packet {
-            kind: Kind::Put,
+            kind: PacketKind::Put,
             restricted: true,
             inline: false,
             flush: true,
@@ -291,7 +291,7 @@ mod tests {
         assert_eq!(packet.to_words()[0] & wire_bits, 0);
         // Flags by themselves.
         let atomic = Packet {
-            kind: Kind::Atomic,
+            kind: PacketKind::Atomic,
             small: false,
             length: 32,
             total: 32,
@@ -301,7 +301,7 @@ mod tests {
         };
         assert_eq!(Packet::from_words(atomic.to_words()), Some(atomic));
         let rendezvous = Packet {
-            kind: Kind::Rendezvous,
+            kind: PacketKind::Rendezvous,
             flush: false,
             offset: 0,
             rendezvous: Rendezvous { eager: (1 << 20) - 1, id: 0xcc, use_offset_for_get: true },
@@ -315,7 +315,7 @@ mod tests {
         let valid = Packet { length: 16, total: 16, inline: true, ..Packet::default() };
         assert!(Packet::from_words(valid.to_words()).is_some());
         let rendezvous = |eager, length| Packet {
-            kind: Kind::Rendezvous,
+            kind: PacketKind::Rendezvous,
             rendezvous: Rendezvous { eager, ..Rendezvous::default() },
             length,
             ..valid

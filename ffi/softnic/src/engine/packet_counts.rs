@@ -1,6 +1,6 @@
 //! Counts of the packets of the link, by kind, transport, traffic class and size.
 
-use super::packet::{Kind, MTU, Packet};
+use super::packet::{MTU, Packet, PacketKind};
 
 /// Bytes of a packet on the link in addition to its payload.
 const HEADER: u64 = 64;
@@ -45,7 +45,7 @@ impl PacketCounts {
     /// Counts the packets of the link that one packet stands for: all but the last are full.
     #[inline]
     pub fn count(&mut self, packet: &Packet) {
-        let is_continuation = packet.offset != 0 && packet.kind == Kind::Put;
+        let is_continuation = packet.offset != 0 && packet.kind == PacketKind::Put;
         let kind = if is_continuation { CONTINUATION } else { packet.kind as usize };
         let row = kind
             + usize::from(packet.restricted) * RESTRICTED
@@ -62,7 +62,7 @@ impl PacketCounts {
 
     #[cold]
     fn count_mark(&mut self, packet: &Packet) {
-        let is_response = matches!(packet.kind, Kind::Response | Kind::Reply);
+        let is_response = matches!(packet.kind, PacketKind::Response | PacketKind::Reply);
         let priority = 2 * usize::from(packet.class) + usize::from(is_response);
         self.marked[priority % PRIORITIES] += 1;
     }
@@ -71,7 +71,7 @@ impl PacketCounts {
     #[cold]
     fn count_segment(&mut self, row: usize, length: u16) {
         let full = (length - 1) / MTU as u16;
-        let puts = [Kind::Put, Kind::Rendezvous].map(|kind| kind as usize);
+        let puts = [PacketKind::Put, PacketKind::Rendezvous].map(|kind| kind as usize);
         let next =
             if puts.contains(&(row & KIND)) { row - (row & KIND) + CONTINUATION } else { row };
         self.packets[row % ROWS][FULL_PACKET] += 1;
@@ -82,7 +82,7 @@ impl PacketCounts {
     /// Counts a response of class 0 without data, which is most responses.
     #[inline]
     pub fn count_response(&mut self) {
-        self.packets[Kind::Response as usize][0] += 1;
+        self.packets[PacketKind::Response as usize][0] += 1;
     }
 
     /// Returns the number of all packets.
@@ -141,7 +141,8 @@ impl PacketCounts {
     /// Returns the number of messages of a class that carry data or operands: puts and atomic
     /// operations.
     pub fn put_messages(&self, class: usize) -> u64 {
-        let kinds = [Kind::Put, Kind::Rendezvous, Kind::Atomic].map(|kind| kind as usize);
+        let kinds =
+            [PacketKind::Put, PacketKind::Rendezvous, PacketKind::Atomic].map(|kind| kind as usize);
         self.sum(|row| row >> CLASS_SHIFT == class && kinds.contains(&(row & KIND)))
     }
 
@@ -153,7 +154,7 @@ impl PacketCounts {
 
     /// Returns the number of gets of a class.
     pub fn gets(&self, class: usize) -> u64 {
-        self.sum(|row| row >> CLASS_SHIFT == class && row & KIND == Kind::Get as usize)
+        self.sum(|row| row >> CLASS_SHIFT == class && row & KIND == PacketKind::Get as usize)
     }
 
     fn sum(&self, is_wanted: impl Fn(usize) -> bool) -> u64 {
@@ -172,7 +173,7 @@ fn size(payload: u16) -> usize {
 }
 
 fn is_response(row: usize) -> bool {
-    [Kind::Response, Kind::Reply].map(|kind| kind as usize).contains(&(row & KIND))
+    [PacketKind::Response, PacketKind::Reply].map(|kind| kind as usize).contains(&(row & KIND))
 }
 
 fn is_restricted(row: usize) -> bool {
@@ -183,7 +184,7 @@ fn is_restricted(row: usize) -> bool {
 mod tests {
     use super::*;
 
-    fn packet(kind: Kind, length: u16) -> Packet {
+    fn packet(kind: PacketKind, length: u16) -> Packet {
         Packet { kind, length, ..Packet::default() }
     }
 
@@ -191,7 +192,7 @@ mod tests {
     fn counts_segment_as_packets_of_the_link() {
         for restricted in [false, true] {
             for length in (0..=u16::MAX).step_by(61).chain([2048, 2049, 4096, 4097, 8192]) {
-                let whole_put = Packet { restricted, ..packet(Kind::Put, length) };
+                let whole_put = Packet { restricted, ..packet(PacketKind::Put, length) };
                 let mut whole = PacketCounts::default();
                 whole.count(&whole_put);
                 let mut cut = PacketCounts::default();
@@ -220,19 +221,19 @@ mod tests {
     fn counts_by_class_and_kind() {
         let mut counts = PacketCounts::default();
         let kinds = [
-            (Kind::Put, 2),
-            (Kind::Response, 3),
-            (Kind::Get, 5),
-            (Kind::Reply, 7),
-            (Kind::Atomic, 11),
+            (PacketKind::Put, 2),
+            (PacketKind::Response, 3),
+            (PacketKind::Get, 5),
+            (PacketKind::Reply, 7),
+            (PacketKind::Atomic, 11),
         ];
         for (kind, number) in kinds {
             for _ in 0..number {
                 counts.count(&Packet { class: 1, ..packet(kind, 0) });
             }
         }
-        counts.count(&Packet { restricted: true, is_marked: true, ..packet(Kind::Put, 8) });
-        counts.count(&Packet { class: 3, is_marked: true, ..packet(Kind::Reply, 8) });
+        counts.count(&Packet { restricted: true, is_marked: true, ..packet(PacketKind::Put, 8) });
+        counts.count(&Packet { class: 3, is_marked: true, ..packet(PacketKind::Reply, 8) });
         assert_eq!([0, 1, 7].map(|priority| counts.marked(priority)), [1, 0, 1]);
         assert_eq!(counts.all_marked(), 2);
         assert_eq!(

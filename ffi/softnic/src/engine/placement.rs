@@ -3,20 +3,20 @@
 use cxi_sys::records::TargetCmd;
 use cxi_sys::*;
 
-use super::lists::Entry;
-use super::packet::{Kind, Packet};
+use super::lists::ListEntry;
+use super::packet::{Packet, PacketKind};
 use super::request_list;
 use super::return_codes::ReturnCode;
 
 /// A part of an entry's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct EntryRange {
     /// IOVA of the first byte.
     pub start: u64,
     pub length: u32,
 }
 
-impl Place {
+impl EntryRange {
     /// Returns the offset behind the last byte in the entry.
     #[inline]
     pub fn end(&self, entry: &TargetCmd) -> u64 {
@@ -31,7 +31,7 @@ pub struct Landing {
     pub pte: usize,
     /// A copy of the list entry: unlinking does not stop operations in progress (nic.md 8.5).
     pub entry: TargetCmd,
-    pub place: Place,
+    pub place: EntryRange,
     /// The operation used the entry up.
     pub auto_unlinked: bool,
 }
@@ -41,7 +41,7 @@ impl Landing {
     #[inline]
     pub fn mlength(&self, packet: &Packet) -> u32 {
         match packet.kind {
-            Kind::Rendezvous => self.place.length.min(packet.rendezvous.eager),
+            PacketKind::Rendezvous => self.place.length.min(packet.rendezvous.eager),
             _ => self.place.length,
         }
     }
@@ -63,7 +63,7 @@ impl Landing {
 /// the entry is managed locally, and on the REQUEST list behind headers; else the remote offset. A
 /// rendezvous put that uses its remote offset for the get (nic.md 10.5) begins at 0.
 #[inline]
-fn offset(entry: &Entry, packet: &Packet) -> u64 {
+fn offset(entry: &ListEntry, packet: &Packet) -> u64 {
     if entry.command.manage_local() {
         if request_list::has(&entry.command) {
             entry.used + u64::from(request_list::header_length(packet))
@@ -81,18 +81,18 @@ fn offset(entry: &Entry, packet: &Packet) -> u64 {
 /// rendezvous put needs space for its eager part only; the rest goes to an entry that is appended
 /// for it later, or where software fetches it to.
 #[inline]
-pub fn needed(entry: &Entry, packet: &Packet) -> u32 {
+pub fn needed(entry: &ListEntry, packet: &Packet) -> u32 {
     let is_unexpected =
         matches!(entry.command.ptl_list().into(), C_PTL_LIST_OVERFLOW | C_PTL_LIST_REQUEST);
     match packet.kind {
-        Kind::Rendezvous if is_unexpected => packet.rendezvous.eager,
+        PacketKind::Rendezvous if is_unexpected => packet.rendezvous.eager,
         _ => packet.rlength(),
     }
 }
 
 /// Whether an operation fits in an entry.
 #[inline]
-pub fn fits(entry: &Entry, packet: &Packet) -> bool {
+pub fn fits(entry: &ListEntry, packet: &Packet) -> bool {
     let end = offset(entry, packet).saturating_add(u64::from(needed(entry, packet)));
     end <= entry.command.length()
 }
@@ -103,8 +103,8 @@ pub fn fits(entry: &Entry, packet: &Packet) -> bool {
 /// # Errors
 /// NO_SPACE beyond the end of another entry, and for an atomic operation, which is not divisible.
 #[inline]
-pub fn place(entry: &Entry, packet: &Packet) -> Result<Place, ReturnCode> {
-    let is_divisible = entry.command.manage_local() && packet.kind != Kind::Atomic;
+pub fn place(entry: &ListEntry, packet: &Packet) -> Result<EntryRange, ReturnCode> {
+    let is_divisible = entry.command.manage_local() && packet.kind != PacketKind::Atomic;
     if !is_divisible && !fits(entry, packet) {
         return Err(C_RC_NO_SPACE);
     }
@@ -114,10 +114,10 @@ pub fn place(entry: &Entry, packet: &Packet) -> Result<Place, ReturnCode> {
 /// Returns the place of an operation in an entry, truncated to the space that is left. A message
 /// from the UNEXPECTED list is placed so in the entry appended for it (nic.md 15, question 15).
 #[inline]
-pub fn clamped(entry: &Entry, packet: &Packet) -> Place {
+pub fn clamped(entry: &ListEntry, packet: &Packet) -> EntryRange {
     let offset = offset(entry, packet);
     let left = entry.command.length().saturating_sub(offset);
-    Place {
+    EntryRange {
         start: entry.command.start() + offset,
         length: u64::from(needed(entry, packet)).min(left) as u32,
     }

@@ -5,8 +5,8 @@ use cxi_sys::*;
 use super::address::{Address, VniRange};
 use super::arithmetic::Exceptions;
 use super::event_queue::EventQueue;
-use super::events::{self, Target};
-use super::lists::Lists;
+use super::events::{self, TargetEvent};
+use super::lists::PortalLists;
 use super::lni::ELEMENTS;
 use super::return_codes::ReturnCode;
 use super::table::Table;
@@ -31,18 +31,18 @@ pub struct PteOptions {
     pub en_restricted_unicast_lm: bool,
     /// Match ids contain ranks, not NIC addresses.
     pub use_logical: bool,
-    pub signals: Signals,
+    pub signals: ReportedExceptions,
 }
 
 /// The floating point exceptions that are reported to initiators as return codes.
 #[derive(Clone, Copy, Default)]
-pub struct Signals {
+pub struct ReportedExceptions {
     pub invalid: bool,
     pub overflow: bool,
     pub inexact: bool,
 }
 
-impl Signals {
+impl ReportedExceptions {
     /// Returns the return code for raised exceptions. Of several, the one with the lowest number is
     /// reported; nic.md does not state which hardware reports.
     pub fn code(self, raised: Exceptions) -> Option<ReturnCode> {
@@ -71,7 +71,7 @@ pub struct Pte {
     pub drop_count: u32,
     /// The most list entries of a processing element that the service allows its LNI.
     pub most_entries: usize,
-    pub lists: Lists,
+    pub lists: PortalLists,
 }
 
 impl Pte {
@@ -85,7 +85,7 @@ impl Pte {
             state: C_PTLTE_DISABLED,
             drop_count: 0,
             most_entries: MAX_ENTRIES,
-            lists: Lists::default(),
+            lists: PortalLists::default(),
         }
     }
 
@@ -116,7 +116,7 @@ impl Pte {
             }
             if wanted == C_PTLTE_RESET {
                 *entries -= self.lists.len();
-                self.lists = Lists::default();
+                self.lists = PortalLists::default();
             }
             self.state = wanted;
         }
@@ -169,7 +169,7 @@ impl Pte {
 
     /// Delivers an event to the event queue of the entry, if it has one.
     #[inline]
-    pub fn post(&self, event: &Target, eqs: &mut Table<EventQueue>, entries: &EntriesInUse) {
+    pub fn post(&self, event: &TargetEvent, eqs: &mut Table<EventQueue>, entries: &EntriesInUse) {
         if let Some(queue) = eqs.get_mut(usize::from(self.eq)) {
             let pool = (entries[self.element] as u16, MAX_ENTRIES as u16);
             events::target(queue, event, self.options.use_long_event, pool);

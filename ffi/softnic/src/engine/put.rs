@@ -3,19 +3,19 @@
 use cxi_sys::*;
 
 use super::bytes::copy;
-use super::incoming::Message;
-use super::memory::Access;
-use super::packet::{Kind, Packet};
+use super::incoming::IncompletePut;
+use super::memory::MemoryAccess;
+use super::packet::{Packet, PacketKind};
 use super::placement::Landing;
 use super::remembered::Remembered;
 use super::return_codes::ReturnCode;
 use super::state::Engine;
-use super::wire::{Arrival, Wire};
+use super::wire::{ReceivedPacket, Wire};
 
 impl<W: Wire> Engine<W> {
     /// Handles a packet of a put.
     #[inline]
-    pub fn put(&mut self, arrival: &Arrival) {
+    pub fn put(&mut self, arrival: &ReceivedPacket) {
         let packet = &arrival.packet;
         let last = packet.offset + u32::from(packet.length) == packet.carried();
         let Some(peer) = self.wire.sender(arrival.lane, packet.source) else {
@@ -30,14 +30,14 @@ impl<W: Wire> Engine<W> {
                     self.remember(packet, landing);
                 }
             } else {
-                self.messages.push(Message { peer, header: *packet, landing, code });
+                self.messages.push(IncompletePut { peer, header: *packet, landing, code });
             }
             return;
         }
         let Some(at) = self.message(packet) else {
             return;
         };
-        let Message { mut header, landing, mut code, .. } = self.messages[at];
+        let IncompletePut { mut header, landing, mut code, .. } = self.messages[at];
         if packet.return_code != 0 && code == C_RC_OK {
             code = packet.return_code.into();
         }
@@ -66,7 +66,7 @@ impl<W: Wire> Engine<W> {
 
     /// Handles a put that is like the last one; otherwise does nothing and returns false.
     #[inline]
-    pub fn put_like_last(&mut self, arrival: &Arrival) -> bool {
+    pub fn put_like_last(&mut self, arrival: &ReceivedPacket) -> bool {
         let packet = &arrival.packet;
         let Some(last) = &mut self.remembered else {
             return false;
@@ -87,7 +87,7 @@ impl<W: Wire> Engine<W> {
         last.puts += 1;
         self.flushed += u64::from(packet.flush);
         let response = Packet {
-            kind: Kind::Response,
+            kind: PacketKind::Response,
             class: packet.class,
             tag: packet.tag,
             is_marked: packet.is_marked,
@@ -102,7 +102,7 @@ impl<W: Wire> Engine<W> {
     }
 
     /// Handles the abort of a put by its initiator.
-    pub fn abort(&mut self, arrival: &Arrival) {
+    pub fn abort(&mut self, arrival: &ReceivedPacket) {
         let packet = &arrival.packet;
         let Some(peer) = self.wire.sender(arrival.lane, packet.source) else {
             return;
@@ -125,7 +125,7 @@ impl<W: Wire> Engine<W> {
     #[inline]
     fn store(
         &mut self,
-        arrival: &Arrival,
+        arrival: &ReceivedPacket,
         header: &Packet,
         landing: Option<&Landing>,
         code: &mut ReturnCode,
@@ -146,7 +146,7 @@ impl<W: Wire> Engine<W> {
         let lac = landing.entry.lac();
         let place = lni
             .ok_or(C_RC_MST_CANCELLED)
-            .and_then(|lni| lni.space.translate(lac, start, length as u64, Access::Write));
+            .and_then(|lni| lni.space.translate(lac, start, length as u64, MemoryAccess::Write));
         match place {
             Ok(to) => {
                 // SAFETY: the packet has `length` bytes, and `translate` found `length` bytes,

@@ -12,12 +12,12 @@ use cxi_sys::*;
 
 use super::address::Address;
 use super::counter::Counting;
-use super::list_counts::{ListCount, ListCounts, Match};
+use super::list_counts::{ListCount, ListCounts, MatchedOperation};
 use super::lni::Lni;
-use super::location::Memory;
+use super::location::MemoryKind;
 use super::matching;
-use super::memory::Access;
-use super::packet::{Kind, Packet};
+use super::memory::MemoryAccess;
+use super::packet::{Packet, PacketKind};
 use super::placement::Landing;
 use super::portal::Pte;
 
@@ -47,7 +47,7 @@ impl Remembered {
         let is_quiet = entry.event_comm_disable()
             || (entry.event_success_disable() && !pte.options.en_event_match);
         let is_constant = !entry.use_once() && !entry.manage_local();
-        if !is_quiet || !is_constant || packet.kind != Kind::Put {
+        if !is_quiet || !is_constant || packet.kind != PacketKind::Put {
             return None;
         }
         // Behind another entry, a put of another length might match that one.
@@ -56,8 +56,9 @@ impl Remembered {
         }
         // Translated as a whole, so that each part of it is mapped too.
         let (lac, start, length) = (entry.lac(), entry.start(), entry.length());
-        let memory = lni.space.translate(lac, start, length, Access::Write);
-        let memory = memory.ok().filter(|location| matches!(location.memory, Memory::Pinned))?;
+        let memory = lni.space.translate(lac, start, length, MemoryAccess::Write);
+        let memory =
+            memory.ok().filter(|location| matches!(location.memory, MemoryKind::Pinned))?;
         Some(Self {
             address: packet.address,
             initiator: packet.initiator,
@@ -74,7 +75,7 @@ impl Remembered {
 
     /// Adds the puts that landed here to the counts of the lists.
     pub fn count_puts(&self, counts: &mut ListCounts) {
-        let matching = Match {
+        let matching = MatchedOperation {
             kind: ListCount::Put,
             list: self.ptl_list,
             use_once: false,

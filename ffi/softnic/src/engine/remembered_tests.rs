@@ -8,10 +8,10 @@ use cxi_sys::records::{FullDmaCmd, TargetCmd};
 use cxi_sys::*;
 use proptest::prelude::*;
 
-use super::counter::Counter;
-use super::lists::Entry;
-use super::memory::Access;
-use super::test_node::{Node, PAGE, PID, pages, pair, settle};
+use super::counter::CountingEvent;
+use super::lists::ListEntry;
+use super::memory::MemoryAccess;
+use super::test_node::{PAGE, PID, TestNode, pages, pair, settle};
 
 const LEN: usize = PAGE;
 
@@ -55,8 +55,8 @@ struct Flags {
 
 /// An initiator, and a target that counts.
 struct World {
-    initiator: Node,
-    target: Node,
+    initiator: TestNode,
+    target: TestNode,
     counter: u16,
     /// The target forgets the landing before each packet.
     forgets: bool,
@@ -71,7 +71,7 @@ impl World {
         for at in (0..LEN).step_by(8) {
             target.memory.word(at).store(UNTOUCHED, Ordering::Relaxed);
         }
-        let counter = Counter::new(target.lni, Arc::new(pages(PAGE)));
+        let counter = CountingEvent::new(target.lni, Arc::new(pages(PAGE)));
         let counter = target.engine.counters.insert(counter, 0, 512).unwrap() as u16;
         let pte = target.engine.ptes.get_mut(target.pte).unwrap();
         pte.options.is_matching = is_matching;
@@ -142,7 +142,7 @@ impl World {
                     .set_event_ct_comm(flags.counts)
                     .set_event_ct_bytes(flags.counts_bytes)
                     .set_ct(self.counter);
-                entries.push(Entry::new(entry));
+                entries.push(ListEntry::new(entry));
                 engine.entries[0] += 1;
             }
             Change::Unlink if !entries.is_empty() => {
@@ -155,9 +155,9 @@ impl World {
             }
             Change::EventForEachMatch(wanted) => pte.options.en_event_match = wanted,
             Change::Unmap => {
-                let Node { lni, lac, iova, .. } = self.target;
+                let TestNode { lni, lac, iova, .. } = self.target;
                 let space = &mut engine.lnis.get_mut(lni).unwrap().space;
-                if space.translate(lac, iova, 1, Access::Read).is_ok() {
+                if space.translate(lac, iova, 1, MemoryAccess::Read).is_ok() {
                     space.unmap(lac, iova, LEN);
                 }
             }
@@ -166,8 +166,8 @@ impl World {
 
     /// Everything that programs can observe.
     fn outcome(&mut self) -> impl PartialEq + std::fmt::Debug + use<> {
-        let memory = |node: &Node| (0..LEN).step_by(8).map(|at| node.word(at)).collect();
-        let records = |node: &Node| {
+        let memory = |node: &TestNode| (0..LEN).step_by(8).map(|at| node.word(at)).collect();
+        let records = |node: &TestNode| {
             let words = (0..PAGE).step_by(8).map(|at| node.events.word(at));
             words.map(|word| word.load(Ordering::Relaxed)).collect()
         };

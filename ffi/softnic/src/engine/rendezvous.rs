@@ -6,15 +6,15 @@ use cxi_sys::*;
 use super::address::Address;
 use super::counter::Counting;
 use super::event_queue::EventQueue;
-use super::events::{self, Initiator, Target};
+use super::events::{self, InitiatorEvent, TargetEvent};
 use super::list_counts::{ListCount, ListCounts};
 use super::match_id::{self, PID_BITS};
-use super::packet::{Kind, Packet};
-use super::placement::Place;
+use super::packet::{Packet, PacketKind};
+use super::placement::EntryRange;
 use super::portal::{EntriesInUse, Pte};
 use super::table::Table;
-use super::transactions::{Destination, Transaction, Transactions};
-use super::triggers::Counters;
+use super::transactions::{OpenTransaction, ReplyDestination, Transactions};
+use super::triggers::CountingEvents;
 use super::wire::{Waiting, Wire, send_or_wait};
 
 /// The portal index of the get for a rendezvous put: the last of a PID (nic.md 4.1).
@@ -24,7 +24,7 @@ const GET_INDEX: u16 = (1 << (17 - PID_BITS)) - 1;
 const TRANSACTION_TYPE: u8 = 0xf;
 
 /// The rest of a rendezvous put that matched an entry of the PRIORITY list.
-pub struct Rest<'a> {
+pub struct RendezvousRest<'a> {
     /// The first packet of the put.
     pub put: &'a Packet,
     /// NIC address of the source.
@@ -33,12 +33,12 @@ pub struct Rest<'a> {
     pub pte: usize,
     pub entry: &'a TargetCmd,
     /// The place of the whole message in the entry.
-    pub place: Place,
+    pub place: EntryRange,
     /// Eager bytes that were accepted.
     pub mlength: u32,
 }
 
-impl Rest<'_> {
+impl RendezvousRest<'_> {
     /// Returns the offset of the get at the source. Without `use_offset_for_get` this reading of
     /// nic.md 10.5 (question 13) fetches the right bytes when both sides use the same offset.
     fn remote_offset(&self) -> u64 {
@@ -91,7 +91,7 @@ impl Rest<'_> {
 pub struct Fetcher<'a, W> {
     pub wire: &'a mut W,
     pub transactions: &'a mut Transactions,
-    pub counters: &'a mut Counters,
+    pub counters: &'a mut CountingEvents,
     pub waiting: &'a mut Waiting,
     pub lists: &'a mut ListCounts,
     /// False if software issues every get.
@@ -104,14 +104,14 @@ impl<W: Wire> Fetcher<'_, W> {
     /// entries without any event of operations get none (nic.md 6.5).
     pub fn fetch(
         &mut self,
-        rest: &Rest<'_>,
+        rest: &RendezvousRest<'_>,
         pte: &Pte,
         eqs: &mut Table<EventQueue>,
         entries: &EntriesInUse,
     ) {
         let get_issued = self.enabled && !self.transactions.is_full();
         if !rest.entry.event_comm_disable() {
-            let event = Target {
+            let event = TargetEvent {
                 kind: C_EVENT_RENDEZVOUS,
                 ptlte_index: rest.pte as u16,
                 ptl_list: C_PTL_LIST_PRIORITY as u8,
@@ -123,7 +123,7 @@ impl<W: Wire> Fetcher<'_, W> {
                 start: rest.start(),
                 get_issued,
                 return_code: C_RC_OK,
-                ..Target::about(rest.put)
+                ..TargetEvent::about(rest.put)
             };
             pte.post(&event, eqs, entries);
         }
@@ -137,14 +137,14 @@ impl<W: Wire> Fetcher<'_, W> {
     /// Issues the get. Its REPLY goes to the event queue of the portals table entry, with a user
     /// pointer that names the message. An entry that counts operations counts the get and the put
     /// (nic.md 10.3).
-    fn issue(&mut self, rest: &Rest<'_>, pte: &Pte, eqs: &mut Table<EventQueue>) {
+    fn issue(&mut self, rest: &RendezvousRest<'_>, pte: &Pte, eqs: &mut Table<EventQueue>) {
         let (pid, vni) = (rest.pid(), rest.put.address.vni());
         let counting = Counting::from_entry(rest.entry, rest.entry.event_ct_comm());
         let peer = match self.wire.resolve(rest.nid, vni, pid) {
             Ok(peer) => peer,
             Err(code) => {
                 self.counters.count_completion(counting, 0, code, eqs);
-                let event = Initiator {
+                let event = InitiatorEvent {
                     kind: C_EVENT_REPLY,
                     user_ptr: rest.user_ptr(),
                     mlength: 0,
@@ -156,14 +156,14 @@ impl<W: Wire> Fetcher<'_, W> {
                 return events::initiator(eqs, pte.eq, &event);
             }
         };
-        let tag = self.transactions.start(Transaction {
+        let tag = self.transactions.start(OpenTransaction {
             peer,
             queue: None,
             eq: pte.eq,
             user_ptr: rest.user_ptr(),
             event: C_EVENT_REPLY,
             length: rest.length(),
-            destination: Some(Destination {
+            destination: Some(ReplyDestination {
                 lni: pte.lni,
                 lac: rest.entry.lac(),
                 iova: rest.start(),
@@ -175,7 +175,7 @@ impl<W: Wire> Fetcher<'_, W> {
             probed: false,
         });
         let get = Packet {
-            kind: Kind::Get,
+            kind: PacketKind::Get,
             class: rest.put.class,
             tag,
             address: Address::new(vni, pid, GET_INDEX),

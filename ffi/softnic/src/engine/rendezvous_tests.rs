@@ -7,14 +7,14 @@ use cxi_sys::*;
 
 use super::address::Address;
 use super::counter::Counting;
-use super::lists::Entry;
-use super::packet::{Kind, Packet};
+use super::lists::ListEntry;
+use super::packet::{Packet, PacketKind};
 use super::test_node::*;
-use super::transactions::{MAX, Transaction};
+use super::transactions::{MAX, OpenTransaction};
 
 const LEN: usize = 16 * PAGE;
 
-impl Node {
+impl TestNode {
     /// Issues a put of the start of the own memory to the peer's portal.
     fn unrestricted_put(&mut self, len: usize, choose: impl FnOnce(&mut FullDmaCmd)) {
         let mut put = FullDmaCmd::new();
@@ -52,7 +52,7 @@ impl Node {
         let mut command = entry.command;
         command.set_ptl_list(C_PTL_LIST_OVERFLOW as u8);
         let overflow = lists.get_mut(C_PTL_LIST_OVERFLOW).unwrap();
-        overflow.push(Entry::new(command));
+        overflow.push(ListEntry::new(command));
     }
 
     /// Returns the return code of the only header.
@@ -115,7 +115,7 @@ fn sends_only_eager_part() {
 #[test]
 fn busy_nic_leaves_get_to_software() {
     let (mut source, mut target, _) = pair(PAGE, 8);
-    let transaction = Transaction {
+    let transaction = OpenTransaction {
         peer: 0,
         queue: None,
         eq: 0,
@@ -150,7 +150,7 @@ fn busy_nic_leaves_get_to_software() {
 }
 
 /// Begins a rendezvous put: some of the data of its get was received.
-fn fetching() -> (Node, Node, std::rc::Rc<std::cell::RefCell<Net>>) {
+fn fetching() -> (TestNode, TestNode, std::rc::Rc<std::cell::RefCell<Net>>) {
     let (mut source, mut target, net) = pair(LEN, 4);
     source.number_words(LEN);
     source.offer_source();
@@ -255,7 +255,7 @@ fn survives_inconsistent_rendezvous_packets() {
     let (_source, mut target, net) = pair(PAGE, 100);
     for eager in [0, 8, u32::MAX] {
         let packet = Packet {
-            kind: Kind::Rendezvous,
+            kind: PacketKind::Rendezvous,
             address: Address::new(VNI, PID, 0),
             total: 100,
             rendezvous: super::packet::Rendezvous { eager, ..Default::default() },

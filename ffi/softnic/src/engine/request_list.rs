@@ -7,7 +7,7 @@
 use cxi_sys::C_PTL_LIST_REQUEST;
 use cxi_sys::records::TargetCmd;
 
-use super::packet::{Kind, Packet};
+use super::packet::{Packet, PacketKind};
 
 /// Bytes of the fabric header, which is the first, and of the transport headers.
 const FABRIC: usize = 20;
@@ -61,7 +61,7 @@ pub fn headers(packet: &Packet, nid: u32, mlength: u32) -> [u8; MOST] {
         set(FABRIC + 2, &packet.header_data().to_be_bytes());
         return bytes;
     }
-    let flags = u8::from(packet.kind == Kind::Rendezvous)
+    let flags = u8::from(packet.kind == PacketKind::Rendezvous)
         | u8::from(packet.rendezvous.use_offset_for_get) << 1
         | u8::from(packet.restricted) << 2;
     set(FABRIC, &[TYPE_UNRESTRICTED << 4, flags]);

@@ -35,12 +35,12 @@ const LL128U: usize = 3072;
 /// A command read from the ring. Words behind its size come from an earlier command.
 #[derive(Clone)]
 #[cfg_attr(test, derive(Debug))]
-pub struct Command {
+pub struct RingCommand {
     words: [u64; 32],
     pub header: CmdHeader,
 }
 
-impl Command {
+impl RingCommand {
     /// Makes a place to read commands to.
     pub fn new() -> Self {
         Self { words: [0; 32], header: CmdHeader::new() }
@@ -292,7 +292,7 @@ impl CommandRing {
     /// Reads the next command into `command`, if there is one. The caller passes an error to
     /// [`fail`](Self::fail).
     #[inline]
-    pub fn peek(&self, command: &mut Command) -> Option<Result<(), ReturnCode>> {
+    pub fn peek(&self, command: &mut RingCommand) -> Option<Result<(), ReturnCode>> {
         if !self.has_next() {
             return None;
         }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use cxi_sys::*;
 
 use super::event_queue::EventQueue;
-use super::incoming::{Message, Reply};
+use super::incoming::{IncompletePut, IncompleteReply};
 use super::list_counts::ListCounts;
 use super::lni::{Domain, LNIS, Lni, Md};
 use super::location::Staging;
@@ -16,7 +16,7 @@ use super::target_queue::TargetQueue;
 use super::telemetry::Telemetry;
 use super::transactions::Transactions;
 use super::transmit::TransmitQueue;
-use super::triggers::Counters;
+use super::triggers::CountingEvents;
 use super::wire::{Waiting, Wire};
 
 /// One open NIC.
@@ -30,7 +30,7 @@ pub struct Engine<W> {
     pub tgt: Table<TargetQueue>,
     pub ptes: Table<Pte>,
     pub maps: Table<PortalMap>,
-    pub counters: Counters,
+    pub counters: CountingEvents,
     pub entries: EntriesInUse,
     /// Number of event queues with an event interrupt.
     pub interrupting: usize,
@@ -52,9 +52,9 @@ pub struct Engine<W> {
     pub(super) unresolved: u64,
     /// The landing of the last put.
     pub(super) remembered: Option<Remembered>,
-    pub(super) messages: Vec<Message>,
+    pub(super) messages: Vec<IncompletePut>,
     pub(super) waiting: Waiting,
-    pub(super) replies: VecDeque<Reply>,
+    pub(super) replies: VecDeque<IncompleteReply>,
     pub(super) staging: Staging,
 }
 
@@ -72,7 +72,7 @@ impl<W: Wire> Engine<W> {
             tgt: Table::new(0, C_NUM_TARGET_CQS as usize),
             ptes: Table::new(1, C_NUM_PTLTES as usize),
             maps: Table::new(0, 2560),
-            counters: Counters::new(),
+            counters: CountingEvents::new(),
             entries: EntriesInUse::default(),
             interrupting: 0,
             combining: 0,

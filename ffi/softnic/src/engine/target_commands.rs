@@ -6,19 +6,19 @@ use cxi_sys::*;
 
 use super::counter::Counting;
 use super::event_queue::EventQueue;
-use super::events::Target;
+use super::events::TargetEvent;
 use super::list_counts::ListCount;
-use super::lists::{Entry, Unexpected};
+use super::lists::{ListEntry, UnexpectedHeader};
 use super::portal::{EntriesInUse, Pte, has_place};
-use super::rendezvous::{Fetcher, Rest};
+use super::rendezvous::{Fetcher, RendezvousRest};
 use super::return_codes::ReturnCode;
-use super::ring::Command;
+use super::ring::RingCommand;
 use super::table::Table;
 use super::wire::Wire;
 use super::{matching, placement};
 
 /// The parts of the NIC that target commands of one LNI use.
-pub struct Portals<'a, W> {
+pub struct TargetParts<'a, W> {
     pub ptes: &'a mut Table<Pte>,
     pub eqs: &'a mut Table<EventQueue>,
     pub entries: &'a mut EntriesInUse,
@@ -32,9 +32,9 @@ pub struct Portals<'a, W> {
 /// # Errors
 /// The return code with which the command stops its queue.
 pub fn execute<W: Wire>(
-    command: &Command,
+    command: &RingCommand,
     lni: usize,
-    nic: &mut Portals<'_, W>,
+    nic: &mut TargetParts<'_, W>,
 ) -> Result<bool, ReturnCode> {
     let header = command.header;
     let opcode = u32::from(header.opcode());
@@ -69,7 +69,7 @@ fn own_pte(ptes: &mut Table<Pte>, number: u16, lni: usize) -> Result<&mut Pte, R
 fn set_state<W: Wire>(
     command: &SetStateCmd,
     lni: usize,
-    nic: &mut Portals<'_, W>,
+    nic: &mut TargetParts<'_, W>,
 ) -> Result<bool, ReturnCode> {
     let number = command.ptlte_index();
     let pte = own_pte(nic.ptes, number, lni)?;
@@ -91,7 +91,7 @@ fn set_state<W: Wire>(
 fn append<W: Wire>(
     command: &TargetCmd,
     lni: usize,
-    nic: &mut Portals<'_, W>,
+    nic: &mut TargetParts<'_, W>,
 ) -> Result<bool, ReturnCode> {
     let room = has_place(nic.ptes, command.ptlte_index().into(), nic.entries);
     let pte = own_pte(nic.ptes, command.ptlte_index(), lni)?;
@@ -121,7 +121,7 @@ fn append<W: Wire>(
         return Ok(false);
     }
     nic.fetcher.lists.count(ListCount::AppendSuccess);
-    let mut entry = Entry::new(*command);
+    let mut entry = ListEntry::new(*command);
     if list == C_PTL_LIST_PRIORITY && match_unexpected(&mut entry, nic) {
         return Ok(true);
     }
@@ -140,10 +140,10 @@ fn append<W: Wire>(
 fn unlink<W: Wire>(
     command: &TargetCmd,
     lni: usize,
-    nic: &mut Portals<'_, W>,
+    nic: &mut TargetParts<'_, W>,
 ) -> Result<bool, ReturnCode> {
     let pte = own_pte(nic.ptes, command.ptlte_index(), lni)?;
-    let is_named = |entry: &Entry| entry.command.buffer_id() == command.buffer_id();
+    let is_named = |entry: &ListEntry| entry.command.buffer_id() == command.buffer_id();
     let list = pte.lists.get_mut(u32::from(command.ptl_list()));
     let found = list.and_then(|list| Some(list.remove(list.iter().position(is_named)?)));
     let (code, count) = if found.is_some() {
@@ -163,14 +163,14 @@ fn unlink<W: Wire>(
 fn search<W: Wire>(
     command: &TargetCmd,
     lni: usize,
-    nic: &mut Portals<'_, W>,
+    nic: &mut TargetParts<'_, W>,
 ) -> Result<bool, ReturnCode> {
     let pte = own_pte(nic.ptes, command.ptlte_index(), lni)?;
     if u32::from(command.ptl_list()) != C_PTL_LIST_UNEXPECTED {
         return Err(C_RC_CMD_INVALID_ARG);
     }
     let deletes = u32::from(command.opcode()) == C_CMD_TGT_SEARCH_AND_DELETE;
-    let criteria = Entry::new(*command);
+    let criteria = ListEntry::new(*command);
     let (success, failure) = if deletes {
         (ListCount::DeleteSuccess, ListCount::DeleteFail)
     } else {
@@ -209,7 +209,7 @@ fn search<W: Wire>(
 /// so that a later message does not overwrite it (nic.md does not state this; an entry for many
 /// receives would be useless otherwise). A header whose operation the entry does not allow stays on
 /// the list. Comparing headers in vain takes the time of a walk.
-fn match_unexpected<W: Wire>(entry: &mut Entry, nic: &mut Portals<'_, W>) -> bool {
+fn match_unexpected<W: Wire>(entry: &mut ListEntry, nic: &mut TargetParts<'_, W>) -> bool {
     let number = usize::from(entry.command.ptlte_index());
     let Some(pte) = nic.ptes.get_mut(number) else {
         return false;
@@ -243,7 +243,7 @@ fn match_unexpected<W: Wire>(entry: &mut Entry, nic: &mut Portals<'_, W>) -> boo
             pte.post(&event, nic.eqs, nic.entries);
         }
         if event.rendezvous && found.code == C_RC_OK {
-            let rest = Rest {
+            let rest = RendezvousRest {
                 put: &found.header,
                 nid: found.nid,
                 pte: number,
@@ -260,7 +260,7 @@ fn match_unexpected<W: Wire>(entry: &mut Entry, nic: &mut Portals<'_, W>) -> boo
 }
 
 /// Returns the index of the first header from `from` on that matches an entry.
-fn next_match(pte: &Pte, entry: &Entry, from: usize) -> Option<usize> {
+fn next_match(pte: &Pte, entry: &ListEntry, from: usize) -> Option<usize> {
     let headers = pte.lists.unexpected.iter().enumerate().skip(from);
     let mut matching =
         headers.filter(|(_, found)| matching::matches(&pte.options, entry, &found.header));
@@ -269,8 +269,8 @@ fn next_match(pte: &Pte, entry: &Entry, from: usize) -> Option<usize> {
 
 /// Returns the event of a header for the command that found it. The remote offset of an unexpected
 /// message is not valid (nic.md 6.6); it is 0.
-fn overflow_event(found: &Unexpected, command: &TargetCmd) -> Target {
-    Target {
+fn overflow_event(found: &UnexpectedHeader, command: &TargetCmd) -> TargetEvent {
+    TargetEvent {
         kind: C_EVENT_PUT_OVERFLOW,
         ptlte_index: command.ptlte_index(),
         ptl_list: C_PTL_LIST_OVERFLOW as u8,
@@ -279,7 +279,7 @@ fn overflow_event(found: &Unexpected, command: &TargetCmd) -> Target {
         mlength: found.mlength,
         remote_offset: 0,
         return_code: found.code,
-        ..Target::about(&found.header)
+        ..TargetEvent::about(&found.header)
     }
 }
 
@@ -292,13 +292,13 @@ fn report(
     eqs: &mut Table<EventQueue>,
     entries: &EntriesInUse,
 ) {
-    let event = Target {
+    let event = TargetEvent {
         kind,
         ptlte_index: command.ptlte_index(),
         ptl_list: command.ptl_list(),
         buffer_id: command.buffer_id(),
         return_code: code,
-        ..Target::default()
+        ..TargetEvent::default()
     };
     pte.post(&event, eqs, entries);
 }

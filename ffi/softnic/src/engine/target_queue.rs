@@ -1,8 +1,8 @@
 //! Target queues: command queues for list entries and the states of portals (nic.md 3.13).
 
 use super::events::{self, FailedCommand};
-use super::ring::{Command, CommandRing};
-use super::target_commands::{self, Portals};
+use super::ring::{CommandRing, RingCommand};
+use super::target_commands::{self, TargetParts};
 use super::wire::Wire;
 
 /// The most commands executed before other queues get their turn.
@@ -18,12 +18,12 @@ pub struct TargetQueue {
 
 impl TargetQueue {
     /// Executes the commands of the queue, up to a bound. True if there was anything to do.
-    pub fn run<W: Wire>(&mut self, number: usize, nic: &mut Portals<'_, W>) -> bool {
+    pub fn run<W: Wire>(&mut self, number: usize, nic: &mut TargetParts<'_, W>) -> bool {
         let mut worked = self.ring.read_launch_page();
         if !self.ring.has_next() || self.ring.is_held() {
             return worked;
         }
-        let mut command = Command::new();
+        let mut command = RingCommand::new();
         for _ in 0..BURST {
             let Some(fetched) = self.ring.peek(&mut command) else {
                 break;

@@ -10,13 +10,13 @@ use cxi_sys::records::{DmaAmoCmd, EventInitiatorShort, FullDmaCmd, TargetCmd};
 use cxi_sys::*;
 
 use super::event_queue::EventQueue;
-use super::lists::Entry;
-use super::location::Location;
+use super::lists::ListEntry;
+use super::location::MemoryLocation;
 use super::packet::{MTU, Packet};
 use super::portal::{PortalMap, Pte, PteOptions};
 use super::ring::{CommandRing, StatusPolicy};
 use super::transmit::TransmitQueue;
-use super::wire::{Arrival, Peer, Wire};
+use super::wire::{PeerId, ReceivedPacket, Wire};
 use super::{Engine, Lni, Profile, ReturnCode, VniRange};
 use crate::pages::Pages;
 
@@ -31,7 +31,7 @@ pub const RW: u32 = CXI_MAP_READ | CXI_MAP_WRITE;
 /// The network between the engines. Peers are numbered by NID.
 #[derive(Default)]
 pub struct Net {
-    pub inboxes: [VecDeque<(Peer, Packet, Vec<u8>)>; 2],
+    pub inboxes: [VecDeque<(PeerId, Packet, Vec<u8>)>; 2],
     /// Capacity of an inbox in packets.
     pub room: usize,
     /// Number of packets for which there was no room.
@@ -41,7 +41,7 @@ pub struct Net {
 
 pub struct TestWire {
     pub net: Rc<RefCell<Net>>,
-    pub me: Peer,
+    pub me: PeerId,
     /// The payload of the last arrival.
     pub held: Vec<u8>,
 }
@@ -51,11 +51,11 @@ impl Wire for TestWire {
         MTU
     }
 
-    fn resolve(&mut self, nid: u32, _vni: u16, _pid: u16) -> Result<Peer, ReturnCode> {
+    fn resolve(&mut self, nid: u32, _vni: u16, _pid: u16) -> Result<PeerId, ReturnCode> {
         Ok(nid as usize)
     }
 
-    unsafe fn send(&mut self, to: Peer, packet: &Packet, payload: *const u8) -> bool {
+    unsafe fn send(&mut self, to: PeerId, packet: &Packet, payload: *const u8) -> bool {
         let mut net = self.net.borrow_mut();
         if net.inboxes[to].len() >= net.room {
             net.refused += 1;
@@ -71,37 +71,37 @@ impl Wire for TestWire {
         true
     }
 
-    fn receive(&mut self, arrival: &mut Arrival) -> bool {
+    fn receive(&mut self, arrival: &mut ReceivedPacket) -> bool {
         let next = self.net.borrow_mut().inboxes[self.me].pop_front();
         let Some((lane, packet, payload)) = next else {
             return false;
         };
         self.held = payload;
-        *arrival = Arrival { packet, payload: self.held.as_ptr(), lane };
+        *arrival = ReceivedPacket { packet, payload: self.held.as_ptr(), lane };
         true
     }
 
-    fn sender(&mut self, lane: usize, _source: u64) -> Option<Peer> {
+    fn sender(&mut self, lane: usize, _source: u64) -> Option<PeerId> {
         (!self.net.borrow().dead[lane]).then_some(lane)
     }
 
-    fn nid(&self, peer: Option<Peer>) -> u32 {
+    fn nid(&self, peer: Option<PeerId>) -> u32 {
         peer.unwrap_or(self.me) as u32
     }
 
     fn release(&mut self, _lane: usize) {}
 
-    fn is_alive(&mut self, peer: Peer) -> bool {
+    fn is_alive(&mut self, peer: PeerId) -> bool {
         !self.net.borrow().dead[peer]
     }
 
-    fn forget(&mut self, _peer: Peer) {}
+    fn forget(&mut self, _peer: PeerId) {}
 
     fn flush(&mut self) {}
 }
 
 /// An engine with one of everything.
-pub struct Node {
+pub struct TestNode {
     pub engine: Engine<TestWire>,
     pub memory: Pages,
     pub lac: u8,
@@ -122,9 +122,9 @@ pub fn pages(len: usize) -> Pages {
     Pages::anonymous(len).unwrap()
 }
 
-impl Node {
+impl TestNode {
     /// Makes a node whose portal exposes its whole memory of `len` bytes to all initiators.
-    pub fn new(net: &Rc<RefCell<Net>>, me: Peer, len: usize) -> Self {
+    pub fn new(net: &Rc<RefCell<Net>>, me: PeerId, len: usize) -> Self {
         let wire = TestWire { net: net.clone(), me, held: Vec::new() };
         let mut engine = Engine::new(wire);
         let memory = pages(len);
@@ -144,7 +144,7 @@ impl Node {
         pte.state = C_PTLTE_ENABLED;
         let mut entry = TargetCmd::new();
         entry.set_op_put(true).set_op_get(true).set_lac(lac).set_start(iova).set_length(len as u64);
-        pte.lists.get_mut(C_PTL_LIST_PRIORITY).unwrap().push(Entry::new(entry));
+        pte.lists.get_mut(C_PTL_LIST_PRIORITY).unwrap().push(ListEntry::new(entry));
         let pte = engine.ptes.insert(pte).unwrap();
         engine.entries[0] = 1;
         let map = PortalMap { domain: 1, vnis: VniRange::single(VNI), pid: PID, index: 0, pte };
@@ -281,19 +281,19 @@ pub fn add_lni(engine: &mut Engine<TestWire>, memory: &Pages, len: usize) -> (us
     let profile = Profile { vni: VNI, tc: 0, tc_type: 0 };
     lni.hold(0, profile);
     let va = memory.at(0, len).expose_provenance();
-    let (lac, iova) = lni.space.map(Location::pinned(va), len, RW).unwrap();
+    let (lac, iova) = lni.space.map(MemoryLocation::pinned(va), len, RW).unwrap();
     (engine.lnis.insert(lni).unwrap(), lac, iova)
 }
 
 /// Makes an initiator and a target with `len` bytes each, on a wire with room for `room` packets.
-pub fn pair(len: usize, room: usize) -> (Node, Node, Rc<RefCell<Net>>) {
+pub fn pair(len: usize, room: usize) -> (TestNode, TestNode, Rc<RefCell<Net>>) {
     let net = Rc::new(RefCell::new(Net { room, ..Net::default() }));
-    let (initiator, target) = (Node::new(&net, 0, len), Node::new(&net, 1, len));
+    let (initiator, target) = (TestNode::new(&net, 0, len), TestNode::new(&net, 1, len));
     target.number_words(len);
     (initiator, target, net)
 }
 
 /// Polls both until neither has anything to do.
-pub fn settle(initiator: &mut Node, target: &mut Node) {
+pub fn settle(initiator: &mut TestNode, target: &mut TestNode) {
     while initiator.engine.poll() | target.engine.poll() {}
 }

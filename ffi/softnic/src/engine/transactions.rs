@@ -4,7 +4,7 @@ use cxi_sys::c_event_type;
 
 use super::counter::Counting;
 use super::return_codes::ReturnCode;
-use super::wire::Peer;
+use super::wire::PeerId;
 
 /// The most transactions of one NIC. Command queues wait when there are as many, so this also
 /// bounds the responses that another NIC has to store for this one.
@@ -12,7 +12,7 @@ pub const MAX: usize = 4096;
 
 /// Memory of an LNI that receives the data of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Destination {
+pub struct ReplyDestination {
     pub lni: usize,
     pub lac: u8,
     pub iova: u64,
@@ -20,8 +20,8 @@ pub struct Destination {
 
 /// The state needed to complete an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Transaction {
-    pub peer: Peer,
+pub struct OpenTransaction {
+    pub peer: PeerId,
     /// The transmit queue that issued it, unless that was destroyed.
     pub queue: Option<usize>,
     /// The event queue of its events; 0 for none.
@@ -32,7 +32,7 @@ pub struct Transaction {
     /// Bytes requested.
     pub length: u32,
     /// Where the data of a reply is written.
-    pub destination: Option<Destination>,
+    pub destination: Option<ReplyDestination>,
     /// For the get of a rendezvous put: the portals table entry that the put matched.
     pub rendezvous: Option<usize>,
     /// No event on success.
@@ -45,16 +45,16 @@ pub struct Transaction {
 }
 
 #[derive(Default)]
-struct Slot {
+struct TransactionSlot {
     /// Upper half of the tag. A late response to an earlier transaction of the slot does not match.
     generation: u16,
-    transaction: Option<Transaction>,
+    transaction: Option<OpenTransaction>,
 }
 
 /// The transactions of one NIC, by tag.
 #[derive(Default)]
 pub struct Transactions {
-    slots: Vec<Slot>,
+    slots: Vec<TransactionSlot>,
     free: Vec<u16>,
 }
 
@@ -67,9 +67,9 @@ impl Transactions {
 
     /// Starts a transaction and returns its tag. The table must not be full.
     #[inline(always)]
-    pub fn start(&mut self, transaction: Transaction) -> u32 {
+    pub fn start(&mut self, transaction: OpenTransaction) -> u32 {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot::default());
+            self.slots.push(TransactionSlot::default());
             (self.slots.len() - 1) as u16
         });
         let slot = &mut self.slots[usize::from(index)];
@@ -79,7 +79,7 @@ impl Transactions {
 
     /// Returns a transaction; `None` if it has ended.
     #[inline]
-    pub fn get_mut(&mut self, tag: u32) -> Option<&mut Transaction> {
+    pub fn get_mut(&mut self, tag: u32) -> Option<&mut OpenTransaction> {
         let slot = self.slots.get_mut(usize::from(tag as u16))?;
         if slot.generation != (tag >> 16) as u16 {
             return None;
@@ -89,7 +89,7 @@ impl Transactions {
 
     /// Ends a transaction and returns it; `None` if it has ended before.
     #[inline]
-    pub fn finish(&mut self, tag: u32) -> Option<Transaction> {
+    pub fn finish(&mut self, tag: u32) -> Option<OpenTransaction> {
         let transaction = *self.get_mut(tag)?;
         let index = tag as u16;
         let slot = &mut self.slots[usize::from(index)];
@@ -100,7 +100,7 @@ impl Transactions {
     }
 
     /// Iterates over the transactions with their tags.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut Transaction)> {
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut OpenTransaction)> {
         self.slots.iter_mut().enumerate().filter_map(|(index, slot)| {
             let tag = u32::from(slot.generation) << 16 | index as u32;
             Some((tag, slot.transaction.as_mut()?))
@@ -118,8 +118,8 @@ impl Transactions {
 mod tests {
     use super::*;
 
-    fn transaction(user_ptr: u64) -> Transaction {
-        Transaction {
+    fn transaction(user_ptr: u64) -> OpenTransaction {
+        OpenTransaction {
             peer: 0,
             queue: Some(0),
             eq: 1,

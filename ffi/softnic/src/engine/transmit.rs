@@ -9,20 +9,20 @@ use cxi_sys::*;
 
 use super::address::Address;
 use super::commands::{Operation, Source};
-use super::counter_commands::{self, Issuer};
+use super::counter_commands::{self, IssuingQueue};
 use super::error_flags::ErrorFlag;
 use super::event_queue::{self, EventQueue};
-use super::events::{self, FailedCommand, Initiator};
+use super::events::{self, FailedCommand, InitiatorEvent};
 use super::lni::Lni;
 use super::location::Staging;
 use super::match_id::PID_BITS;
-use super::packet::{INLINE, Kind, MTU, Origin, Packet, Rendezvous};
+use super::packet::{INLINE, MTU, Origin, Packet, PacketKind, Rendezvous};
 use super::return_codes::ReturnCode;
-use super::ring::{Command, CommandRing};
+use super::ring::{CommandRing, RingCommand};
 use super::table::Table;
-use super::transactions::{Destination, Transaction, Transactions};
-use super::triggers::{Counters, Launch};
-use super::wire::{Peer, Waiting, Wire};
+use super::transactions::{OpenTransaction, ReplyDestination, Transactions};
+use super::triggers::{CountingEvents, LaunchedCommand};
+use super::wire::{PeerId, Waiting, Wire};
 use super::{bytes, counter};
 
 /// The most commands executed before other queues get their turn.
@@ -43,14 +43,14 @@ pub struct TransmitQueue {
     /// The operation of which packets remain to be sent.
     pub transfer: Option<Transfer>,
     /// The command and the payload of `transfer`.
-    transferred: (Command, Source),
+    transferred: (RingCommand, Source),
     /// Number of operations that wait for their response, for FENCE.
     pub outstanding: usize,
 }
 
 /// An operation of which packets remain to be sent.
 pub struct Transfer {
-    pub peer: Peer,
+    pub peer: PeerId,
     /// Header of the next packet.
     pub packet: Packet,
     send_event: bool,
@@ -58,24 +58,24 @@ pub struct Transfer {
 
 /// The result of a command.
 #[derive(PartialEq, Eq)]
-enum Step {
+enum CommandResult {
     Done,
     /// It cannot be executed yet, because of the wire, the transactions or a fence.
     Wait,
 }
 
 /// The parts of the NIC that transmit queues use.
-pub struct Surroundings<'a, W> {
+pub struct TransmitParts<'a, W> {
     pub wire: &'a mut W,
     pub lnis: &'a Table<Lni>,
     pub eqs: &'a mut Table<EventQueue>,
     pub transactions: &'a mut Transactions,
     pub waiting: &'a mut Waiting,
-    pub counters: &'a mut Counters,
+    pub counters: &'a mut CountingEvents,
     pub staging: &'a mut Staging,
 }
 
-impl<W: Wire> Surroundings<'_, W> {
+impl<W: Wire> TransmitParts<'_, W> {
     /// Sets the error flag of an operation that failed at its initiator.
     #[cold]
     fn raise(&self, code: ReturnCode) {
@@ -96,7 +96,7 @@ impl TransmitQueue {
             error_eq,
             c_state: CStateCmd::new(),
             transfer: None,
-            transferred: (Command::new(), Source::Nothing),
+            transferred: (RingCommand::new(), Source::Nothing),
             outstanding: 0,
         }
     }
@@ -111,8 +111,8 @@ impl TransmitQueue {
     fn refuse<W>(
         &mut self,
         operation: &Operation,
-        completion: &Initiator,
-        nic: &mut Surroundings<'_, W>,
+        completion: &InitiatorEvent,
+        nic: &mut TransmitParts<'_, W>,
     ) {
         self.ring.is_refused = true;
         let code = completion.return_code;
@@ -122,12 +122,12 @@ impl TransmitQueue {
 
     /// Executes the commands of the queue, up to a bound. True if there was anything to do.
     #[inline]
-    pub fn run<W: Wire>(&mut self, number: usize, nic: &mut Surroundings<'_, W>) -> bool {
+    pub fn run<W: Wire>(&mut self, number: usize, nic: &mut TransmitParts<'_, W>) -> bool {
         let mut worked = self.ring.read_launch_page();
         if self.is_idle() {
             return worked;
         }
-        let (mut command, mut operation) = (Command::new(), Operation::new());
+        let (mut command, mut operation) = (RingCommand::new(), Operation::new());
         for _ in 0..BURST {
             if let Some(transfer) = &mut self.transfer {
                 let before = transfer.packet.offset;
@@ -156,11 +156,11 @@ impl TransmitQueue {
             let header = command.header;
             let accepted = fetched.and_then(|()| nic.wire.refusal().map_or(Ok(()), Err));
             match accepted.and_then(|()| self.execute(number, &command, &mut operation, nic)) {
-                Ok(Step::Done) => {
+                Ok(CommandResult::Done) => {
                     nic.wire.count_command();
                     self.ring.advance(header);
                 }
-                Ok(Step::Wait) => break,
+                Ok(CommandResult::Wait) => break,
                 Err(code) => {
                     nic.wire.count_command();
                     let slot = self.ring.fail(header, code);
@@ -178,17 +178,17 @@ impl TransmitQueue {
     fn launch<W: Wire>(
         &mut self,
         number: usize,
-        launch: Launch,
+        launch: LaunchedCommand,
         operation: &mut Operation,
-        nic: &mut Surroundings<'_, W>,
+        nic: &mut TransmitParts<'_, W>,
     ) -> bool {
         let command = &launch.command;
         let result = operation
             .decode(command, &self.c_state)
             .and_then(|()| self.start(number, command, operation, nic));
         match result {
-            Ok(Step::Done) => {}
-            Ok(Step::Wait) => {
+            Ok(CommandResult::Done) => {}
+            Ok(CommandResult::Wait) => {
                 nic.counters.put_back(launch);
                 return false;
             }
@@ -216,10 +216,10 @@ impl TransmitQueue {
     fn execute<W: Wire>(
         &mut self,
         number: usize,
-        command: &Command,
+        command: &RingCommand,
         operation: &mut Operation,
-        nic: &mut Surroundings<'_, W>,
-    ) -> Result<Step, ReturnCode> {
+        nic: &mut TransmitParts<'_, W>,
+    ) -> Result<CommandResult, ReturnCode> {
         let header = command.header;
         if self.trigger && !matches!(command.size(), 64 | 128) {
             return Err(C_RC_CMD_INVALID_ARG); // nic.md 2.6
@@ -232,23 +232,23 @@ impl TransmitQueue {
                     return Err(C_RC_CMD_INVALID_ARG);
                 }
                 self.c_state = c_state;
-                Ok(Step::Done)
+                Ok(CommandResult::Done)
             }
             (C_CMD_TYPE_IDC | C_CMD_TYPE_DMA, C_CMD_NOOP) | (C_CMD_TYPE_CQ, C_CMD_CQ_NOOP) => {
-                Ok(Step::Done)
+                Ok(CommandResult::Done)
             }
             (C_CMD_TYPE_CT, _) if self.trigger => {
-                let issuer = Issuer {
+                let issuer = IssuingQueue {
                     lni: self.lni,
                     queue: number,
                     slot: self.ring.slot(),
                     c_state: &self.c_state,
                 };
                 counter_commands::execute(command, &issuer, nic.counters, nic.eqs)?;
-                Ok(Step::Done)
+                Ok(CommandResult::Done)
             }
             (C_CMD_TYPE_CQ, C_CMD_CQ_FENCE) => {
-                Ok(if self.outstanding == 0 { Step::Done } else { Step::Wait })
+                Ok(if self.outstanding == 0 { CommandResult::Done } else { CommandResult::Wait })
             }
             (C_CMD_TYPE_CQ, C_CMD_CQ_LCID) => self.select_profile(command, nic.lnis),
             _ => {
@@ -258,7 +258,11 @@ impl TransmitQueue {
         }
     }
 
-    fn select_profile(&mut self, command: &Command, lnis: &Table<Lni>) -> Result<Step, ReturnCode> {
+    fn select_profile(
+        &mut self,
+        command: &RingCommand,
+        lnis: &Table<Lni>,
+    ) -> Result<CommandResult, ReturnCode> {
         if !self.ring.is_at_even_slot() {
             return Err(C_RC_CMD_ALIGN_ERROR); // nic.md 3.11
         }
@@ -269,7 +273,7 @@ impl TransmitQueue {
         }
         lnis.get(self.lni).and_then(|lni| lni.profile(lcid)).ok_or(C_RC_PERM_VIOLATION)?;
         self.lcid = lcid;
-        Ok(Step::Done)
+        Ok(CommandResult::Done)
     }
 
     /// Starts an operation, or completes it at once if it cannot be sent.
@@ -277,10 +281,10 @@ impl TransmitQueue {
     fn start<W: Wire>(
         &mut self,
         number: usize,
-        command: &Command,
+        command: &RingCommand,
         operation: &mut Operation,
-        nic: &mut Surroundings<'_, W>,
-    ) -> Result<Step, ReturnCode> {
+        nic: &mut TransmitParts<'_, W>,
+    ) -> Result<CommandResult, ReturnCode> {
         let lni = nic.lnis.get(self.lni).ok_or(C_RC_PERM_VIOLATION)?;
         let profile = lni.profile(self.lcid).ok_or(C_RC_PERM_VIOLATION)?;
         let (vni, is_high_rate) = (profile.vni, profile.tc_type == CXI_TC_TYPE_HRP);
@@ -293,9 +297,9 @@ impl TransmitQueue {
             return Err(C_RC_CMD_INVALID_ARG);
         }
         if nic.transactions.is_full() {
-            return Ok(Step::Wait);
+            return Ok(CommandResult::Wait);
         }
-        let mut completion = Initiator {
+        let mut completion = InitiatorEvent {
             kind: if operation.is_answered_with_data() { C_EVENT_REPLY } else { C_EVENT_ACK },
             user_ptr: operation.user_ptr,
             mlength: 0,
@@ -307,13 +311,13 @@ impl TransmitQueue {
         if is_high_rate && !fits_high_rate(operation) {
             completion.return_code = C_RC_HRP_CONFIG_ERROR;
             self.refuse(operation, &completion, nic);
-            return Ok(Step::Done);
+            return Ok(CommandResult::Done);
         }
         if let Err(code) = operation.prepare(command, &lni.space) {
             completion.return_code = code;
             nic.raise(code);
             self.refuse(operation, &completion, nic);
-            return Ok(Step::Done);
+            return Ok(CommandResult::Done);
         }
         let dfa = FaUnicast::from_bytes(operation.dfa.to_le_bytes());
         let pid = dfa.endpoint_defined() & ((1 << PID_BITS) - 1);
@@ -323,17 +327,17 @@ impl TransmitQueue {
                 completion.return_code = code;
                 completion.tgt_error = code != C_RC_UNDELIVERABLE;
                 self.refuse(operation, &completion, nic);
-                return Ok(Step::Done);
+                return Ok(CommandResult::Done);
             }
         };
-        let tag = nic.transactions.start(Transaction {
+        let tag = nic.transactions.start(OpenTransaction {
             peer,
             queue: Some(number),
             eq,
             user_ptr: operation.user_ptr,
             event: completion.kind,
             length: operation.length,
-            destination: operation.result.map(|to| Destination {
+            destination: operation.result.map(|to| ReplyDestination {
                 lni: self.lni,
                 lac: to.lac,
                 iova: to.iova,
@@ -363,7 +367,7 @@ impl TransmitQueue {
                 total: operation.total(),
                 amo: operation.amo,
                 rendezvous: match operation.kind {
-                    Kind::Rendezvous => operation.rendezvous,
+                    PacketKind::Rendezvous => operation.rendezvous,
                     _ => Rendezvous::default(),
                 },
                 tail: [carried(operation.match_bits), carried(operation.header_data)],
@@ -383,7 +387,7 @@ impl TransmitQueue {
             self.transfer = Some(transfer);
             self.transferred = (command.clone(), operation.source);
         }
-        Ok(Step::Done)
+        Ok(CommandResult::Done)
     }
 }
 
@@ -400,16 +404,16 @@ impl Transfer {
     #[inline]
     fn advance<W: Wire>(
         &mut self,
-        command: &Command,
+        command: &RingCommand,
         source: &Source,
         lni: usize,
-        nic: &mut Surroundings<'_, W>,
+        nic: &mut TransmitParts<'_, W>,
     ) -> bool {
         let most = nic.wire.most_payload() as u32;
         loop {
             // The data of a get is in its reply.
             let end = match self.packet.kind {
-                Kind::Get => 0,
+                PacketKind::Get => 0,
                 _ => self.packet.carried(),
             };
             let rest = end - self.packet.offset;
@@ -438,9 +442,9 @@ impl Transfer {
             if self.packet.offset == end {
                 break;
             }
-            if self.packet.kind == Kind::Rendezvous {
+            if self.packet.kind == PacketKind::Rendezvous {
                 // The rest of the eager part is sent like the rest of a put.
-                self.packet.kind = Kind::Put;
+                self.packet.kind = PacketKind::Put;
                 self.packet.total = end;
             }
         }
@@ -454,7 +458,7 @@ impl Transfer {
         if self.send_event
             && let Some(transaction) = nic.transactions.get_mut(self.packet.tag)
         {
-            let event = Initiator {
+            let event = InitiatorEvent {
                 kind: C_EVENT_SEND,
                 user_ptr: transaction.user_ptr,
                 mlength: transaction.length,
@@ -499,7 +503,7 @@ impl Transfer {
         if let Some(transaction) = transactions.get_mut(self.packet.tag) {
             transaction.local_error = error;
         }
-        let packet = Packet { kind: Kind::Abort, length: 0, ..self.packet };
+        let packet = Packet { kind: PacketKind::Abort, length: 0, ..self.packet };
         waiting.push_back((self.peer, packet));
     }
 }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use cxi_sys::{C_NUM_CTS, C_RC_CANCELED, C_RC_OK, C_RC_RESOURCE_BUSY};
 
-use super::counter::{self, Change, Counter, Counting};
+use super::counter::{self, CountChange, Counting, CountingEvent};
 use super::event_queue::EventQueue;
 use super::events;
 use super::return_codes::ReturnCode;
-use super::ring::Command;
+use super::ring::RingCommand;
 use super::table::Table;
 
 /// Pools of triggered operations of the NIC.
@@ -31,17 +31,17 @@ pub enum Action {
     /// Delivers TRIGGERED_OP to this event queue; 0 is none.
     Event { eq: u16 },
     /// Changes a counter.
-    Change { ct: usize, change: Change },
+    Change { ct: usize, change: CountChange },
     /// Executes a command.
-    Launch(Launch),
+    Launch(LaunchedCommand),
 }
 
 /// A command to be executed by the trigger queue that it was read from.
-pub struct Launch {
+pub struct LaunchedCommand {
     pub queue: usize,
     /// Its slot in that queue.
     pub slot: u16,
-    pub command: Box<Command>,
+    pub command: Box<RingCommand>,
 }
 
 /// A triggered operation.
@@ -54,7 +54,7 @@ pub struct Trigger {
 
 /// A counter with its pending triggered operations.
 struct TriggeredCounter {
-    counter: Counter,
+    counter: CountingEvent,
     /// The pool of its triggered operations, and its size.
     pool: u8,
     most_pending: usize,
@@ -77,17 +77,17 @@ impl TriggeredCounter {
 }
 
 /// The counters of a NIC.
-pub struct Counters {
+pub struct CountingEvents {
     table: Table<TriggeredCounter>,
     /// Commands to be executed, in order.
-    launched: VecDeque<Launch>,
+    launched: VecDeque<LaunchedCommand>,
     /// The pools; without them, only the LNI of a counter counts.
     pub pools: Option<Arc<dyn Pools>>,
     /// Number of stores to doorbells.
     pub doorbells: u64,
 }
 
-impl Counters {
+impl CountingEvents {
     /// Makes the table, without any counter.
     pub fn new() -> Self {
         Self {
@@ -100,13 +100,18 @@ impl Counters {
 
     /// Adds a counter with the pool of its triggered operations and the size of the pool; `None`
     /// when all numbers are in use.
-    pub fn insert(&mut self, counter: Counter, pool: u8, most_pending: usize) -> Option<usize> {
+    pub fn insert(
+        &mut self,
+        counter: CountingEvent,
+        pool: u8,
+        most_pending: usize,
+    ) -> Option<usize> {
         let pending = VecDeque::new();
         self.table.insert(TriggeredCounter { counter, pool, most_pending, pending })
     }
 
     /// Returns the counter with a number.
-    pub fn get_mut(&mut self, number: usize) -> Option<&mut Counter> {
+    pub fn get_mut(&mut self, number: usize) -> Option<&mut CountingEvent> {
         Some(&mut self.table.get_mut(number)?.counter)
     }
 
@@ -165,7 +170,7 @@ impl Counters {
 
     /// Changes a counter, if it exists, and executes the triggered operations that become due.
     #[inline]
-    pub fn change(&mut self, number: usize, change: Change, eqs: &mut Table<EventQueue>) {
+    pub fn change(&mut self, number: usize, change: CountChange, eqs: &mut Table<EventQueue>) {
         if let Some(entry) = self.table.get_mut(number) {
             entry.counter.apply(change);
             if entry.is_due() {
@@ -286,13 +291,13 @@ impl Counters {
     }
 
     /// Removes and returns the next command that a trigger queue has to execute.
-    pub fn take_launched(&mut self, queue: usize) -> Option<Launch> {
+    pub fn take_launched(&mut self, queue: usize) -> Option<LaunchedCommand> {
         let at = self.launched.iter().position(|launch| launch.queue == queue)?;
         self.launched.remove(at)
     }
 
     /// Returns a command that cannot be executed at present to the front.
-    pub fn put_back(&mut self, launch: Launch) {
+    pub fn put_back(&mut self, launch: LaunchedCommand) {
         self.launched.push_front(launch);
     }
 

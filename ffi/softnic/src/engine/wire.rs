@@ -8,10 +8,10 @@ use super::packet::Packet;
 use super::return_codes::ReturnCode;
 
 /// Another NIC, as the wire numbers it. The numbers of NICs that are gone are reused.
-pub type Peer = usize;
+pub type PeerId = usize;
 
 /// A received packet. Its payload stays in place until [`Wire::release`].
-pub struct Arrival {
+pub struct ReceivedPacket {
     pub packet: Packet,
     /// The payload, unless it is inline.
     pub payload: *const u8,
@@ -19,7 +19,7 @@ pub struct Arrival {
     pub lane: usize,
 }
 
-impl Arrival {
+impl ReceivedPacket {
     /// Makes a place to receive packets to.
     pub fn new() -> Self {
         Self { packet: Packet::default(), payload: std::ptr::null(), lane: 0 }
@@ -42,27 +42,27 @@ pub trait Wire {
     /// # Errors
     /// The return code that the initiator reports (nic.md 4.3): `UNDELIVERABLE`, `VNI_NOT_FOUND`,
     /// `PTLTE_NOT_FOUND`.
-    fn resolve(&mut self, nid: u32, vni: u16, pid: u16) -> Result<Peer, ReturnCode>;
+    fn resolve(&mut self, nid: u32, vni: u16, pid: u16) -> Result<PeerId, ReturnCode>;
 
     /// Sends a packet; false when there is no room at present.
     ///
     /// # Safety
     /// `payload` is readable for `packet.length` bytes, unless the payload is inline.
-    unsafe fn send(&mut self, to: Peer, packet: &Packet, payload: *const u8) -> bool;
+    unsafe fn send(&mut self, to: PeerId, packet: &Packet, payload: *const u8) -> bool;
 
     /// Takes the next received packet; false if there is none, and the contents of `arrival` are
     /// unspecified then. Packets of one sender keep their order.
-    fn receive(&mut self, arrival: &mut Arrival) -> bool;
+    fn receive(&mut self, arrival: &mut ReceivedPacket) -> bool;
 
     /// Counts a received packet. To be called when it was handled: the time that counting takes is
     /// then not part of the latency of the operation.
     fn count_received(&mut self, _packet: &Packet) {}
 
     /// Returns the NIC that sent the packet received on `lane`, to answer it; `None` if it is gone.
-    fn sender(&mut self, lane: usize, source: u64) -> Option<Peer>;
+    fn sender(&mut self, lane: usize, source: u64) -> Option<PeerId>;
 
     /// Returns the address of a peer, or of this NIC for `None`.
-    fn nid(&self, peer: Option<Peer>) -> u32;
+    fn nid(&self, peer: Option<PeerId>) -> u32;
 
     /// Returns the space of the last arrival on `lane` to its sender.
     fn release(&mut self, lane: usize);
@@ -106,10 +106,10 @@ pub trait Wire {
     }
 
     /// Whether the NIC still exists. Costs a system call.
-    fn is_alive(&mut self, peer: Peer) -> bool;
+    fn is_alive(&mut self, peer: PeerId) -> bool;
 
     /// Drops the connection to a NIC that no longer exists.
-    fn forget(&mut self, peer: Peer);
+    fn forget(&mut self, peer: PeerId);
 
     /// Wakes NICs that sleep, once for all packets sent and room made since the last call.
     fn flush(&mut self);
@@ -120,11 +120,11 @@ pub trait Wire {
 /// Bounded: at most one for each transaction of each NIC that sends to this one, and one for each
 /// transaction of this NIC. So received packets are always accepted, and two NICs that put to each
 /// other never wait for each other.
-pub type Waiting = VecDeque<(Peer, Packet)>;
+pub type Waiting = VecDeque<(PeerId, Packet)>;
 
 /// Sends a packet without payload outside its header, now or as soon as there is room.
 #[inline]
-pub fn send_or_wait<W: Wire>(wire: &mut W, waiting: &mut Waiting, to: Peer, packet: &Packet) {
+pub fn send_or_wait<W: Wire>(wire: &mut W, waiting: &mut Waiting, to: PeerId, packet: &Packet) {
     if !send_header(wire, to, packet) {
         waiting.push_back((to, *packet));
     }
@@ -135,7 +135,7 @@ pub fn send_or_wait<W: Wire>(wire: &mut W, waiting: &mut Waiting, to: Peer, pack
 /// # Panics
 /// If the packet has payload outside its header.
 #[inline]
-pub fn send_header<W: Wire>(wire: &mut W, to: Peer, packet: &Packet) -> bool {
+pub fn send_header<W: Wire>(wire: &mut W, to: PeerId, packet: &Packet) -> bool {
     assert!(packet.inline || packet.length == 0);
     // SAFETY: the packet has no payload outside its header, so nothing is read through the pointer.
     unsafe { wire.send(to, packet, std::ptr::null()) }

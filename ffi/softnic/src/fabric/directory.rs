@@ -16,8 +16,8 @@ use rustix::io::Errno;
 
 use super::file_user::FileUser;
 use super::lock;
-use super::place::Place;
-use super::port::{self, Header};
+use super::place::FabricDirectory;
+use super::port::{self, PortHeader};
 use super::sharing::Sharing;
 use super::totals::Totals;
 use super::triggered;
@@ -74,7 +74,7 @@ impl Directory {
     /// # Errors
     /// EACCES if it is neither private to the user nor shared by a group; EBUSY if another process
     /// holds it for too long.
-    pub fn lock(place: &Place) -> Result<Self, Errno> {
+    pub fn lock(place: &FabricDirectory) -> Result<Self, Errno> {
         loop {
             let made = {
                 let _user = place.become_user();
@@ -93,7 +93,7 @@ impl Directory {
     }
 
     /// Opens and locks the directory as `lock` does; ENOENT if it does not exist.
-    pub fn lock_existing(place: &Place) -> Result<Self, Errno> {
+    pub fn lock_existing(place: &FabricDirectory) -> Result<Self, Errno> {
         let user = place.become_user();
         let path = &place.path;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -184,7 +184,7 @@ impl Directory {
     }
 
     /// Returns the ports of one NIC whose owners are alive, with their slots.
-    pub fn ports(&self, nid: u32) -> Result<Vec<(u32, File, Header)>, Errno> {
+    pub fn ports(&self, nid: u32) -> Result<Vec<(u32, File, PortHeader)>, Errno> {
         let mut ports = Vec::new();
         for (name, _, slot) in self.names()?.into_iter().filter(|(_, owner, _)| *owner == nid) {
             let Ok(file) = open(&self.path.join(name)) else {
@@ -245,7 +245,7 @@ impl Directory {
     }
 
     /// Returns a port, if its owner is alive and has not been replaced.
-    pub fn port(&self, nid: u32, slot: u32, instance: u64) -> Option<(File, Header)> {
+    pub fn port(&self, nid: u32, slot: u32, instance: u64) -> Option<(File, PortHeader)> {
         let file = open(&self.port_path(nid, slot)).ok()?;
         let header = port::read_header(&file)?;
         (header.instance == instance && is_owned(&file)).then_some((file, header))

@@ -11,8 +11,8 @@ use std::collections::VecDeque;
 
 use super::port::{CELLS, LANES, Port, TIMED};
 use crate::engine::bytes::copy;
-use crate::engine::packet::{Kind, MTU, Packet};
-use crate::engine::wire::Arrival;
+use crate::engine::packet::{MTU, Packet, PacketKind};
+use crate::engine::wire::ReceivedPacket;
 
 /// The most packets kept for one lane, 8 MiB of payload. With more the ring stays full, and its
 /// sender waits.
@@ -28,13 +28,13 @@ struct Early {
 const KINDS: usize = 3;
 
 /// The packets of a lane, by kind.
-struct Kept {
+struct LanePackets {
     queues: [VecDeque<Early>; KINDS],
     /// The kind of the next packet.
     next: usize,
 }
 
-impl Kept {
+impl LanePackets {
     const EMPTY: Self = Self { queues: [const { VecDeque::new() }; KINDS], next: 0 };
 
     fn len(&self) -> usize {
@@ -44,7 +44,7 @@ impl Kept {
 
 /// The packets that are kept, in order for each lane.
 pub struct EarlyPackets {
-    lanes: [Kept; LANES],
+    lanes: [LanePackets; LANES],
     /// Lanes with packets, one bit each.
     in_use: u64,
     /// Whether packets of different kinds overtake each other.
@@ -55,7 +55,7 @@ impl EarlyPackets {
     /// Makes the store, without any packet. `overtake` is whether packets of different kinds
     /// overtake each other.
     pub fn new(overtake: bool) -> Self {
-        Self { lanes: [Kept::EMPTY; LANES], in_use: 0, overtake }
+        Self { lanes: [LanePackets::EMPTY; LANES], in_use: 0, overtake }
     }
 
     /// Whether the next packet of a lane is kept here, not in its ring.
@@ -88,8 +88,8 @@ impl EarlyPackets {
                 unsafe { copy(port.cell_payload(lane, head), payload.as_mut_ptr(), length) };
                 let due = port.due(lane, head, first);
                 let kind = match packet.kind {
-                    Kind::Reply if self.overtake => 1,
-                    Kind::Response if self.overtake => 2,
+                    PacketKind::Reply if self.overtake => 1,
+                    PacketKind::Response if self.overtake => 2,
                     _ => 0,
                 };
                 self.lanes[lane].queues[kind].push_back(Early { due, packet, payload });
@@ -121,7 +121,7 @@ impl EarlyPackets {
 
     /// Puts the next packet of a lane into `arrival`; false if there is none. It stays until
     /// [`EarlyPackets::release`].
-    pub fn next(&self, lane: usize, arrival: &mut Arrival) -> bool {
+    pub fn next(&self, lane: usize, arrival: &mut ReceivedPacket) -> bool {
         let Some(early) = self.next_of(lane) else {
             return false;
         };

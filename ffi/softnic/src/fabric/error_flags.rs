@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::directory::Directory;
 use super::link_time::now;
-use crate::engine::error_flags::{Block, ErrorFlag, Raise};
+use crate::engine::error_flags::{ErrorFlag, NicBlock, Raise};
 
 /// Interrupts of a flag that the driver handles within [`WINDOW`]. The next one masks the flag.
 const MOST: u64 = 10;
@@ -23,11 +23,11 @@ const WINDOW: u64 = 5_000_000_000;
 const BITS: usize = 64;
 const WORDS: usize = 4;
 const ROW: usize = 8 * WORDS;
-const LENGTH: usize = Block::ALL.len() * BITS * ROW;
+const LENGTH: usize = NicBlock::ALL.len() * BITS * ROW;
 
 /// What the driver knows of a flag.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Row {
+struct FlagState {
     /// Number of times that the flag was set.
     raised: u64,
     /// Interrupts since `first`.
@@ -37,7 +37,7 @@ struct Row {
     is_masked: bool,
 }
 
-impl Row {
+impl FlagState {
     fn raise(&mut self, now: u64) {
         self.raised += 1;
         if self.is_masked {
@@ -82,9 +82,9 @@ impl ErrorFlags {
         if is_new {
             let started = || -> std::io::Result<()> {
                 flags.file.set_len(LENGTH as u64)?;
-                for (number, block) in Block::ALL.into_iter().enumerate() {
+                for (number, block) in NicBlock::ALL.into_iter().enumerate() {
                     for bit in (0..BITS).filter(|bit| block.initial_mask() >> bit & 1 != 0) {
-                        let row = Row { is_masked: true, ..Row::default() };
+                        let row = FlagState { is_masked: true, ..FlagState::default() };
                         flags.file.write_all_at(&row.to_bytes(), place(number, bit))?;
                     }
                 }
@@ -95,33 +95,33 @@ impl ErrorFlags {
         Ok(flags)
     }
 
-    fn row(&self, block: usize, bit: usize) -> std::io::Result<Row> {
+    fn row(&self, block: usize, bit: usize) -> std::io::Result<FlagState> {
         let mut bytes = [0; ROW];
         self.file.read_exact_at(&mut bytes, place(block, bit))?;
-        Ok(Row::from_bytes(&bytes))
+        Ok(FlagState::from_bytes(&bytes))
     }
 
-    /// Returns all flags with their rows, in the order of [`Block::ALL`].
-    fn rows(&self) -> Vec<(ErrorFlag, Row)> {
+    /// Returns all flags with their rows, in the order of [`NicBlock::ALL`].
+    fn rows(&self) -> Vec<(ErrorFlag, FlagState)> {
         let mut bytes = vec![0; LENGTH];
         if self.file.read_exact_at(&mut bytes, 0).is_err() {
             return Vec::new();
         }
         let (rows, _) = bytes.as_chunks::<ROW>();
-        let flags = Block::ALL
+        let flags = NicBlock::ALL
             .into_iter()
             .flat_map(|block| (0..BITS as u32).map(move |bit| ErrorFlag { block, bit }));
-        flags.zip(rows.iter().map(Row::from_bytes)).collect()
+        flags.zip(rows.iter().map(FlagState::from_bytes)).collect()
     }
 
     /// Returns the masked flags of each block.
-    pub fn masks(&self) -> Vec<(Block, u64)> {
+    pub fn masks(&self) -> Vec<(NicBlock, u64)> {
         let rows = self.rows();
         let mask = |block| {
             let masked = rows.iter().filter(|(flag, row)| flag.block == block && row.is_masked);
             masked.fold(0, |mask, (flag, _)| mask | 1 << flag.bit)
         };
-        Block::ALL.map(|block| (block, mask(block))).into()
+        NicBlock::ALL.map(|block| (block, mask(block))).into()
     }
 
     /// Returns the flags that were set, with the number of times.
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn masks_flag_with_eleventh_interrupt_in_five_seconds() {
         let second = 1_000_000_000;
-        let mut row = Row::default();
+        let mut row = FlagState::default();
         for number in 1..=MOST {
             row.raise(number);
         }
@@ -172,6 +172,6 @@ mod tests {
         assert!(row.is_masked);
         row.raise(100 * second);
         assert!(row.is_masked);
-        assert_eq!(Row::from_bytes(&row.to_bytes()), row);
+        assert_eq!(FlagState::from_bytes(&row.to_bytes()), row);
     }
 }

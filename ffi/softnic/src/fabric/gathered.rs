@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use cxi_sys::C_RC_OK;
 
 use super::port::Port;
-use crate::engine::packet::{Kind, Packet};
+use crate::engine::packet::{Packet, PacketKind};
 
 /// The kind in the first word of a cell with responses, which no packet has.
 const KIND: u64 = 8 << 32;
@@ -26,12 +26,12 @@ const LENGTH_BITS: u32 = 30;
 
 /// The responses for the next cell to one NIC.
 #[derive(Default)]
-pub struct Gathered {
+pub struct GatheredResponses {
     words: [u64; MOST],
     count: usize,
 }
 
-impl Gathered {
+impl GatheredResponses {
     /// Whether there are none.
     #[inline]
     pub fn is_empty(&self) -> bool {
@@ -60,7 +60,7 @@ impl Gathered {
 /// Returns a response as one word; `None` for a packet that must be sent alone.
 #[inline]
 pub fn pack(packet: &Packet) -> Option<u64> {
-    let fits = packet.kind == Kind::Response
+    let fits = packet.kind == PacketKind::Response
         && u32::from(packet.return_code) == C_RC_OK
         && packet.class == 0
         && !packet.is_marked
@@ -75,7 +75,7 @@ pub fn pack(packet: &Packet) -> Option<u64> {
 /// Makes `packet` the response in this word. Fields that responses do not have stay as they are.
 #[inline]
 pub fn unpack(word: u64, packet: &mut Packet) {
-    packet.kind = Kind::Response;
+    packet.kind = PacketKind::Response;
     packet.return_code = C_RC_OK as u8;
     packet.restricted = false;
     packet.inline = false;
@@ -147,7 +147,7 @@ mod tests {
             class in 0u8..2,
         ) {
             let response = Packet {
-                kind: Kind::Response,
+                kind: PacketKind::Response,
                 tag,
                 total,
                 ptl_list,
@@ -195,7 +195,13 @@ mod tests {
 
     #[test]
     fn sends_other_packets_alone() {
-        for kind in [Kind::Put, Kind::Abort, Kind::Get, Kind::Reply, Kind::Atomic] {
+        for kind in [
+            PacketKind::Put,
+            PacketKind::Abort,
+            PacketKind::Get,
+            PacketKind::Reply,
+            PacketKind::Atomic,
+        ] {
             let return_code = C_RC_OK as u8;
             assert_eq!(pack(&Packet { kind, return_code, ..Packet::default() }), None);
         }

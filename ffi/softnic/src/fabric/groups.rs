@@ -15,7 +15,7 @@ use cxi_sys::C_NUM_RGIDS;
 use rustix::io::Errno;
 
 use super::directory::Directory;
-use super::place::Place;
+use super::place::FabricDirectory;
 use super::port;
 use super::shown;
 
@@ -34,7 +34,7 @@ pub fn available(directory: &Directory, nid: u32) -> Result<usize, Errno> {
 }
 
 /// As [`available`], for a fabric that need not exist.
-pub fn available_in(place: &Place, nid: u32) -> usize {
+pub fn available_in(place: &FabricDirectory, nid: u32) -> usize {
     Directory::lock_existing(place).and_then(|directory| available(&directory, nid)).unwrap_or(ALL)
 }
 

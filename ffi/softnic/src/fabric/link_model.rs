@@ -9,14 +9,14 @@ use std::time::Duration;
 use cxi_sys::{C_RC_OK, C_RC_UNDELIVERABLE};
 
 use super::health::Health;
-use super::link_settings::{Selection, Settings};
+use super::link_settings::{FailingOperations, LinkSettings};
 use super::link_time::{HEADER, nanoseconds, now, time_on_link};
 use super::links::Links;
-use super::reception::Reception;
+use super::reception::ReceivingSide;
 use super::translation::Translation;
 use super::ways::Ways;
 use crate::engine::ReturnCode;
-use crate::engine::packet::{Kind, Origin, Packet};
+use crate::engine::packet::{Origin, Packet, PacketKind};
 use crate::engine::page_costs::pages;
 use crate::engine::telemetry::LinkCounts;
 use crate::environment::Nics;
@@ -27,7 +27,7 @@ const TRIES: u32 = 5;
 
 /// The link of one open device.
 pub struct LinkModel {
-    settings: Settings,
+    settings: LinkSettings,
     /// Random numbers for packets of operations, and for responses and replies. Their order depends
     /// on the time, so separate streams keep the outcome for a seed the same.
     requests: Random,
@@ -48,7 +48,7 @@ pub struct LinkModel {
     /// The links between switches, if the fabric has any.
     links: Option<Links>,
     /// The receiving side, if receiving takes time.
-    pub reception: Option<Reception>,
+    pub reception: Option<ReceivingSide>,
     /// Number of operations sent.
     operations: u64,
     /// Number of commands of transmit queues that were executed.
@@ -64,14 +64,14 @@ impl LinkModel {
     /// Makes the model for an open NIC; `None` for a link without latency, limit and faults on a
     /// fabric without switches. Each open device draws different numbers.
     pub fn new(
-        mut settings: Settings,
+        mut settings: LinkSettings,
         nics: &Nics,
         nid: u32,
         slot: u32,
         links: Option<Links>,
     ) -> Option<Box<Self>> {
         settings.health = Health::default();
-        if settings == Settings::default() && links.is_none() {
+        if settings == LinkSettings::default() && links.is_none() {
             return None;
         }
         let name = u64::from(nid) << 32 | u64::from(slot);
@@ -84,7 +84,7 @@ impl LinkModel {
             changes: Random(seeds.next()),
             translation: Translation::new(settings.slowness.page_cost),
             ways: Ways::new(&settings.slowness, settings.bandwidth, nid, nics),
-            reception: Reception::new(&settings.slowness),
+            reception: ReceivingSide::new(&settings.slowness),
             settings,
             opened,
             busy_until: 0,
@@ -209,7 +209,7 @@ impl LinkModel {
     /// Returns when a packet can be sent at the earliest: its data is translated, and data that it
     /// acknowledges is written.
     fn translate(&mut self, packet: &Packet, payload: usize, now: u64) -> u64 {
-        if packet.kind == Kind::Response
+        if packet.kind == PacketKind::Response
             && let Some(side) = &self.reception
         {
             return now.max(side.translation.ends_at());
@@ -219,7 +219,7 @@ impl LinkModel {
         }
         // The operands of an atomic operation have been copied from one page.
         let pages = match packet.kind {
-            Kind::Atomic => 1,
+            PacketKind::Atomic => 1,
             _ => pages(payload, packet.length.into(), packet.offset == 0),
         };
         let is_huge = packet.origin == Origin::HugePages;
@@ -255,7 +255,7 @@ impl LinkModel {
     fn draw(&mut self, packet: &Packet, now: u64) -> (ReturnCode, u64) {
         let is_up = self.is_up_at(now);
         let faults = &self.settings.faults;
-        let is_response = matches!(packet.kind, Kind::Response | Kind::Reply);
+        let is_response = matches!(packet.kind, PacketKind::Response | PacketKind::Reply);
         let random = if is_response { &mut self.responses } else { &mut self.requests };
         let losses = (0..TRIES).take_while(|_: &u32| random.happens(faults.loss)).count() as u32;
         if !is_response {
@@ -270,14 +270,17 @@ impl LinkModel {
         }
         late += random.at_most(nanoseconds(self.settings.jitter));
         let begins_operation = packet.offset == 0
-            && matches!(packet.kind, Kind::Put | Kind::Get | Kind::Atomic | Kind::Rendezvous);
+            && matches!(
+                packet.kind,
+                PacketKind::Put | PacketKind::Get | PacketKind::Atomic | PacketKind::Rendezvous
+            );
         let mut code = C_RC_OK;
         if begins_operation {
             self.operations += 1;
             for error in &faults.errors {
                 let hit = match error.selection {
-                    Selection::Number(number) => number == self.operations,
-                    Selection::Probability(probability) => random.happens(probability),
+                    FailingOperations::Number(number) => number == self.operations,
+                    FailingOperations::Probability(probability) => random.happens(probability),
                 };
                 if hit && code == C_RC_OK {
                     code = error.code;

@@ -8,7 +8,7 @@ use crate::engine::ReturnCode;
 
 /// The link, as described by the environment.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Settings {
+pub struct LinkSettings {
     /// From one NIC to another.
     pub latency: Duration,
     /// The most by which the latency of a packet exceeds `latency`, evenly distributed.
@@ -47,12 +47,12 @@ pub struct Faults {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct InjectedError {
     pub code: ReturnCode,
-    pub selection: Selection,
+    pub selection: FailingOperations,
 }
 
 /// The operations that fail.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Selection {
+pub enum FailingOperations {
     /// The operation with this number, counted from 1 at the opening of the device.
     Number(u64),
     /// Each operation with this probability.
@@ -88,7 +88,7 @@ impl Faults {
     }
 }
 
-impl Default for Settings {
+impl Default for LinkSettings {
     fn default() -> Self {
         Self {
             latency: Duration::ZERO,

@@ -13,9 +13,9 @@ use topology::Topology;
 
 use super::directory::Directory;
 use super::link_time::now;
-use super::place::Place;
+use super::place::FabricDirectory;
 use super::port::allocate;
-use crate::engine::packet::{Kind, Packet};
+use crate::engine::packet::{Packet, PacketKind};
 use crate::environment;
 use crate::network::{Cells, Count, Network, Parcel};
 use crate::pages::Pages;
@@ -100,7 +100,7 @@ impl Links {
     /// return code if no path is up. Returns when it arrives, in nanoseconds of the monotonic
     /// clock.
     pub fn send(&mut self, packet: &mut Packet, to: u32, now: u64) -> u64 {
-        let is_answer = matches!(packet.kind, Kind::Response | Kind::Reply);
+        let is_answer = matches!(packet.kind, PacketKind::Response | PacketKind::Reply);
         let parcel = Parcel {
             class: packet.class.into(),
             payload: packet.length.into(),
@@ -121,11 +121,13 @@ impl Links {
     /// nanoseconds, if it is the last one of a message.
     pub fn note_delay(&self, packet: &Packet, to: u32, delay: u64) {
         let answered = match packet.kind {
-            Kind::Response => Some(to),
-            Kind::Reply if is_last(packet) => Some(to),
-            Kind::Get | Kind::Atomic => None,
-            Kind::Put if is_last(packet) => None,
-            Kind::Reply | Kind::Put | Kind::Rendezvous | Kind::Abort => return,
+            PacketKind::Response => Some(to),
+            PacketKind::Reply if is_last(packet) => Some(to),
+            PacketKind::Get | PacketKind::Atomic => None,
+            PacketKind::Put if is_last(packet) => None,
+            PacketKind::Reply | PacketKind::Put | PacketKind::Rendezvous | PacketKind::Abort => {
+                return;
+            }
         };
         let Some(address) = answered else {
             return self.network.note_delay(None, delay);
@@ -208,7 +210,8 @@ fn conflict(directory: &Directory, own: Option<&Topology>) -> Result<Option<Stri
 /// One line that names both.
 pub fn check() -> Result<(), String> {
     let own = environment::topology()?;
-    let directory = Place::from_environment().and_then(|place| Directory::lock_existing(&place));
+    let directory =
+        FabricDirectory::from_environment().and_then(|place| Directory::lock_existing(&place));
     // Without a directory, or if it cannot be used, opening a device says so.
     let found = directory.and_then(|directory| conflict(&directory, own.as_ref()));
     found.ok().flatten().map_or(Ok(()), Err)

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 
-use super::place::Place;
+use super::place::FabricDirectory;
 
 /// A holder that is stopped for this long is not waited for.
 const STOPPED_LIMIT: Duration = Duration::from_secs(2);
@@ -92,7 +92,7 @@ fn owner(locks: &str, inode: u64) -> Option<u32> {
 
 /// Describes the process that holds the fabric now: "process 4711 (cxidiag, stopped)".
 pub fn describe_holder() -> Option<String> {
-    let place = Place::from_environment().ok()?;
+    let place = FabricDirectory::from_environment().ok()?;
     let directory = {
         let _user = place.become_user();
         fs::File::open(&place.path).ok()?

@@ -50,7 +50,7 @@ use crate::counter_names;
 use crate::engine::VniRange;
 use crate::engine::packet_counts::PacketCounts;
 use crate::engine::telemetry::Telemetry;
-use crate::engine::wire::Peer;
+use crate::engine::wire::PeerId;
 use crate::environment::{self, Driver, Nics};
 use crate::fork;
 use crate::random::Random;
@@ -63,15 +63,15 @@ use groups::ShownGroups;
 pub use groups::{available as available_groups, available_in as available_groups_in};
 pub use health::{Health, PCIE_MAX, PcieLanes};
 use link_model::LinkModel;
-pub use link_settings::Settings;
+pub use link_settings::LinkSettings;
 pub use link_time::now;
 use links::Links;
 pub use links::{LinksDelay, NicLinkCounts, nic_counts as nic_link_counts};
 pub use lock::describe_holder;
 pub use nic_counts::read as nic_counts;
-pub use place::{Place, fallback, identity, owner};
+pub use place::{FabricDirectory, fallback, identity, owner};
 use port::LANES;
-pub use port::{Port, Use};
+pub use port::{LniUse, Port};
 use remote::Remote;
 pub use slowness::Slowness;
 pub use space::Space;
@@ -79,11 +79,11 @@ pub use syntax::from_environment as settings;
 pub use triggered::TriggeredPools;
 
 /// The result of the last lookup of an address.
-struct Route {
+struct AddressLookup {
     nid: u32,
     vni: u16,
     pid: u16,
-    peer: Peer,
+    peer: PeerId,
     /// The row of the peer's table of VNIs with the address, and its VNIs.
     row: usize,
     vnis: VniRange,
@@ -99,12 +99,12 @@ struct Inbound {
     /// When the next packet is delivered, which has arrived but takes time to be received.
     delivery: Option<u64>,
     /// Instance and peer of the NIC that sent the last packet.
-    sender: Option<(u64, Peer)>,
+    sender: Option<(u64, PeerId)>,
 }
 
 /// One NIC's connection to the fabric.
 pub struct Fabric {
-    place: Place,
+    place: FabricDirectory,
     port: Arc<Port>,
     /// Holds the lock that marks the port as alive.
     file: Option<File>,
@@ -112,12 +112,12 @@ pub struct Fabric {
     slot: u32,
     instance: u64,
     remotes: Vec<Option<Remote>>,
-    routes: Vec<Route>,
+    routes: Vec<AddressLookup>,
     inbound: [Inbound; LANES],
     /// The lane to poll first, so that none starves.
     turn: u32,
     /// The link, as the environment describes it.
-    pub settings: Settings,
+    pub settings: LinkSettings,
     /// The model of the link, if the environment requests one.
     link: Option<Box<LinkModel>>,
     /// Bits of the first word of a cell that decide whether its packet may have to wait.
@@ -150,7 +150,7 @@ impl Fabric {
     pub fn join(number: u32, nid: u32) -> Result<Self, Errno> {
         let settings = syntax::from_environment(number).map_err(|_| Errno::INVAL)?;
         let driver = Driver::from_environment().map_err(|_| Errno::INVAL)?;
-        let place = Place::from_environment()?;
+        let place = FabricDirectory::from_environment()?;
         let directory = Directory::lock(&place)?;
         directory.sweep()?;
         let topology = environment::topology().map_err(|_| Errno::INVAL)?;
@@ -230,7 +230,7 @@ impl Fabric {
     }
 
     /// Returns where the ports are.
-    pub fn place(&self) -> &Place {
+    pub fn place(&self) -> &FabricDirectory {
         &self.place
     }
 

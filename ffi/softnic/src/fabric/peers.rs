@@ -5,17 +5,17 @@ use std::sync::atomic::Ordering;
 
 use cxi_sys::{C_RC_PTLTE_NOT_FOUND, C_RC_RESOURCE_BUSY, C_RC_UNDELIVERABLE, C_RC_VNI_NOT_FOUND};
 
-use super::gathered::Gathered;
+use super::gathered::GatheredResponses;
 use super::port::{Endpoints, LANES, Port};
 use super::remote::Remote;
-use super::{Directory, Fabric, Route};
+use super::{AddressLookup, Directory, Fabric};
 use crate::engine::ReturnCode;
-use crate::engine::wire::Peer;
+use crate::engine::wire::PeerId;
 
 impl Fabric {
     /// Resolves an address in the directory.
     #[cold]
-    pub(super) fn look_up(&mut self, nid: u32, vni: u16, pid: u16) -> Result<Peer, ReturnCode> {
+    pub(super) fn look_up(&mut self, nid: u32, vni: u16, pid: u16) -> Result<PeerId, ReturnCode> {
         self.routes.retain(|route| (route.nid, route.vni, route.pid) != (nid, vni, pid));
         let Ok(directory) = Directory::lock_existing(&self.place) else {
             return Err(C_RC_UNDELIVERABLE);
@@ -34,7 +34,7 @@ impl Fabric {
             vni_known |= endpoints.peek().is_some();
             if let Some(endpoints) = endpoints.find(|endpoints| endpoints.contains(pid)) {
                 let peer = self.connect(&directory, (nid, slot), file, header.instance)?;
-                self.routes.push(Route {
+                self.routes.push(AddressLookup {
                     nid,
                     vni,
                     pid,
@@ -58,7 +58,7 @@ impl Fabric {
         (nid, slot): (u32, u32),
         file: File,
         instance: u64,
-    ) -> Result<Peer, ReturnCode> {
+    ) -> Result<PeerId, ReturnCode> {
         let known =
             |remote: &Option<Remote>| remote.as_ref().is_some_and(|r| r.instance == instance);
         if let Some(peer) = self.remotes.iter().position(known) {
@@ -82,7 +82,7 @@ impl Fabric {
             head,
             tail,
             touched: false,
-            gathered: Gathered::default(),
+            gathered: GatheredResponses::default(),
         });
         let peer = self.remotes.iter().position(Option::is_none).unwrap_or(self.remotes.len());
         if peer == self.remotes.len() {
@@ -95,7 +95,7 @@ impl Fabric {
 
     /// Finds the NIC that owns a lane of the own port, to answer it.
     #[cold]
-    pub(super) fn identify(&mut self, lane: usize, source: u64) -> Option<Peer> {
+    pub(super) fn identify(&mut self, lane: usize, source: u64) -> Option<PeerId> {
         let (nid, slot) = self.port.owner_name(lane);
         let directory = Directory::lock_existing(&self.place).ok()?;
         let (file, header) = directory.port(nid, slot, source)?;

@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use cxi_sys::C_PID_ANY;
 use rustix::io::Errno;
 
-use super::port::{self, Endpoints, Use, VNIS};
+use super::port::{self, Endpoints, LniUse, VNIS};
 use super::{Directory, Fabric};
 use crate::engine::VniRange;
 
 impl Fabric {
     /// Returns the resources in use by the LNIs of all processes that have this NIC open.
-    pub fn uses(&self, directory: &Directory) -> Result<Vec<Use>, Errno> {
+    pub fn uses(&self, directory: &Directory) -> Result<Vec<LniUse>, Errno> {
         let ports = directory.ports(self.nid)?;
         Ok(ports.iter().flat_map(|(_, file, _)| port::read_uses(file)).collect())
     }

@@ -24,13 +24,13 @@ static FIRST: OnceLock<(Uid, Gid)> = OnceLock::new();
 
 /// The absolute path of the directory, and the user and group as whom this process accesses it.
 #[derive(Clone)]
-pub struct Place {
+pub struct FabricDirectory {
     pub path: PathBuf,
     pub user: Uid,
     group: Gid,
 }
 
-impl Place {
+impl FabricDirectory {
     /// Returns the directory of the environment, for the effective user and group with which this
     /// process opened its first device, or for the present ones if there is no such device or the
     /// process cannot return to those. Real NICs stay the same for a process that changes its
@@ -104,7 +104,7 @@ fn is_taken(path: &Path, user: Uid) -> bool {
 /// Returns why the fabric is not in the default directory; `None` if it is, or the user has named
 /// another one.
 pub fn fallback() -> Option<String> {
-    let place = Place::from_environment().ok()?;
+    let place = FabricDirectory::from_environment().ok()?;
     let usual = default_path(place.user);
     (default_paths(place.user).skip(1).any(|path| path == place.path)).then(|| {
         format!(
@@ -120,7 +120,7 @@ pub fn fallback() -> Option<String> {
 /// # Errors
 /// One line that names the path and its parent.
 pub fn check() -> Result<(), String> {
-    let Ok(Place { path, .. }) = Place::from_environment() else {
+    let Ok(FabricDirectory { path, .. }) = FabricDirectory::from_environment() else {
         return Ok(());
     };
     if env::var_os(VARIABLE).is_none_or(|value| value.is_empty()) {
@@ -143,7 +143,7 @@ pub fn check() -> Result<(), String> {
 /// is no directory yet, or if the path is no short word.
 pub fn identity() -> Option<String> {
     const MOST: usize = 200;
-    let path = Place::from_environment().ok()?.path;
+    let path = FabricDirectory::from_environment().ok()?.path;
     let found = fs::metadata(&path).ok()?;
     let path = path.to_str().filter(|path| path.len() <= MOST)?;
     let is_word = path.bytes().all(|byte| byte.is_ascii_graphic());
@@ -152,7 +152,7 @@ pub fn identity() -> Option<String> {
 
 /// Returns the user id of the owner of the directory; `None` if there is none yet.
 pub fn owner() -> Option<u32> {
-    let place = Place::from_environment().ok()?;
+    let place = FabricDirectory::from_environment().ok()?;
     let metadata = fs::metadata(place.path).ok()?;
     Some(metadata.uid())
 }

@@ -118,14 +118,14 @@ fn pid_bit(pid: u16) -> u64 {
 }
 
 /// A copy of the header of a port.
-pub struct Header {
+pub struct PortHeader {
     pub instance: u64,
     pub endpoints: Vec<Endpoints>,
 }
 
 /// The resources in use by an LNI that services limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Use {
+pub struct LniUse {
     /// The service of the LNI; 0 for no LNI.
     pub service: u32,
     /// The RGID of the LNI.
@@ -155,7 +155,7 @@ fn parse_profile_bits(bits: u32) -> Option<Profile> {
 }
 
 /// Returns the resources in use by the LNIs of a port. Unwritten bytes are no LNIs.
-pub fn read_uses(file: &File) -> Vec<Use> {
+pub fn read_uses(file: &File) -> Vec<LniUse> {
     let read = |at: usize, bytes: &mut [u8]| file.read_exact_at(bytes, at as u64).is_ok();
     let mut count = [0; 8];
     if !read(USES_AT, &mut count) {
@@ -171,7 +171,7 @@ pub fn read_uses(file: &File) -> Vec<Use> {
     let lni_use = |lni: usize| {
         let first = lni * USE_WORDS;
         let packed = u128::from(word(first + 1)) | u128::from(word(first + 2)) << 64;
-        Use {
+        LniUse {
             service: word(first) as u32,
             rgid: (word(first) >> 32) as u16,
             counts: std::array::from_fn(|kind| (packed >> (16 * kind)) as u16),
@@ -199,7 +199,7 @@ pub fn is_port(file: &File) -> bool {
 
 /// Reads the header of a port; `None` if the file is not a port, is incomplete, or has another
 /// version.
-pub fn read_header(file: &File) -> Option<Header> {
+pub fn read_header(file: &File) -> Option<PortHeader> {
     if file.metadata().ok()?.len() != PORT_LEN as u64 {
         return None;
     }
@@ -215,7 +215,7 @@ pub fn read_header(file: &File) -> Option<Header> {
         let pids = std::array::from_fn(|index| u64::from_le_bytes(words[index]));
         Some(Endpoints { row, vnis, pids })
     };
-    (word(MAGIC_AT) == MAGIC).then(|| Header {
+    (word(MAGIC_AT) == MAGIC).then(|| PortHeader {
         instance: word(INSTANCE_AT),
         endpoints: (0..VNIS).filter_map(endpoints).collect(),
     })
@@ -291,7 +291,7 @@ impl Port {
     }
 
     /// Publishes the resources in use by an LNI.
-    pub fn set_use(&self, lni: usize, used: Use) {
+    pub fn set_use(&self, lni: usize, used: LniUse) {
         assert!(lni < LNIS);
         let packed = (used.counts.iter().enumerate())
             .fold(0u128, |sum, (kind, &count)| sum | u128::from(count) << (16 * kind));

@@ -8,7 +8,7 @@ use super::port::{CELLS, LANES};
 use super::reception::Load;
 use super::{Fabric, link_time};
 use crate::engine::packet::Packet;
-use crate::engine::wire::{Arrival, Wire};
+use crate::engine::wire::{ReceivedPacket, Wire};
 
 /// Nanoseconds before the due time of a packet in which threads poll instead of sleeping.
 pub const SOON: u64 = 100_000;
@@ -68,7 +68,7 @@ impl Fabric {
 
     /// Takes the next packet of a lane with early packets, if it is due.
     #[cold]
-    pub(super) fn receive_early(&mut self, lane: usize, arrival: &mut Arrival) -> bool {
+    pub(super) fn receive_early(&mut self, lane: usize, arrival: &mut ReceivedPacket) -> bool {
         self.take_early(lane);
         if self.inbound[lane].delivery.is_none() {
             self.early.choose(lane);
@@ -114,7 +114,7 @@ impl Fabric {
 
     /// Takes the next packet from the ring of a lane, if it is due.
     #[inline]
-    pub(super) fn receive_cell(&mut self, lane: usize, arrival: &mut Arrival) -> bool {
+    pub(super) fn receive_cell(&mut self, lane: usize, arrival: &mut ReceivedPacket) -> bool {
         let head = self.inbound[lane].head;
         let Some(first) = self.port.first_word(lane, head) else {
             return false;

@@ -8,7 +8,7 @@ use super::gathered::Unread;
 use super::link_time::{HEADER, nanoseconds, time_on_link};
 use super::slowness::Slowness;
 use super::translation::Translation;
-use crate::engine::packet::{Kind, MTU, Packet};
+use crate::engine::packet::{MTU, Packet, PacketKind};
 
 /// What arrives at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,8 @@ impl Load {
     /// Returns the load of a packet, which may stand for several of the link.
     pub fn from_packet(packet: &Packet) -> Self {
         let packets = u64::from(packet.length).div_ceil(MTU as u64);
-        let has_data = !matches!(packet.kind, Kind::Get | Kind::Response | Kind::Abort);
+        let has_data =
+            !matches!(packet.kind, PacketKind::Get | PacketKind::Response | PacketKind::Abort);
         Self {
             bytes: u64::from(packet.length) + packets.max(1) * HEADER,
             writes: if has_data { packets } else { 0 },
@@ -37,7 +38,7 @@ impl Load {
 }
 
 /// The receiving side of a NIC.
-pub struct Reception {
+pub struct ReceivingSide {
     bandwidth: Option<f64>,
     /// For each write to the memory of the host, in nanoseconds.
     write: u64,
@@ -52,7 +53,7 @@ pub struct Reception {
     pub blocked: u64,
 }
 
-impl Reception {
+impl ReceivingSide {
     /// Makes the receiving side of a NIC; `None` if receiving takes no time.
     pub fn new(slowness: &Slowness) -> Option<Self> {
         let write = nanoseconds(slowness.host_write);
@@ -91,57 +92,61 @@ mod tests {
 
     use super::*;
 
-    fn packet(kind: Kind, length: u16) -> Load {
+    fn packet(kind: PacketKind, length: u16) -> Load {
         Load::from_packet(&Packet { kind, length, ..Packet::default() })
     }
 
     #[test]
     fn packets_occupy_the_receiving_side_one_after_another() {
         let mut side =
-            Reception::new(&Slowness { rx_bandwidth: Some(1e9), ..Slowness::default() }).unwrap();
+            ReceivingSide::new(&Slowness { rx_bandwidth: Some(1e9), ..Slowness::default() })
+                .unwrap();
         // A byte takes 1 ns, and each packet of the link has 64 more bytes.
-        assert_eq!(side.deliver(packet(Kind::Put, 8), 1000), 1072);
-        assert_eq!(side.deliver(packet(Kind::Response, 0), 1000), 1136);
-        assert_eq!(side.deliver(packet(Kind::Put, 8192), 1000), 1136 + 8448);
-        assert_eq!(side.deliver(packet(Kind::Reply, 2048), 50_000), 52_112);
+        assert_eq!(side.deliver(packet(PacketKind::Put, 8), 1000), 1072);
+        assert_eq!(side.deliver(packet(PacketKind::Response, 0), 1000), 1136);
+        assert_eq!(side.deliver(packet(PacketKind::Put, 8192), 1000), 1136 + 8448);
+        assert_eq!(side.deliver(packet(PacketKind::Reply, 2048), 50_000), 52_112);
         assert_eq!(side.blocked, 0);
     }
 
     #[test]
     fn writes_to_the_host_overlap() {
-        let mut side = Reception::new(&Slowness {
+        let mut side = ReceivingSide::new(&Slowness {
             host_write: Duration::from_nanos(700),
             ..Slowness::default()
         })
         .unwrap();
-        for kind in [Kind::Put, Kind::Rendezvous, Kind::Atomic, Kind::Reply] {
+        for kind in [PacketKind::Put, PacketKind::Rendezvous, PacketKind::Atomic, PacketKind::Reply]
+        {
             assert_eq!(side.deliver(packet(kind, 8), 1000), 1700, "{kind:?}");
         }
-        for (kind, length) in [(Kind::Get, 0), (Kind::Response, 0), (Kind::Put, 0)] {
+        for (kind, length) in
+            [(PacketKind::Get, 0), (PacketKind::Response, 0), (PacketKind::Put, 0)]
+        {
             assert_eq!(side.deliver(packet(kind, length), 1000), 1000, "{kind:?}");
         }
-        assert_eq!(side.deliver(packet(Kind::Put, 8192), 1000), 1700);
+        assert_eq!(side.deliver(packet(PacketKind::Put, 8192), 1000), 1700);
         assert_eq!(side.blocked, 8 * 700);
     }
 
     #[test]
     fn pages_delay_later_packets() {
-        let mut side = Reception::new(&Slowness {
+        let mut side = ReceivingSide::new(&Slowness {
             page_cost: Duration::from_nanos(300),
             ..Slowness::default()
         })
         .unwrap();
-        assert_eq!(side.deliver(packet(Kind::Put, 2048), 1000), 1000);
+        assert_eq!(side.deliver(packet(PacketKind::Put, 2048), 1000), 1000);
         side.note_write(1, false);
-        assert_eq!(side.deliver(packet(Kind::Put, 2048), 1000), 1300);
+        assert_eq!(side.deliver(packet(PacketKind::Put, 2048), 1000), 1300);
         side.note_write(2, false);
-        assert_eq!(side.deliver(packet(Kind::Put, 2048), 1000), 1900);
+        assert_eq!(side.deliver(packet(PacketKind::Put, 2048), 1000), 1900);
         side.note_write(512, true);
-        assert_eq!(side.deliver(packet(Kind::Put, 2048), 2000), 2000);
+        assert_eq!(side.deliver(packet(PacketKind::Put, 2048), 2000), 2000);
     }
 
     #[test]
     fn receives_at_once_without_faults() {
-        assert!(Reception::new(&Slowness::default()).is_none());
+        assert!(ReceivingSide::new(&Slowness::default()).is_none());
     }
 }

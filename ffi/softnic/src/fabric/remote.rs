@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::sync::atomic::Ordering;
 
-use super::gathered::Gathered;
+use super::gathered::GatheredResponses;
 use super::port::{CELLS, Port};
 use crate::prefetch;
 
@@ -24,7 +24,7 @@ pub struct Remote {
     pub tail: u32,
     /// Something was sent, or half a ring released, since the last flush.
     pub touched: bool,
-    pub gathered: Gathered,
+    pub gathered: GatheredResponses,
 }
 
 impl Remote {

@@ -8,17 +8,17 @@ use proptest::prelude::*;
 
 use super::link_model::LinkModel;
 use super::port::CELLS;
-use super::{Fabric, Settings};
+use super::{Fabric, LinkSettings};
 use crate::engine::VniRange;
-use crate::engine::packet::{Kind, Packet};
-use crate::engine::wire::{Arrival, Peer, Wire};
+use crate::engine::packet::{Packet, PacketKind};
+use crate::engine::wire::{PeerId, ReceivedPacket, Wire};
 use crate::environment::Nics;
 
 /// Addresses that no other test uses.
 const NIDS: [u32; 2] = [0xf_fff1, 0xf_fff2];
 
 /// Two NICs, and the number of the first as the peer of the second.
-fn connected() -> (Fabric, Fabric, Peer) {
+fn connected() -> (Fabric, Fabric, PeerId) {
     let [mut receiver, mut sender] = NIDS.map(|nid| Fabric::join(0, nid).unwrap());
     let pid = receiver.claim(VniRange::single(1), None, 1).unwrap();
     let peer = sender.resolve(NIDS[0], 1, pid).unwrap();
@@ -26,22 +26,28 @@ fn connected() -> (Fabric, Fabric, Peer) {
 }
 
 fn response(tag: u32, code: u8) -> Packet {
-    Packet { kind: Kind::Response, tag, total: 3 * tag, return_code: code, ..Packet::default() }
+    Packet {
+        kind: PacketKind::Response,
+        tag,
+        total: 3 * tag,
+        return_code: code,
+        ..Packet::default()
+    }
 }
 
-fn send(sender: &mut Fabric, peer: Peer, packet: &Packet) -> bool {
+fn send(sender: &mut Fabric, peer: PeerId, packet: &Packet) -> bool {
     // SAFETY: the packet has no payload outside its header.
     unsafe { sender.send(peer, packet, std::ptr::null()) }
 }
 
 /// The fields of a response.
-fn fields(packet: &Packet) -> (Kind, u32, u32, u8) {
+fn fields(packet: &Packet) -> (PacketKind, u32, u32, u8) {
     (packet.kind, packet.tag, packet.total, packet.return_code)
 }
 
 /// Receives all packets.
-fn received(receiver: &mut Fabric) -> Vec<(Kind, u32, u32, u8)> {
-    let mut arrival = Arrival::new();
+fn received(receiver: &mut Fabric) -> Vec<(PacketKind, u32, u32, u8)> {
+    let mut arrival = ReceivedPacket::new();
     let mut packets = Vec::new();
     // A cell that is skipped ends a look.
     for _ in 0..32 {
@@ -64,7 +70,7 @@ proptest! {
         let (mut receiver, mut sender, peer) = connected();
         let packets: Vec<Packet> = (0..).zip(&kinds).map(|(tag, kind)| match kind {
             0 => response(tag, C_RC_OK as u8 + 1),
-            1 => Packet { kind: Kind::Put, total: 0, ..response(tag, 0) },
+            1 => Packet { kind: PacketKind::Put, total: 0, ..response(tag, 0) },
             _ => response(tag, C_RC_OK as u8),
         }).collect();
         let mut arrived = Vec::new();
@@ -120,11 +126,11 @@ proptest! {
 fn wakes_sender_after_each_half_of_full_ring() {
     for latency in [Duration::ZERO, Duration::from_secs(3600)] {
         let (mut receiver, mut sender, peer) = connected();
-        let settings = Settings { latency, ..Settings::default() };
+        let settings = LinkSettings { latency, ..LinkSettings::default() };
         let nics = Nics::from_environment().unwrap();
         sender.link = LinkModel::new(settings, &nics, NIDS[1], 0, None);
         let put = Packet::default();
-        let mut arrival = Arrival::new();
+        let mut arrival = ReceivedPacket::new();
         // The receiver learns who sends.
         assert!(send(&mut sender, peer, &put));
         assert!(receiver.sender(lane_of(&sender, peer), sender.instance).is_some());
@@ -147,6 +153,6 @@ fn wakes_sender_after_each_half_of_full_ring() {
 }
 
 /// The lane in which a NIC sends to a peer.
-fn lane_of(sender: &Fabric, peer: Peer) -> usize {
+fn lane_of(sender: &Fabric, peer: PeerId) -> usize {
     sender.remotes[peer].as_ref().unwrap().lane
 }

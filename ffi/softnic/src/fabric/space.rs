@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{Directory, Place, port};
+use super::{Directory, FabricDirectory, port};
 
 /// What the directory of the fabric has, and what it needs for one more NIC.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct Space {
 impl Space {
     /// Returns the space of the fabric of the environment; `None` if it cannot be seen.
     pub fn from_environment() -> Option<Self> {
-        let place = Place::from_environment().ok()?;
+        let place = FabricDirectory::from_environment().ok()?;
         // The directory is removed with its last NIC.
         let directory = Directory::lock_existing(&place).ok();
         let needed = match &directory {

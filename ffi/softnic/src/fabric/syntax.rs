@@ -15,10 +15,10 @@ use topology::grammar::{
 };
 
 use super::health::{ESM_SPEEDS, MOST_FLAPS, PCIE_SPEEDS, PCIE_WIDTHS};
-use super::link_settings::Settings;
+use super::link_settings::LinkSettings;
 use values::*;
 
-type Item = Word<Settings>;
+type Item = Word<LinkSettings>;
 
 // The values in the forms of several items.
 const NUMBER: Value = Value("NUMBER", "a whole number from 1 on");
@@ -221,12 +221,16 @@ const MOST_FGFC: f64 = 0.99;
 ///
 /// # Errors
 /// One line that names the variable.
-pub fn from_environment(nic: u32) -> Result<Settings, String> {
+pub fn from_environment(nic: u32) -> Result<LinkSettings, String> {
     read(nic, std::env::var_os("CXIDIAG_LINK"), std::env::var_os("CXIDIAG_FAULTS"))
 }
 
-fn read(nic: u32, link: Option<OsString>, faults: Option<OsString>) -> Result<Settings, String> {
-    let mut settings = Settings::default();
+fn read(
+    nic: u32,
+    link: Option<OsString>,
+    faults: Option<OsString>,
+) -> Result<LinkSettings, String> {
+    let mut settings = LinkSettings::default();
     for (variable, value, table) in
         [("CXIDIAG_LINK", link, LINK), ("CXIDIAG_FAULTS", faults, FAULTS)]
     {
@@ -250,7 +254,7 @@ fn read(nic: u32, link: Option<OsString>, faults: Option<OsString>) -> Result<Se
     Ok(settings)
 }
 
-fn read_list(items: &str, table: &[Item], settings: &mut Settings) -> Result<(), String> {
+fn read_list(items: &str, table: &[Item], settings: &mut LinkSettings) -> Result<(), String> {
     let mut subjects = HashSet::new();
     for item in items.split(',') {
         grammar::read(item, table, settings)?;

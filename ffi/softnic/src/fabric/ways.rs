@@ -6,14 +6,14 @@ use crate::environment::Nics;
 
 /// A part of the way that packets occupy one after another.
 #[derive(Clone, Copy, Default)]
-struct Stage {
+struct PathStage {
     /// Bytes per second; `None` for a part that takes no time.
     bandwidth: Option<f64>,
     /// When the last packet will have left it, in nanoseconds.
     busy_until: u64,
 }
 
-impl Stage {
+impl PathStage {
     /// Returns when a packet that comes at the time `begin` has passed.
     fn pass(&mut self, bytes: u64, begin: u64) -> u64 {
         let takes = time_on_link(bytes, self.bandwidth);
@@ -28,17 +28,17 @@ pub struct Ways {
     nid: u32,
     /// The shapers of the traffic classes, the times for which packets wait in switches, and the
     /// nanoseconds for which the shapers held packets back.
-    shapers: [Stage; CLASSES.len()],
+    shapers: [PathStage; CLASSES.len()],
     delays: [u64; CLASSES.len()],
     pub held: [u64; CLASSES.len()],
     /// The bandwidth of the link, what the flow control of the fabric leaves of it to other NICs,
     /// the nanoseconds for which it stopped the link, and the packets that it stopped.
     full: f64,
-    fabric: Stage,
+    fabric: PathStage,
     pub held_by_fabric: u64,
     pub stops: u64,
     /// By the addresses of other NICs.
-    to: Vec<(u32, Stage, u64)>,
+    to: Vec<(u32, PathStage, u64)>,
 }
 
 impl Ways {
@@ -48,21 +48,21 @@ impl Ways {
         let to = |(&(one, other), between): (&(u32, u32), &Between)| {
             let addresses = [one, other].map(|number| nics.address(number));
             let other = addresses.into_iter().find(|address| *address != Some(nid));
-            let stage = Stage { bandwidth: between.bandwidth, busy_until: 0 };
+            let stage = PathStage { bandwidth: between.bandwidth, busy_until: 0 };
             // Without another one, it is the way of the NIC to itself.
             let address = other.unwrap_or(Some(nid))?;
             Some((address, stage, nanoseconds(between.delay)))
         };
         Self {
             nid,
-            shapers: slowness.ceilings.map(|percent| Stage {
+            shapers: slowness.ceilings.map(|percent| PathStage {
                 bandwidth: percent.map(|percent| full * percent as f64 / 100.0),
                 busy_until: 0,
             }),
             delays: slowness.class_delays.map(nanoseconds),
             held: [0; CLASSES.len()],
             full,
-            fabric: Stage {
+            fabric: PathStage {
                 bandwidth: slowness
                     .fgfc
                     .filter(|share| *share > 0.0)

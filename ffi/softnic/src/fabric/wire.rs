@@ -9,7 +9,7 @@ use super::{Fabric, gathered, link_time};
 use crate::engine::bytes::copy;
 use crate::engine::error_flags::{ErrorFlag, Raise};
 use crate::engine::packet::{MTU, Packet, SEGMENT};
-use crate::engine::wire::{Arrival, Peer, Wire};
+use crate::engine::wire::{PeerId, ReceivedPacket, Wire};
 use crate::engine::{Amo, ReturnCode};
 
 impl Wire for Fabric {
@@ -63,7 +63,7 @@ impl Wire for Fabric {
     }
 
     #[inline]
-    fn resolve(&mut self, nid: u32, vni: u16, pid: u16) -> Result<Peer, ReturnCode> {
+    fn resolve(&mut self, nid: u32, vni: u16, pid: u16) -> Result<PeerId, ReturnCode> {
         for route in &self.routes {
             if (route.nid, route.vni, route.pid) == (nid, vni, pid)
                 && let Some(remote) = &self.remotes[route.peer]
@@ -76,7 +76,7 @@ impl Wire for Fabric {
     }
 
     #[inline]
-    unsafe fn send(&mut self, to: Peer, packet: &Packet, payload: *const u8) -> bool {
+    unsafe fn send(&mut self, to: PeerId, packet: &Packet, payload: *const u8) -> bool {
         let Some(Some(remote)) = self.remotes.get_mut(to) else {
             return false;
         };
@@ -132,7 +132,7 @@ impl Wire for Fabric {
     }
 
     #[inline]
-    fn receive(&mut self, arrival: &mut Arrival) -> bool {
+    fn receive(&mut self, arrival: &mut ReceivedPacket) -> bool {
         self.next_due = None;
         let claimed = self.port.lanes().load(Ordering::Acquire).rotate_right(self.turn);
         let mut rest = claimed;
@@ -167,14 +167,14 @@ impl Wire for Fabric {
     }
 
     #[inline]
-    fn sender(&mut self, lane: usize, source: u64) -> Option<Peer> {
+    fn sender(&mut self, lane: usize, source: u64) -> Option<PeerId> {
         match self.inbound[lane].sender {
             Some((known, peer)) if known == source => Some(peer),
             _ => self.identify(lane, source),
         }
     }
 
-    fn nid(&self, peer: Option<Peer>) -> u32 {
+    fn nid(&self, peer: Option<PeerId>) -> u32 {
         let remote = peer.and_then(|peer| self.remotes.get(peer)?.as_ref());
         remote.map_or(self.nid, |remote| remote.nid)
     }
@@ -199,14 +199,14 @@ impl Wire for Fabric {
     }
 
     /// A NIC that is gone counts as alive while packets from it remain to be delivered.
-    fn is_alive(&mut self, peer: Peer) -> bool {
+    fn is_alive(&mut self, peer: PeerId) -> bool {
         let Some(Some(remote)) = self.remotes.get(peer) else {
             return false;
         };
         is_owned(&remote.file) || self.has_packet_of(remote.instance)
     }
 
-    fn forget(&mut self, peer: Peer) {
+    fn forget(&mut self, peer: PeerId) {
         self.routes.retain(|route| route.peer != peer);
         for inbound in &mut self.inbound {
             inbound.sender = inbound.sender.filter(|(_, sender)| *sender != peer);

@@ -7,16 +7,16 @@ use cxi_sys::gpu::cuda::*;
 
 use super::interface::Gpu;
 
-struct Owner(Cuda);
+struct CudaOwner(Cuda);
 
 /// Returns the runtime if all `len` bytes at `va` are device memory of CUDA.
 pub fn owner(va: usize, len: usize) -> Option<&'static dyn Gpu> {
-    static OWNER: OnceLock<Owner> = OnceLock::new();
+    static OWNER: OnceLock<CudaOwner> = OnceLock::new();
     let owner = match OWNER.get() {
         Some(owner) => owner,
         None => {
             let table = Cuda::loaded()?;
-            OWNER.get_or_init(|| Owner(table))
+            OWNER.get_or_init(|| CudaOwner(table))
         }
     };
     owner.owns(va, len).then_some(owner)
@@ -27,7 +27,7 @@ pub fn is_loaded() -> bool {
     Cuda::loaded().is_some()
 }
 
-impl Owner {
+impl CudaOwner {
     fn owns(&self, va: usize, len: usize) -> bool {
         let mut kind: u32 = 0;
         let place = (&raw mut kind).cast();
@@ -80,7 +80,7 @@ impl Owner {
     }
 }
 
-impl Gpu for Owner {
+impl Gpu for CudaOwner {
     unsafe fn read(&self, from: usize, to: *mut u8, len: usize) -> bool {
         self.in_context(from, || {
             // SAFETY: the caller guarantees `to`; CUDA rejects `from` unless it is device memory.

@@ -8,16 +8,16 @@ use cxi_sys::gpu::hip::*;
 
 use super::interface::Gpu;
 
-struct Owner(Hip);
+struct HipOwner(Hip);
 
 /// Returns the runtime if the first and the last of `len` bytes at `va` are device memory of HIP.
 pub fn owner(va: usize, len: usize) -> Option<&'static dyn Gpu> {
-    static OWNER: OnceLock<Owner> = OnceLock::new();
+    static OWNER: OnceLock<HipOwner> = OnceLock::new();
     let owner = match OWNER.get() {
         Some(owner) => owner,
         None => {
             let table = Hip::loaded()?;
-            OWNER.get_or_init(|| Owner(table))
+            OWNER.get_or_init(|| HipOwner(table))
         }
     };
     let owns = owner.knows(va) && owner.knows(va.wrapping_add(len) - 1);
@@ -29,7 +29,7 @@ pub fn is_loaded() -> bool {
     Hip::loaded().is_some()
 }
 
-impl Owner {
+impl HipOwner {
     /// Whether an address is device memory.
     fn knows(&self, va: usize) -> bool {
         let mut attributes = HipPointerAttributes {
@@ -54,7 +54,7 @@ fn pointer(va: usize) -> *mut c_void {
     ptr::without_provenance_mut(va)
 }
 
-impl Gpu for Owner {
+impl Gpu for HipOwner {
     unsafe fn read(&self, from: usize, to: *mut u8, len: usize) -> bool {
         let copy = self.0.hipMemcpy;
         // SAFETY: the caller guarantees `to`; HIP rejects `from` unless it is device memory.

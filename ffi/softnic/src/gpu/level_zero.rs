@@ -9,7 +9,7 @@ use cxi_sys::gpu::level_zero::*;
 use super::interface::{DmaBuf, Gpu};
 
 /// A GPU with a context and a command list, which exist as long as the process.
-struct Device {
+struct GpuContext {
     api: LevelZero,
     device: ZeHandle,
     context: ZeHandle,
@@ -18,13 +18,13 @@ struct Device {
 }
 
 // SAFETY: devices and contexts of Level Zero are not bound to a thread.
-unsafe impl Send for Device {}
+unsafe impl Send for GpuContext {}
 // SAFETY: threads may use devices and contexts at the same time, and the command list is locked.
-unsafe impl Sync for Device {}
+unsafe impl Sync for GpuContext {}
 
 /// Memory that was imported by its dma-buf, released when dropped.
 pub struct Import {
-    owner: &'static Device,
+    owner: &'static GpuContext,
     base: *mut c_void,
 }
 
@@ -39,7 +39,7 @@ impl Drop for Import {
 /// Imports `len` bytes of a dma-buf. Returns the GPU, the address and the import. The file does not
 /// state its GPU, so the first GPU that can import it is used.
 pub fn import(dma_buf: DmaBuf, len: usize) -> Option<(&'static dyn Gpu, usize, Import)> {
-    static DEVICES: OnceLock<Vec<Device>> = OnceLock::new();
+    static DEVICES: OnceLock<Vec<GpuContext>> = OnceLock::new();
     let devices = match DEVICES.get() {
         Some(devices) => devices,
         None => {
@@ -56,7 +56,7 @@ pub fn import(dma_buf: DmaBuf, len: usize) -> Option<(&'static dyn Gpu, usize, I
 }
 
 /// Returns all GPUs for which a context and a command list can be made.
-fn devices(api: LevelZero) -> Option<Vec<Device>> {
+fn devices(api: LevelZero) -> Option<Vec<GpuContext>> {
     // SAFETY: the function has no preconditions, and may be called again.
     if unsafe { (api.zeInit)(ZE_INIT_FLAG_GPU_ONLY) } != ZE_RESULT_SUCCESS {
         return None;
@@ -72,7 +72,7 @@ fn devices(api: LevelZero) -> Option<Vec<Device>> {
             unsafe { (api.zeDeviceGet)(driver, count, handles) }
         });
         let found = found.unwrap_or_default();
-        devices.extend(found.into_iter().filter_map(|device| Device::new(api, driver, device)));
+        devices.extend(found.into_iter().filter_map(|device| GpuContext::new(api, driver, device)));
     }
     Some(devices)
 }
@@ -91,7 +91,7 @@ fn list(get: impl Fn(*mut u32, *mut ZeHandle) -> ZeResult) -> Option<Vec<ZeHandl
     Some(handles)
 }
 
-impl Device {
+impl GpuContext {
     /// Makes context and command list of a GPU.
     fn new(api: LevelZero, driver: ZeHandle, device: ZeHandle) -> Option<Self> {
         let description =
@@ -162,7 +162,7 @@ impl Device {
     }
 }
 
-impl Gpu for Device {
+impl Gpu for GpuContext {
     unsafe fn read(&self, from: usize, to: *mut u8, len: usize) -> bool {
         self.copy(to.cast(), ptr::without_provenance(from), len)
     }

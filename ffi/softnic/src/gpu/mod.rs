@@ -24,7 +24,7 @@ pub use level_zero::Import;
 const PEER_PAGE: usize = 1 << 16;
 
 /// Device memory with the address that its runtime uses in this process.
-pub struct Found {
+pub struct GpuAddress {
     pub gpu: &'static dyn Gpu,
     pub address: usize,
     /// Bytes of a page of the mapping.
@@ -39,7 +39,7 @@ pub struct Found {
 /// # Errors
 /// ENODEV if no runtime of this process has peer memory; for other memory EINVAL, as from NVIDIA's
 /// module, or ENOENT, as from AMD's.
-pub fn find_peer(va: usize, len: usize) -> Result<Found, Errno> {
+pub fn find_peer(va: usize, len: usize) -> Result<GpuAddress, Errno> {
     let start = va / PEER_PAGE * PEER_PAGE;
     let end = va.checked_add(len).ok_or(Errno::OVERFLOW)?;
     let end = end.checked_next_multiple_of(PEER_PAGE).ok_or(Errno::OVERFLOW)?;
@@ -51,7 +51,7 @@ pub fn find_peer(va: usize, len: usize) -> Result<Found, Errno> {
             (false, true) => Errno::NOENT,
             (false, false) => Errno::NODEV,
         })?;
-    Ok(Found { gpu, address: va, page, import: None })
+    Ok(GpuAddress { gpu, address: va, page, import: None })
 }
 
 /// Finds the runtime of `len` bytes of a dma-buf. CUDA and HIP know them by the address `va`.
@@ -59,7 +59,7 @@ pub fn find_peer(va: usize, len: usize) -> Result<Found, Errno> {
 /// # Errors
 /// EBADF if the dma-buf is not an open file; EFAULT if the bytes exceed it; EINVAL if no runtime of
 /// this process knows the memory.
-pub fn find_dma_buf(va: usize, len: usize, dma_buf: DmaBuf) -> Result<Found, Errno> {
+pub fn find_dma_buf(va: usize, len: usize, dma_buf: DmaBuf) -> Result<GpuAddress, Errno> {
     if dma_buf.fd < 0 {
         return Err(Errno::BADF);
     }
@@ -74,8 +74,8 @@ pub fn find_dma_buf(va: usize, len: usize, dma_buf: DmaBuf) -> Result<Found, Err
     }
     let page = page_size();
     if let Some(gpu) = cuda::owner(va, len).or_else(|| hip::owner(va, len)) {
-        return Ok(Found { gpu, address: va, page, import: None });
+        return Ok(GpuAddress { gpu, address: va, page, import: None });
     }
     let (gpu, address, import) = level_zero::import(dma_buf, len).ok_or(Errno::INVAL)?;
-    Ok(Found { gpu, address, page, import: Some(import) })
+    Ok(GpuAddress { gpu, address, page, import: Some(import) })
 }

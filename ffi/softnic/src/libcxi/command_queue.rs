@@ -15,7 +15,7 @@ use crate::doorbell::{Doorbell, Trapped};
 use crate::engine::ring::{CommandRing, StatusPolicy};
 use crate::engine::target_queue::TargetQueue;
 use crate::engine::transmit::TransmitQueue;
-use crate::nic::Nic;
+use crate::nic::SoftwareNic;
 use crate::pages::{Pages, page_size};
 use crate::process_memory::check_writable;
 use crate::trap::DoorbellPage;
@@ -26,7 +26,7 @@ pub struct CqHandle {
     public: cxi_cq,
     /// The page of `public.wp_addr`. Dropped before the NIC that it rings.
     launch: DoorbellPage,
-    nic: Arc<Nic>,
+    nic: Arc<SoftwareNic>,
     lni: usize,
     transmit: bool,
     number: usize,

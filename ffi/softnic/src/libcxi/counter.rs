@@ -10,8 +10,8 @@ use rustix::io::Errno;
 use super::boundary::{Handle, answer, from_c, hand_out};
 use super::service::registry::{allocate, publish};
 use crate::doorbell::{Doorbell, Trapped};
-use crate::engine::counter::Counter;
-use crate::nic::Nic;
+use crate::engine::counter::CountingEvent;
+use crate::nic::SoftwareNic;
 use crate::process_memory::check_writable;
 use crate::trap::DoorbellPage;
 
@@ -21,7 +21,7 @@ pub struct CtHandle {
     public: cxi_ct,
     /// The page of `public.doorbell`. Dropped before the NIC that it rings.
     _doorbells: DoorbellPage,
-    nic: Arc<Nic>,
+    nic: Arc<SoftwareNic>,
     number: usize,
 }
 
@@ -42,7 +42,7 @@ pub unsafe extern "C" fn cxil_alloc_ct(
         let place = from_c!(output(ct))?;
         let address = check_word(wb)?;
         let doorbells = DoorbellPage::new(lni.nic.trapped != Trapped::None)?;
-        let mut counter = Counter::new(lni.number, doorbells.memory().clone());
+        let mut counter = CountingEvent::new(lni.number, doorbells.memory().clone());
         // SAFETY: `check_word` found the word accessible and aligned; the caller keeps it until it
         // destroys the counter or replaces the word.
         unsafe { counter.set_write_back(address) };

@@ -14,7 +14,7 @@ use super::list;
 use crate::engine::PID_BITS;
 use crate::environment::Nics;
 use crate::fabric::{self, Health};
-use crate::nic::Nic;
+use crate::nic::SoftwareNic;
 use crate::runner;
 
 /// The start of the device names: `soft0` in the program that contains the NIC and can also use
@@ -40,9 +40,9 @@ pub const PID_COUNT: u32 = (1 << PID_BITS) - 1;
 
 /// An open device.
 #[repr(C)]
-pub struct Device {
+pub struct OpenDevice {
     public: cxil_dev,
-    pub nic: Arc<Nic>,
+    pub nic: Arc<SoftwareNic>,
     pub opened: Instant,
     /// The program has mapped the registers.
     pub registers_mapped: AtomicBool,
@@ -50,7 +50,7 @@ pub struct Device {
 
 // SAFETY: `cxil_open_device` gives out devices, which begin with their public part.
 unsafe impl Handle for cxil_dev {
-    type Object = Device;
+    type Object = OpenDevice;
 }
 
 /// Returns the information about a device (libcxi.md 2.2).
@@ -144,14 +144,14 @@ pub unsafe extern "C" fn cxil_open_device(dev_id: u32, dev: *mut *mut cxil_dev) 
         let nics = Nics::from_environment().map_err(|_| Errno::INVAL)?;
         let nid = nics.nid(dev_id).ok_or(Errno::NOENT)?;
         let address = nics.address(dev_id).ok_or(Errno::NOENT)?;
-        let nic = Arc::new(Nic::open(dev_id, address)?);
+        let nic = Arc::new(SoftwareNic::open(dev_id, address)?);
         let info = nic.with(|engine| {
             let mut info = information(dev_id, nid, &engine.wire.settings.health);
             info.link_state = (engine.wire.is_up() && !info.is_vf).into();
             Ok(info)
         })?;
         runner::add(nic.clone()).inspect_err(|_| nic.close())?;
-        *place = hand_out(Device {
+        *place = hand_out(OpenDevice {
             public: cxil_dev { info },
             nic,
             opened: Instant::now(),

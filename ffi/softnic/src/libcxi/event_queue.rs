@@ -16,7 +16,7 @@ use crate::engine::Engine;
 use crate::engine::event_queue::{EventQueue, Interrupt, Thresholds, Time};
 use crate::fabric::Fabric;
 use crate::interrupt::WaitObject;
-use crate::nic::Nic;
+use crate::nic::SoftwareNic;
 use crate::pages::{Pages, page_size};
 use crate::process_memory::{check_writable, kernel_page_size};
 
@@ -24,7 +24,7 @@ use crate::process_memory::{check_writable, kernel_page_size};
 #[repr(C)]
 pub struct EqHandle {
     public: cxi_eq,
-    pub nic: Arc<Nic>,
+    pub nic: Arc<SoftwareNic>,
     pub lni: usize,
     pub number: usize,
     /// The page of `public.sw_state_addr`.
@@ -40,7 +40,7 @@ unsafe impl Handle for cxi_eq {
 
 /// Handle of a wait object.
 pub struct WaitHandle {
-    pub nic: Arc<Nic>,
+    pub nic: Arc<SoftwareNic>,
     pub lni: usize,
     pub object: Arc<WaitObject>,
 }

@@ -13,13 +13,13 @@ use super::service::registry::{ServiceRegistry, publish};
 use crate::engine::{Domain, Engine, Lni, PROFILES, Profile, Reservation};
 use crate::environment::{QosProfile, Release};
 use crate::fabric::Fabric;
-use crate::nic::Nic;
+use crate::nic::SoftwareNic;
 
 /// Handle of an LNI.
 #[repr(C)]
 pub struct LniHandle {
     public: cxil_lni,
-    pub nic: Arc<Nic>,
+    pub nic: Arc<SoftwareNic>,
     pub number: usize,
 }
 
@@ -30,7 +30,7 @@ unsafe impl Handle for cxil_lni {
 
 impl LniHandle {
     /// Whether an object of an LNI with number `lni` on a device belongs to this one.
-    pub fn owns(&self, nic: &Arc<Nic>, lni: usize) -> bool {
+    pub fn owns(&self, nic: &Arc<SoftwareNic>, lni: usize) -> bool {
         self.number == lni && Arc::ptr_eq(nic, &self.nic)
     }
 }
@@ -39,7 +39,7 @@ impl LniHandle {
 #[repr(C)]
 pub struct CpHandle {
     public: cxi_cp,
-    nic: Arc<Nic>,
+    nic: Arc<SoftwareNic>,
     lni: usize,
 }
 
@@ -53,7 +53,7 @@ unsafe impl Handle for cxi_cp {
 #[repr(C)]
 pub struct DomainHandle {
     public: cxil_domain,
-    pub nic: Arc<Nic>,
+    pub nic: Arc<SoftwareNic>,
     pub number: usize,
 }
 

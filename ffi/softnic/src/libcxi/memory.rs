@@ -8,11 +8,11 @@ use rustix::io::Errno;
 
 use super::boundary::{Handle, answer, from_c, hand_out};
 use super::service::registry::{allocate, publish};
-use crate::engine::location::{Location, Memory};
+use crate::engine::location::{MemoryKind, MemoryLocation};
 use crate::engine::{Engine, Full, HUGE_SHIFT_AT, Md};
 use crate::fabric::Fabric;
-use crate::gpu::{self, DmaBuf, Found, Import};
-use crate::nic::Nic;
+use crate::gpu::{self, DmaBuf, GpuAddress, Import};
+use crate::nic::SoftwareNic;
 use crate::on_demand;
 use crate::pages::page_size;
 use crate::process_memory::{check_access, common_page_size, populate};
@@ -21,7 +21,7 @@ use crate::process_memory::{check_access, common_page_size, populate};
 #[repr(C)]
 pub struct MdHandle {
     public: cxi_md,
-    pub nic: Arc<Nic>,
+    pub nic: Arc<SoftwareNic>,
     pub number: usize,
     /// Memory of a GPU that was imported for the mapping.
     _import: Option<Import>,
@@ -71,9 +71,9 @@ pub unsafe extern "C" fn cxil_map(
         let kind = flags & !CXI_MAP_ALLOC_MD | huge_shift << HUGE_SHIFT_AT;
         let (mut location, mut import) = (None, None);
         if let Some(found) = found {
-            location = Some(Location {
+            location = Some(MemoryLocation {
                 va: found.address.wrapping_sub(va.addr() - start),
-                memory: Memory::Gpu(found.gpu),
+                memory: MemoryKind::Gpu(found.gpu),
             });
             import = found.import;
         } else if !reserves {
@@ -183,7 +183,7 @@ pub unsafe extern "C" fn cxil_update_md(
 /// write memory that the process may only read, so that callers try again without
 /// `CXI_MAP_WRITE`. Otherwise EINVAL if a part cannot be had with `CXI_MAP_FAULT`, and EOPNOTSUPP
 /// if the kernel offers no access on demand.
-fn host_memory(start: usize, end: usize, flags: u32) -> Result<Location, Errno> {
+fn host_memory(start: usize, end: usize, flags: u32) -> Result<MemoryLocation, Errno> {
     let fault_in = || {
         check_access(start, end, flags)?;
         populate(start, end - start, flags)
@@ -193,7 +193,7 @@ fn host_memory(start: usize, end: usize, flags: u32) -> Result<Location, Errno> 
             Errno::ACCESS => Errno::INVAL,
             error => error,
         })?;
-        return Ok(Location::pinned(start));
+        return Ok(MemoryLocation::pinned(start));
     }
     if !on_demand::is_available() {
         return Err(Errno::OPNOTSUPP);
@@ -204,7 +204,7 @@ fn host_memory(start: usize, end: usize, flags: u32) -> Result<Location, Errno> 
         // Pages that cannot be allocated here fail when they are accessed.
         let _ = populate(start, end - start, flags);
     }
-    Ok(Location { va: start, memory: Memory::OnDemand })
+    Ok(MemoryLocation { va: start, memory: MemoryKind::OnDemand })
 }
 
 /// Finds memory of a GPU in the way that the hints choose (libcxi.md 7.5).
@@ -212,11 +212,11 @@ fn host_memory(start: usize, end: usize, flags: u32) -> Result<Location, Errno> 
 /// # Errors
 /// See [`gpu::find_peer`] and [`gpu::find_dma_buf`]; ENODEV and EOPNOTSUPP by faults.
 fn device_memory(
-    nic: &Nic,
+    nic: &SoftwareNic,
     va: usize,
     len: usize,
     hints: Option<&cxi_md_hints>,
-) -> Result<Found, Errno> {
+) -> Result<GpuAddress, Errno> {
     let (has_peer_memory, has_dma_bufs) = nic.with(|engine| {
         let health = &engine.wire.settings.health;
         Ok((health.has_peer_memory, health.has_dma_bufs))

@@ -10,15 +10,17 @@ use rustix::thread::CapabilitySet;
 use super::boundary::{Handle, answer, from_c, hand_out, require_capability};
 use super::device::PID_GRANULE;
 use super::service::registry::{allocate, publish};
-use crate::engine::packet::Kind;
-use crate::engine::portal::{ANY_DROP_COUNT, MAX_ENTRIES, PortalMap, Pte, PteOptions, Signals};
-use crate::nic::Nic;
+use crate::engine::packet::PacketKind;
+use crate::engine::portal::{
+    ANY_DROP_COUNT, MAX_ENTRIES, PortalMap, Pte, PteOptions, ReportedExceptions,
+};
+use crate::nic::SoftwareNic;
 
 /// Handle of a portals table entry.
 #[repr(C)]
 pub struct PteHandle {
     public: cxil_pte,
-    nic: Arc<Nic>,
+    nic: Arc<SoftwareNic>,
     number: usize,
 }
 
@@ -29,7 +31,7 @@ unsafe impl Handle for cxil_pte {
 
 /// Handle of a mapping of an entry to an index.
 pub struct MapHandle {
-    nic: Arc<Nic>,
+    nic: Arc<SoftwareNic>,
     number: usize,
 }
 
@@ -74,7 +76,7 @@ pub unsafe extern "C" fn cxil_alloc_pte(
             en_sw_hw_st_chng: opts.en_sw_hw_st_chng() != 0,
             en_restricted_unicast_lm: opts.en_restricted_unicast_lm() != 0,
             use_logical: opts.use_logical() != 0,
-            signals: Signals {
+            signals: ReportedExceptions {
                 invalid: opts.signal_invalid() != 0,
                 overflow: opts.signal_overflow() != 0,
                 inexact: opts.signal_inexact() != 0,
@@ -220,7 +222,7 @@ pub unsafe extern "C" fn cxil_pte_status(pte: *mut cxil_pte, status: *mut cxi_pt
             let headers = &pte.lists.unexpected;
             for (index, found) in headers.iter().take(status.ule_count.into()).enumerate() {
                 let offset = match found.header.kind {
-                    Kind::Rendezvous => found.header.remote_offset,
+                    PacketKind::Rendezvous => found.header.remote_offset,
                     _ => found.start,
                 };
                 let place = status.ule_offsets.wrapping_add(index);

@@ -22,7 +22,7 @@ const SOURCE_WORDS: usize = 2;
 
 /// Where the words are: an array in tests, shared memory in programs.
 pub trait Cells {
-    /// Returns a word, below [`Layout::words`].
+    /// Returns a word, below [`CellLayout::words`].
     fn word(&self, index: usize) -> &AtomicU64;
 }
 
@@ -48,12 +48,12 @@ pub enum Count {
 
 /// The places of the words of a fabric.
 #[derive(Clone, Copy, Debug)]
-pub struct Layout {
+pub struct CellLayout {
     pub links: usize,
     pub nics: usize,
 }
 
-impl Layout {
+impl CellLayout {
     /// Returns the number of words.
     pub fn words(self) -> usize {
         self.links * LINK_WORDS + self.nics * self.nics * SOURCE_WORDS

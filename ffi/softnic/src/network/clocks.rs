@@ -1,8 +1,8 @@
 //! How packets occupy one link (load.md 4.2, 4.3).
 
-use topology::{Class, Link};
+use topology::{ClassRules, DirectedLink};
 
-use super::cells::{CLASSES, Cells, Count, Layout, TICKS, occupy, queue};
+use super::cells::{CLASSES, CellLayout, Cells, Count, TICKS, occupy, queue};
 
 /// The first class, which all fabrics have.
 const BEST_EFFORT: usize = 0;
@@ -44,7 +44,7 @@ pub struct Timing {
 
 impl Timing {
     /// Returns the timing of a link.
-    pub fn of(link: &Link) -> Self {
+    pub fn of(link: &DirectedLink) -> Self {
         Self {
             ticks_per_byte: 1e9 * TICKS as f64 / link.rate,
             latency: link.latency,
@@ -61,13 +61,13 @@ impl Timing {
 
 /// The traffic classes of a fabric.
 #[derive(Clone, Copy, Debug)]
-pub struct Classes {
-    classes: [Class; CLASSES],
+pub struct TrafficClasses {
+    classes: [ClassRules; CLASSES],
     has_priority: bool,
 }
 
-impl Classes {
-    pub fn new(classes: [Class; CLASSES]) -> Self {
+impl TrafficClasses {
+    pub fn new(classes: [ClassRules; CLASSES]) -> Self {
         Self { classes, has_priority: classes.iter().any(|class| class.priority) }
     }
 
@@ -82,8 +82,8 @@ impl Classes {
 /// A link, and what its clocks are part of.
 pub struct Station<'a, C> {
     pub cells: &'a C,
-    pub layout: Layout,
-    pub classes: &'a Classes,
+    pub layout: CellLayout,
+    pub classes: &'a TrafficClasses,
     pub timing: &'a Timing,
     /// Its number.
     pub link: usize,

@@ -14,12 +14,12 @@ mod sources;
 
 use topology::{Congestion, Routing, Topology};
 
-pub use cells::{Cells, Count, Layout};
+pub use cells::{CellLayout, Cells, Count};
 use cells::{TICKS, occupy, put_forward};
 pub use clocks::Parcel;
-use clocks::{Classes, Station, Timing};
-use routes::{Map, Path, Routes};
-use sources::{Rivals, Sources};
+use clocks::{Station, Timing, TrafficClasses};
+use routes::{Path, SwitchMap, SwitchPaths};
+use sources::{Rivals, TargetSources};
 
 use crate::random::Random;
 
@@ -41,14 +41,14 @@ pub struct Passage {
 
 /// The path of the packets to another NIC that stay in order.
 #[derive(Clone, Copy, Default)]
-struct Flow {
+struct FlowPath {
     choice: Option<Choice>,
     /// When the last packet arrives, in nanoseconds: another path before that could change the
     /// order.
     due: u64,
 }
 
-/// A path of [`Routes`].
+/// A path of [`SwitchPaths`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Choice {
     Minimal(usize),
@@ -58,10 +58,10 @@ enum Choice {
 /// A fabric as one NIC sees it.
 pub struct Network<C> {
     cells: C,
-    layout: Layout,
-    map: Map,
+    layout: CellLayout,
+    map: SwitchMap,
     timings: Vec<Timing>,
-    classes: Classes,
+    classes: TrafficClasses,
     routing: Routing,
     congestion: Congestion,
     mark: u64,
@@ -70,18 +70,18 @@ pub struct Network<C> {
     /// The number of this NIC.
     own: usize,
     /// By the switch of the target.
-    routes: Vec<Option<Routes>>,
+    routes: Vec<Option<SwitchPaths>>,
     /// By target.
-    flows: Vec<Flow>,
+    flows: Vec<FlowPath>,
     rivals: Vec<Rivals>,
-    sources: Sources,
+    sources: TargetSources,
     random: Random,
 }
 
 impl Network<()> {
     /// Returns the words of the state that all NICs of a fabric share.
-    pub fn layout(topology: &Topology) -> Layout {
-        Layout {
+    pub fn layout(topology: &Topology) -> CellLayout {
+        CellLayout {
             links: 2 * (topology.nics.len() + topology.cables.len()),
             nics: topology.nics.len(),
         }
@@ -92,7 +92,7 @@ impl<C: Cells> Network<C> {
     /// Returns the fabric as the NIC with the number `own` sees it. All words of `cells` are 0 when
     /// the fabric is made.
     pub fn new(topology: &Topology, cells: C, own: usize, random: Random) -> Self {
-        let map = Map::new(topology);
+        let map = SwitchMap::new(topology);
         let nics = topology.nics.len();
         let longest_nic_latency = topology.nics.iter().map(|nic| nic.latency).max();
         let round_trip = 2 * (map.longest_latency() + 2 * longest_nic_latency.unwrap_or(0));
@@ -100,16 +100,16 @@ impl<C: Cells> Network<C> {
             cells,
             layout: Network::layout(topology),
             timings: map.links().iter().map(Timing::of).collect(),
-            classes: Classes::new(topology.classes),
+            classes: TrafficClasses::new(topology.classes),
             routing: topology.routing,
             congestion: topology.congestion,
             mark: topology.mark,
             switches: topology.nics.iter().map(|nic| nic.switch).collect(),
             own,
             routes: vec![None; topology.switches.len()],
-            flows: vec![Flow::default(); nics],
+            flows: vec![FlowPath::default(); nics],
             rivals: vec![Rivals::default(); nics],
-            sources: Sources::new(round_trip),
+            sources: TargetSources::new(round_trip),
             random,
             map,
         }
@@ -299,7 +299,7 @@ impl<C: Cells> Network<C> {
 }
 
 /// Returns a path of some routes.
-fn path(routes: &Option<Routes>, choice: Choice) -> Option<&Path> {
+fn path(routes: &Option<SwitchPaths>, choice: Choice) -> Option<&Path> {
     let routes = routes.as_ref()?;
     match choice {
         Choice::Minimal(index) => routes.minimal.get(index),

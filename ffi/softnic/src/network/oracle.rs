@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use topology::Topology;
 
-use super::routes::Map;
+use super::routes::SwitchMap;
 use super::simulation::{Flow, Simulation};
 
 /// Returns the bytes per second of each flow, given the links of its path and their rates: all
@@ -52,14 +52,14 @@ fn waits_once(paths: &[Vec<usize>], capacities: &[f64], rates: &[f64]) -> bool {
 }
 
 #[derive(Debug)]
-struct Case {
+struct OracleCase {
     fabric: String,
     flows: Vec<(usize, usize)>,
 }
 
 /// Small dragonflies with links of different rates, and flows in one direction between each two
 /// NICs. Sources only send and targets only receive, so that answers take nothing from data.
-fn cases() -> impl Strategy<Value = Case> {
+fn cases() -> impl Strategy<Value = OracleCase> {
     let shape = (1usize..=4, 1usize..=3, 2usize..=3);
     let rates = prop::collection::vec(prop::sample::select(vec!["1GB/s", "2GB/s", "4GB/s"]), 3);
     let congestion = prop::sample::select(vec!["none", "endpoint"]);
@@ -78,14 +78,14 @@ fn cases() -> impl Strategy<Value = Case> {
             let is_source = |nic: usize| nic.is_multiple_of(2);
             let flows = flows.into_iter().filter(|(from, to)| is_source(*from) && !is_source(*to));
             let flows: BTreeSet<(usize, usize)> = flows.collect();
-            Case { fabric, flows: flows.into_iter().collect() }
+            OracleCase { fabric, flows: flows.into_iter().collect() }
         })
         .prop_filter("flows", |case| !case.flows.is_empty())
 }
 
 /// Graphs made by hand: a tree of switches with some more cables, and links of different rates.
 /// Only flows with one shortest path, which the oracle needs.
-fn graphs() -> impl Strategy<Value = Case> {
+fn graphs() -> impl Strategy<Value = OracleCase> {
     let rate = || prop::sample::select(vec!["1GB/s", "2GB/s", "4GB/s"]);
     let cables = prop::collection::vec((any::<prop::sample::Index>(), rate()), 1..=5);
     let more = prop::collection::vec((0usize..6, 0usize..6, rate()), 0..=3);
@@ -122,7 +122,7 @@ fn graphs() -> impl Strategy<Value = Case> {
             lines.push(format!("route minimal\ncongestion {congestion}"));
             let fabric = lines.join("\n");
             let topology = Topology::from_file("random", &fabric).expect("a fabric");
-            let map = Map::new(&topology);
+            let map = SwitchMap::new(&topology);
             let has_one_path = |(from, to): &(usize, usize)| {
                 let [from, to] = [*from, *to].map(|nic| topology.nics[nic].switch);
                 from == to || map.routes(from, to, 0).minimal.len() == 1
@@ -130,15 +130,15 @@ fn graphs() -> impl Strategy<Value = Case> {
             let flows = flows.into_iter().map(|(from, to)| (from % nics.len(), to % nics.len()));
             let flows = flows.filter(|(from, to)| from % 2 == 0 && to % 2 == 1);
             let flows: BTreeSet<(usize, usize)> = flows.filter(has_one_path).collect();
-            Case { flows: flows.into_iter().collect(), fabric }
+            OracleCase { flows: flows.into_iter().collect(), fabric }
         })
         .prop_filter("flows", |case| !case.flows.is_empty())
 }
 
 /// Checks that the flows of a case get the rates of progressive filling.
-fn check(case: &Case) -> Result<(), TestCaseError> {
+fn check(case: &OracleCase) -> Result<(), TestCaseError> {
     let topology = Topology::from_file("random", &case.fabric).expect("a fabric");
-    let map = Map::new(&topology);
+    let map = SwitchMap::new(&topology);
     let path = |(from, to): &(usize, usize)| {
         let switches = [*from, *to].map(|nic| topology.nics[nic].switch);
         let routes = map.routes(switches[0], switches[1], 0);

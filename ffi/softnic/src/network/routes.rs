@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use topology::{Link, Node, Routing, Topology};
+use topology::{DirectedLink, LinkEnd, Routing, Topology};
 
 /// The most paths of one kind between two switches: enough for all cables between two groups.
 const MOST_PATHS: usize = 64;
@@ -18,7 +18,7 @@ pub struct Path {
 
 /// The paths from one switch to another that are up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Routes {
+pub struct SwitchPaths {
     /// For each cable between the groups, or between the switches, the shortest path through it.
     pub minimal: Vec<Path>,
     /// Paths through a further group, or in a group through a further switch.
@@ -35,22 +35,22 @@ struct Hop {
 }
 
 /// The switches of a fabric and the links between them.
-pub struct Map {
+pub struct SwitchMap {
     /// By switch.
     hops: Vec<Vec<Hop>>,
     groups: Vec<u16>,
     latencies: Vec<u64>,
-    links: Vec<Link>,
+    links: Vec<DirectedLink>,
     is_adaptive: bool,
 }
 
-impl Map {
+impl SwitchMap {
     /// Makes the map of a fabric.
     pub fn new(topology: &Topology) -> Self {
         let links = topology.links();
         let mut hops = vec![Vec::new(); topology.switches.len()];
         for (number, link) in links.iter().enumerate() {
-            if let (Node::Switch(from), Node::Switch(to)) = (link.from, link.to) {
+            if let (LinkEnd::Switch(from), LinkEnd::Switch(to)) = (link.from, link.to) {
                 hops[from].push(Hop { to, link: number });
             }
         }
@@ -65,12 +65,12 @@ impl Map {
     }
 
     /// Returns the links of the fabric.
-    pub fn links(&self) -> &[Link] {
+    pub fn links(&self) -> &[DirectedLink] {
         &self.links
     }
 
     /// Returns the paths between two switches at a time, in nanoseconds since the fabric was made.
-    pub fn routes(&self, from: usize, to: usize, time: u64) -> Routes {
+    pub fn routes(&self, from: usize, to: usize, time: u64) -> SwitchPaths {
         let mut minimal = self.minimal(from, to);
         minimal.retain(|path| self.is_up(path, time));
         let mut detours = Vec::new();
@@ -82,7 +82,7 @@ impl Map {
             }
         }
         let path = |links: Vec<usize>| Path { latency: self.latency(from, &links), links };
-        Routes {
+        SwitchPaths {
             minimal: minimal.into_iter().map(path).collect(),
             detours: detours.into_iter().map(path).collect(),
             end: self.next_change(time),
@@ -91,8 +91,8 @@ impl Map {
 
     /// Returns the latency of the longest of the shortest paths between switches with NICs.
     pub fn longest_latency(&self) -> u64 {
-        let switch = |link: &Link| match (link.from, link.to) {
-            (Node::Nic(_), Node::Switch(switch)) => Some(switch),
+        let switch = |link: &DirectedLink| match (link.from, link.to) {
+            (LinkEnd::Nic(_), LinkEnd::Switch(switch)) => Some(switch),
             _ => None,
         };
         let switches: BTreeSet<usize> = self.links.iter().filter_map(switch).collect();
@@ -117,7 +117,7 @@ impl Map {
     fn latency(&self, from: usize, links: &[usize]) -> u64 {
         let hops = links.iter().map(|link| {
             let link = &self.links[*link];
-            let Node::Switch(to) = link.to else {
+            let LinkEnd::Switch(to) = link.to else {
                 return link.latency;
             };
             link.latency + self.latencies[to]

@@ -11,9 +11,9 @@ use super::{Cells, Count, Network, Parcel};
 use crate::random::Random;
 
 /// The state of a fabric in private memory.
-type Words = Arc<Vec<AtomicU64>>;
+type FabricWords = Arc<Vec<AtomicU64>>;
 
-impl Cells for Words {
+impl Cells for FabricWords {
     fn word(&self, index: usize) -> &AtomicU64 {
         &self[index]
     }
@@ -77,18 +77,18 @@ impl Measured {
 
 /// A packet on its way, or a pause.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Arrival {
+struct SimulatedArrival {
     due: u64,
     /// Keeps packets in order that arrive at the same time.
     number: u64,
     flow: usize,
-    kind: Kind,
+    kind: ArrivalKind,
     begun: u64,
 }
 
 /// What arrives.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+enum ArrivalKind {
     Request,
     Answer,
     /// Nothing: the end of a pause.
@@ -102,15 +102,15 @@ struct Shipment {
     payload: u64,
     now: u64,
     /// Its arrival, except for when.
-    arrival: Arrival,
+    arrival: SimulatedArrival,
 }
 
 /// A fabric, and the flows on it.
 pub struct Simulation {
-    words: Words,
-    layout: super::Layout,
-    networks: Vec<Network<Words>>,
-    arrivals: BinaryHeap<Reverse<Arrival>>,
+    words: FabricWords,
+    layout: super::CellLayout,
+    networks: Vec<Network<FabricWords>>,
+    arrivals: BinaryHeap<Reverse<SimulatedArrival>>,
     /// When the last packet of a kind between two NICs is due.
     last: HashMap<(usize, usize, bool), u64>,
     number: u64,
@@ -125,7 +125,7 @@ impl Simulation {
     /// Makes a fabric.
     pub fn of(topology: &Topology) -> Self {
         let layout = Network::layout(topology);
-        let words: Words = Arc::new((0..layout.words()).map(|_| AtomicU64::new(0)).collect());
+        let words: FabricWords = Arc::new((0..layout.words()).map(|_| AtomicU64::new(0)).collect());
         let nic_network = |nic| Network::new(topology, words.clone(), nic, Random(nic as u64));
         Self {
             networks: (0..topology.nics.len()).map(nic_network).collect(),
@@ -162,19 +162,19 @@ impl Simulation {
             }
             let (number, now) = (arrival.flow, arrival.due);
             let (flow, measured) = (&flows[number], &mut measured[number]);
-            if arrival.kind == Kind::Pause {
+            if arrival.kind == ArrivalKind::Pause {
                 for _ in 0..flow.window {
                     self.issue(number, flow, now, measured, from);
                 }
                 continue;
             }
-            if arrival.kind == Kind::Request {
+            if arrival.kind == ArrivalKind::Request {
                 let answer = Shipment {
                     from: flow.to,
                     to: flow.from,
                     payload: if flow.is_get { flow.payload } else { 0 },
                     now,
-                    arrival: Arrival { kind: Kind::Answer, ..arrival },
+                    arrival: SimulatedArrival { kind: ArrivalKind::Answer, ..arrival },
                 };
                 self.send(&answer, flow.class, measured, from);
                 continue;
@@ -190,9 +190,9 @@ impl Simulation {
             unanswered[number] -= 1;
             if unanswered[number] == 0 {
                 unanswered[number] = flow.window;
-                self.arrivals.push(Reverse(Arrival {
+                self.arrivals.push(Reverse(SimulatedArrival {
                     due: now + pause,
-                    kind: Kind::Pause,
+                    kind: ArrivalKind::Pause,
                     ..arrival
                 }));
             }
@@ -207,7 +207,13 @@ impl Simulation {
             to: flow.to,
             payload: if flow.is_get { 0 } else { flow.payload },
             now,
-            arrival: Arrival { due: 0, number: 0, flow: number, kind: Kind::Request, begun: now },
+            arrival: SimulatedArrival {
+                due: 0,
+                number: 0,
+                flow: number,
+                kind: ArrivalKind::Request,
+                begun: now,
+            },
         };
         self.send(&request, flow.class, measured, from);
     }
@@ -226,7 +232,11 @@ impl Simulation {
         let last = self.last.entry((from, to, payload > 0)).or_default();
         *last = passage.due.max(*last);
         self.number += 1;
-        self.arrivals.push(Reverse(Arrival { due: *last, number: self.number, ..arrival }));
+        self.arrivals.push(Reverse(SimulatedArrival {
+            due: *last,
+            number: self.number,
+            ..arrival
+        }));
     }
 
     /// Returns a count of a link.

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::cells::{Cells, Layout, TICKS, queue};
+use super::cells::{CellLayout, Cells, TICKS, queue};
 
 const UNIT: u64 = 16;
 const BYTES_BITS: u32 = 20;
@@ -35,12 +35,12 @@ pub struct Rivals {
 
 /// The sources of targets.
 #[derive(Clone, Copy)]
-pub struct Sources {
+pub struct TargetSources {
     /// In ticks.
     period: u64,
 }
 
-impl Sources {
+impl TargetSources {
     /// Returns the sources on a fabric with this longest round trip, in nanoseconds.
     pub fn new(round_trip: u64) -> Self {
         Self { period: (ROUND_TRIPS * round_trip * TICKS).max(SHORTEST_PERIOD) }
@@ -51,7 +51,7 @@ impl Sources {
     /// little to be held back.
     pub fn note(
         self,
-        (cells, layout): (&impl Cells, Layout),
+        (cells, layout): (&impl Cells, CellLayout),
         (target, source): (usize, usize),
         (bytes, ticks_per_byte): (u64, f64),
         rivals: &mut Rivals,
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn bytes_of_the_last_period_fade() {
-        let sources = Sources::new(0);
+        let sources = TargetSources::new(0);
         let (word, half) = (AtomicU64::new(0), SHORTEST_PERIOD / 2);
         sources.add(&word, 1600, 10);
         assert_eq!(sources.recent(&word, 20), 1600);

@@ -51,7 +51,7 @@ impl Drop for Calling {
 }
 
 /// An open device, shared by its handles and the engine thread.
-pub struct Nic {
+pub struct SoftwareNic {
     /// The address of the NIC.
     pub nid: u32,
     /// None once the device is closed.
@@ -75,7 +75,7 @@ pub struct Nic {
     is_summarized: AtomicBool,
 }
 
-impl Nic {
+impl SoftwareNic {
     /// Opens the NIC with this number and the address `nid`.
     ///
     /// # Errors
@@ -321,12 +321,13 @@ mod tests {
 
     use super::*;
     use crate::engine::VniRange;
-    use crate::engine::packet::{Kind, Packet};
-    use crate::engine::wire::{Peer, Wire};
+    use crate::engine::packet::{Packet, PacketKind};
+    use crate::engine::wire::{PeerId, Wire};
 
     /// Gives both NICs an address, and returns the second as a peer of the first and the reverse.
-    fn connect(nics: [&Nic; 2]) -> [Peer; 2] {
-        let claim = |nic: &Nic| nic.with(|engine| engine.wire.claim(VniRange::single(1), None, 1));
+    fn connect(nics: [&SoftwareNic; 2]) -> [PeerId; 2] {
+        let claim =
+            |nic: &SoftwareNic| nic.with(|engine| engine.wire.claim(VniRange::single(1), None, 1));
         let pids = nics.map(|nic| claim(nic).unwrap());
         [(0, 1), (1, 0)].map(|(from, to)| {
             let resolve = |engine: &mut Engine<Fabric>| {
@@ -341,14 +342,14 @@ mod tests {
     #[test]
     fn sender_sleeps_until_receiver_has_made_room() {
         const PACKETS: u32 = 20_000;
-        let (sender, receiver) = (Nic::open(0, 0xf_ffee), Nic::open(0, 0xf_ffef));
+        let (sender, receiver) = (SoftwareNic::open(0, 0xf_ffee), SoftwareNic::open(0, 0xf_ffef));
         let (sender, receiver) = (sender.unwrap(), receiver.unwrap());
         let [peer, _] = connect([&sender, &receiver]);
         let sent = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for tag in 0..PACKETS {
-                    let packet = Packet { kind: Kind::Reply, tag, ..Packet::default() };
+                    let packet = Packet { kind: PacketKind::Reply, tag, ..Packet::default() };
                     let answer = |engine: &mut Engine<Fabric>| {
                         engine.answer(peer, &packet);
                         Ok(())
@@ -369,7 +370,7 @@ mod tests {
 
     #[test]
     fn notices_peer_that_rings_on_the_same_cpu() {
-        let (nic, other) = (Nic::open(0, 0xf_ffec), Nic::open(0, 0xf_ffed));
+        let (nic, other) = (SoftwareNic::open(0, 0xf_ffec), SoftwareNic::open(0, 0xf_ffed));
         let (nic, other) = (nic.unwrap(), other.unwrap());
         let [peer, _] = connect([&nic, &other]);
         let shares_cpu = |own: u64, other_ringer: u64| {
@@ -394,7 +395,7 @@ mod tests {
 
     #[test]
     fn polling_thread_clears_the_mark_for_senders_unless_it_rests() {
-        let nic = Nic::open(0, 0xf_ffeb).unwrap();
+        let nic = SoftwareNic::open(0, 0xf_ffeb).unwrap();
         let cases: [(fn() -> bool, u32); 2] = [(|| false, 0), (|| true, 1)];
         for (rests, left) in cases {
             nic.port().parked().store(1, Ordering::Relaxed);
@@ -406,7 +407,7 @@ mod tests {
     #[test]
     fn sender_wakes_thread_that_sleeps() {
         // An address that no other test uses.
-        let nic = Nic::open(0, 0xf_fff0).unwrap();
+        let nic = SoftwareNic::open(0, 0xf_fff0).unwrap();
         let awake = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {

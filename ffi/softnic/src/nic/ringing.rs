@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::thread::sched_yield;
 
-use super::{CALLING, Nic};
+use super::{CALLING, SoftwareNic};
 use crate::cpu;
 use crate::doorbell::Doorbell;
 use crate::engine::Engine;
@@ -21,7 +21,7 @@ const LINGER: Duration = Duration::from_micros(50);
 /// slices.
 const PATIENCE: Duration = Duration::from_micros(10);
 
-impl Nic {
+impl SoftwareNic {
     /// Handles a store of the calling thread at byte `offset` of the page of a doorbell. Runs the
     /// engine until it has nothing to do, and for up to [`LINGER`] until the first operation of a
     /// transmit queue is answered.

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use cxi_sys::{C_NID_ANY, cxil_devinfo};
 
 use crate::environment::{Driver, Nics, QosProfile, Release};
-use crate::fabric::{self, Health, Place, Settings, Slowness};
+use crate::fabric::{self, FabricDirectory, Health, LinkSettings, Slowness};
 use crate::libcxi::{DRIVER, NAME, information};
 
 /// The class that contains the PCI devices. The kernel has them in `/sys/devices`, where a program
@@ -49,7 +49,7 @@ const ETHERNET_MTU: u32 = 9000;
 
 /// A file or a symbolic link.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Entry {
+pub enum SysfsEntry {
     /// A file with this content.
     File(Vec<u8>),
     /// A link to this relative path.
@@ -57,7 +57,7 @@ pub enum Entry {
 }
 
 /// The entries of a directory, by relative path.
-pub type Entries = BTreeMap<PathBuf, Entry>;
+pub type Entries = BTreeMap<PathBuf, SysfsEntry>;
 
 /// Returns what `/sys/class` contains on a machine with the listed NICs: the links of the classes
 /// of this machine, whose `/sys` is `real`, and the software NICs in place of NICs of the same
@@ -68,7 +68,7 @@ pub type Entries = BTreeMap<PathBuf, Entry>;
 pub fn class_directory(real: &Path) -> Result<Entries, String> {
     let nics = Nics::from_environment()?;
     let driver = Driver::from_environment()?;
-    let place = Place::from_environment().map_err(|error| error.to_string())?;
+    let place = FabricDirectory::from_environment().map_err(|error| error.to_string())?;
     let mut directory = links_of_classes(&real.join("class"));
     directory.extend(links(&real.join(PCI_DEVICES), Path::new(PCI_LIST)));
     for number in 0..nics.listed {
@@ -81,7 +81,7 @@ pub fn class_directory(real: &Path) -> Result<Entries, String> {
         plant(&mut directory, &device(&info, health), health);
         directory.insert(
             Path::new(PCI_LIST).join(pci::address(&info)),
-            Entry::Link(Path::new("../../../class").join(device(&info, health))),
+            SysfsEntry::Link(Path::new("../../../class").join(device(&info, health))),
         );
     }
     Ok(directory)
@@ -101,7 +101,7 @@ fn links_of_classes(real: &Path) -> Entries {
 fn links(real: &Path, directory: &Path) -> Entries {
     let link = |path: PathBuf| {
         let target = fs::read_link(&path).ok()?;
-        Some((directory.join(path.file_name()?), Entry::Link(target)))
+        Some((directory.join(path.file_name()?), SysfsEntry::Link(target)))
     };
     entries_of(real).into_iter().filter_map(link).collect()
 }
@@ -128,7 +128,7 @@ pub fn add(
     directory: &mut Entries,
     info: &cxil_devinfo,
     driver: Driver,
-    settings: &Settings,
+    settings: &LinkSettings,
     groups: usize,
 ) {
     let health = &settings.health;
@@ -138,7 +138,7 @@ pub fn add(
     for (_, files) in pci::bridges(info, health).into_iter().rev() {
         let bridge = bridges.next().expect("the device is below its bridges");
         for (file, content) in lines(files) {
-            directory.insert(bridge.join(file), Entry::File(content));
+            directory.insert(bridge.join(file), SysfsEntry::File(content));
         }
     }
     let configuration = pci::configuration(info, health).into();
@@ -149,29 +149,30 @@ pub fn add(
         .chain(link_files(info, driver.release))
         .chain(class_files(driver.qos, &settings.slowness));
     for (file, content) in files.filter(|(file, _)| has_file(info, file)) {
-        directory.insert(device.join(file), Entry::File(content));
+        directory.insert(device.join(file), SysfsEntry::File(content));
     }
     // A PCI device without this link has no driver.
     let drivers = Path::new("drivers").join(DRIVER);
     let up_to_devices: PathBuf = device.components().skip(1).map(|_| "..").collect();
-    directory.insert(device.join("driver"), Entry::Link(up_to_devices.join(&drivers)));
+    directory.insert(device.join("driver"), SysfsEntry::Link(up_to_devices.join(&drivers)));
     let address = pci::address(info);
     directory.insert(
         Path::new(DEVICES).join(&drivers).join(&address),
-        Entry::Link(Path::new("../../..").join(&device)),
+        SysfsEntry::Link(Path::new("../../..").join(&device)),
     );
     let interface = format!("{INTERFACE}{number}");
     for (file, content) in interface_files(info, health) {
         let path = device.join("net").join(&interface).join(file);
-        directory.insert(path, Entry::File(content));
+        directory.insert(path, SysfsEntry::File(content));
     }
     let cxi = format!("{NAME}{number}");
     // libfabric takes the PCI address from the text of this link (health.md 2.4).
     let to_device = Path::new("../../..").join(&address);
     for (class, name) in [("net", &interface), ("cxi", &cxi), ("cxi_user", &cxi)] {
         let place = device.join(class).join(name);
-        directory.insert(place.join("device"), Entry::Link(to_device.clone()));
-        directory.insert(Path::new(class).join(name), Entry::Link(Path::new("..").join(&place)));
+        directory.insert(place.join("device"), SysfsEntry::Link(to_device.clone()));
+        directory
+            .insert(Path::new(class).join(name), SysfsEntry::Link(Path::new("..").join(&place)));
     }
 }
 
@@ -193,19 +194,19 @@ pub fn plant(directory: &mut Entries, device: &Path, health: &Health) {
         let path = device.join(file);
         directory
             .retain(|directory, _| !directory.starts_with(&path) && !path.starts_with(directory));
-        directory.insert(path, Entry::File(format!("{content}\n").into()));
+        directory.insert(path, SysfsEntry::File(format!("{content}\n").into()));
     }
 }
 
 /// Returns the files of the host that faults plant, below `/`. `retry_handler_entry` makes a file
 /// with this content in its directory.
-pub fn host_files(health: &Health, retry_handler_entry: impl Fn(&str) -> Entry) -> Entries {
+pub fn host_files(health: &Health, retry_handler_entry: impl Fn(&str) -> SysfsEntry) -> Entries {
     let planted = health.files.iter().filter_map(|(file, content)| {
         let path = file.strip_prefix('/')?;
         let entry = if path.starts_with("run/cxi/") {
             retry_handler_entry(content)
         } else {
-            Entry::File(format!("{content}\n").into())
+            SysfsEntry::File(format!("{content}\n").into())
         };
         Some((path.into(), entry))
     });
@@ -240,8 +241,8 @@ pub fn write(directory: &Path, entries: &Entries) -> io::Result<()> {
             last = Some(parent.to_owned());
         }
         match entry {
-            Entry::File(content) => fs::write(&path, content)?,
-            Entry::Link(target) => symlink(target, &path)?,
+            SysfsEntry::File(content) => fs::write(&path, content)?,
+            SysfsEntry::Link(target) => symlink(target, &path)?,
         }
     }
     Ok(())

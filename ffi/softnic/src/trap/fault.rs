@@ -6,8 +6,8 @@ use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut};
 use std::sync::OnceLock;
 
-use super::range::{State, open, place_of, ring, state};
-use super::store::{Store, Value, decode};
+use super::range::{TrapState, open, place_of, ring, state};
+use super::store::{Store, StoredValue, decode};
 use crate::pages::page_size;
 use crate::preload::Preload;
 
@@ -119,10 +119,10 @@ fn emulate(address: usize, context: &mut libc::ucontext_t) -> bool {
         return false;
     };
     match state(place) {
-        State::Unused => return false,
+        TrapState::Unused => return false,
         // Another thread opened the page after the fault.
-        State::Open => return true,
-        State::Armed => {}
+        TrapState::Open => return true,
+        TrapState::Armed => {}
     }
     let at = context.uc_mcontext.gregs[libc::REG_RIP as usize] as usize;
     let mut bytes = at..;
@@ -139,7 +139,7 @@ fn emulate(address: usize, context: &mut libc::ucontext_t) -> bool {
         return open(place);
     };
     let registers = &mut context.uc_mcontext.gregs;
-    if let Value::Exchange(number) = store.value {
+    if let StoredValue::Exchange(number) = store.value {
         // What a doorbell reads as is not specified.
         registers[REGISTERS[usize::from(number)] as usize] = 0;
     }
@@ -154,18 +154,18 @@ fn value(store: &Store, address: usize, context: &libc::ucontext_t) -> Option<u6
         return None;
     }
     match store.value {
-        Value::Register(number) | Value::Exchange(number) => {
+        StoredValue::Register(number) | StoredValue::Exchange(number) => {
             let register = REGISTERS[usize::from(number)];
             Some(context.uc_mcontext.gregs[register as usize] as u64)
         }
-        Value::Immediate(value) => Some(value),
-        Value::Vector(number) => {
+        StoredValue::Immediate(value) => Some(value),
+        StoredValue::Vector(number) => {
             let vectors = context.uc_mcontext.fpregs;
             // SAFETY: the kernel saved the vector registers of the thread there.
             let vector = unsafe { vectors.as_ref() }?._xmm[usize::from(number)].element;
             Some(u64::from(vector[0]) | u64::from(vector[1]) << 32)
         }
-        Value::Elsewhere => None,
+        StoredValue::Elsewhere => None,
     }
 }
 
@@ -183,7 +183,7 @@ fn on_stack_of_thread(context: &libc::ucontext_t, mut work: &mut dyn FnMut() -> 
     if !on_alternate(here) || on_alternate(interrupted) {
         return work();
     }
-    let mut call = Call { work: &mut work, result: false };
+    let mut call = StackCall { work: &mut work, result: false };
     let stack = (interrupted - RED_ZONE) & !15;
     // SAFETY: below its red zone the stack of the interrupted code is unused while this handler
     // runs, and `call_back` returns to this place with R12 unchanged.
@@ -212,12 +212,12 @@ fn stack_pointer() -> usize {
     pointer
 }
 
-struct Call<'a, 'b> {
+struct StackCall<'a, 'b> {
     work: &'a mut &'b mut dyn FnMut() -> bool,
     result: bool,
 }
 
-extern "C" fn call_back(call: *mut Call<'_, '_>) {
+extern "C" fn call_back(call: *mut StackCall<'_, '_>) {
     // SAFETY: `on_stack_of_thread` passes a call that it does not access meanwhile.
     let call = unsafe { &mut *call };
     call.result = (call.work)();

@@ -24,7 +24,7 @@ use rustix::mm::MprotectFlags;
 use range::{ARMED, ENTRIES, address, disarm, lock_places, open, protect, take_place};
 
 use crate::doorbell::Doorbell;
-use crate::nic::Nic;
+use crate::nic::SoftwareNic;
 use crate::pages::{Pages, page_size};
 
 /// The program replaced the handler: no page traps again.
@@ -63,7 +63,7 @@ impl DoorbellPage {
 
     /// Makes stores to the page ring this doorbell of the NIC, which must outlive the page. Without
     /// success the page remains writable, and the NIC polls it.
-    pub fn arm(&self, nic: &Arc<Nic>, doorbell: Doorbell) {
+    pub fn arm(&self, nic: &Arc<SoftwareNic>, doorbell: Doorbell) {
         let Some(place) = self.place.filter(|_| install_handler()) else {
             nic.poll_doorbells();
             return;

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags};
 
 use crate::doorbell::Doorbell;
-use crate::nic::Nic;
+use crate::nic::SoftwareNic;
 use crate::pages::page_size;
 
 /// The most pages that trap at the same time; further pages are polled.
@@ -20,12 +20,12 @@ const PAGES: usize = 8192;
 static RANGE: AtomicUsize = AtomicUsize::new(0);
 
 /// The pages of the range.
-pub static ENTRIES: [Entry; PAGES] = [const { Entry::new() }; PAGES];
+pub static ENTRIES: [TrappedPage; PAGES] = [const { TrappedPage::new() }; PAGES];
 
 /// Which places in the range are free.
-static PLACES: Mutex<Places> = Mutex::new(Places { returned: Vec::new(), used: 0 });
+static PLACES: Mutex<FreePages> = Mutex::new(FreePages { returned: Vec::new(), used: 0 });
 
-pub struct Places {
+pub struct FreePages {
     /// Places that were in use.
     pub returned: Vec<usize>,
     /// Number of places that were ever in use, from the start of the range.
@@ -35,23 +35,23 @@ pub struct Places {
 /// Number of pages that trap.
 pub static ARMED: AtomicUsize = AtomicUsize::new(0);
 
-pub struct Entry {
+pub struct TrappedPage {
     /// Null while the page does not trap.
-    pub nic: AtomicPtr<Nic>,
+    pub nic: AtomicPtr<SoftwareNic>,
     pub doorbell: AtomicU64,
     /// The page was opened after it had trapped.
     pub open: AtomicBool,
 }
 
 /// Whether stores to a page trap.
-pub enum State {
+pub enum TrapState {
     /// The page belongs to no object.
     Unused,
     Armed,
     Open,
 }
 
-impl Entry {
+impl TrappedPage {
     const fn new() -> Self {
         Self {
             nic: AtomicPtr::new(null_mut()),
@@ -77,7 +77,7 @@ pub fn open(place: usize) -> bool {
 }
 
 /// Makes a page one that does not trap. Returns its NIC, or null if it did not trap.
-pub fn disarm(place: usize) -> *mut Nic {
+pub fn disarm(place: usize) -> *mut SoftwareNic {
     let nic = ENTRIES[place].nic.swap(null_mut(), Ordering::AcqRel);
     if !nic.is_null() {
         ARMED.fetch_sub(1, Ordering::Relaxed);
@@ -85,7 +85,7 @@ pub fn disarm(place: usize) -> *mut Nic {
     nic
 }
 
-pub fn lock_places() -> MutexGuard<'static, Places> {
+pub fn lock_places() -> MutexGuard<'static, FreePages> {
     PLACES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -141,14 +141,14 @@ pub fn place_of(address: usize) -> Option<usize> {
 }
 
 /// Returns the state of the page at a place.
-pub fn state(place: usize) -> State {
+pub fn state(place: usize) -> TrapState {
     let entry = &ENTRIES[place];
     if !entry.nic.load(Ordering::Acquire).is_null() {
-        State::Armed
+        TrapState::Armed
     } else if entry.open.load(Ordering::Acquire) {
-        State::Open
+        TrapState::Open
     } else {
-        State::Unused
+        TrapState::Unused
     }
 }
 

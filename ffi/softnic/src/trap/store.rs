@@ -5,7 +5,7 @@
 
 /// Where the first 8 bytes of a stored value are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Value {
+pub enum StoredValue {
     /// A general register, by its number in instructions.
     Register(u8),
     /// A general register, which gets the previous value of the memory.
@@ -24,7 +24,7 @@ pub struct Store {
     pub length: u8,
     /// Bytes that it stores.
     pub width: u8,
-    pub value: Value,
+    pub value: StoredValue,
 }
 
 /// Prefixes of an instruction, in whichever form it has them.
@@ -39,12 +39,12 @@ struct Prefixes {
 }
 
 /// Reads the bytes of one instruction.
-struct Reader<F> {
+struct InstructionReader<F> {
     next: F,
     length: u8,
 }
 
-impl<F: FnMut() -> u8> Reader<F> {
+impl<F: FnMut() -> u8> InstructionReader<F> {
     fn byte(&mut self) -> u8 {
         self.length += 1;
         (self.next)()
@@ -82,7 +82,7 @@ impl<F: FnMut() -> u8> Reader<F> {
 /// Decodes the instruction whose bytes `next` returns; `None` if it is not one of the known stores.
 /// Reads no bytes behind the instruction.
 pub fn decode(next: impl FnMut() -> u8) -> Option<Store> {
-    let mut code = Reader { next, length: 0 };
+    let mut code = InstructionReader { next, length: 0 };
     let mut prefixes = Prefixes::default();
     let opcode = loop {
         match code.byte() {
@@ -124,10 +124,10 @@ pub fn decode(next: impl FnMut() -> u8) -> Option<Store> {
 
 /// MOV and XCHG.
 fn general<F: FnMut() -> u8>(
-    code: &mut Reader<F>,
+    code: &mut InstructionReader<F>,
     prefixes: Prefixes,
     opcode: u8,
-) -> Option<(u8, Value)> {
+) -> Option<(u8, StoredValue)> {
     if !matches!(opcode, 0x86..=0x89 | 0xc6 | 0xc7) {
         return None;
     }
@@ -141,32 +141,38 @@ fn general<F: FnMut() -> u8>(
     // Without REX these are the second bytes of registers.
     let is_second_byte = width == 1 && !prefixes.rex && field >= 4;
     let value = match opcode {
-        0x88 | 0x89 if !is_second_byte => Value::Register(field | prefixes.high),
-        0x86 | 0x87 if !is_second_byte => Value::Exchange(field | prefixes.high),
-        0xc6 | 0xc7 if field == 0 => Value::Immediate(code.signed(width.min(4))),
+        0x88 | 0x89 if !is_second_byte => StoredValue::Register(field | prefixes.high),
+        0x86 | 0x87 if !is_second_byte => StoredValue::Exchange(field | prefixes.high),
+        0xc6 | 0xc7 if field == 0 => StoredValue::Immediate(code.signed(width.min(4))),
         _ => return None,
     };
     Some((width, value))
 }
 
 /// MOVNTI and MOVDIRI.
-fn register<F: FnMut() -> u8>(code: &mut Reader<F>, prefixes: Prefixes) -> Option<(u8, Value)> {
+fn register<F: FnMut() -> u8>(
+    code: &mut InstructionReader<F>,
+    prefixes: Prefixes,
+) -> Option<(u8, StoredValue)> {
     let field = code.memory()?;
     let width = if prefixes.wide { 8 } else { 4 };
-    Some((width, Value::Register(field | prefixes.high)))
+    Some((width, StoredValue::Register(field | prefixes.high)))
 }
 
 /// MOVDIRI and MOVDIR64B, whose operand in memory is the source.
-fn direct<F: FnMut() -> u8>(code: &mut Reader<F>, prefixes: Prefixes) -> Option<(u8, Value)> {
+fn direct<F: FnMut() -> u8>(
+    code: &mut InstructionReader<F>,
+    prefixes: Prefixes,
+) -> Option<(u8, StoredValue)> {
     match (code.byte(), prefixes.kind) {
         (0xf9, 0) => register(code, prefixes),
-        (0xf8, 1) => code.memory().map(|_| (64, Value::Elsewhere)),
+        (0xf8, 1) => code.memory().map(|_| (64, StoredValue::Elsewhere)),
         _ => None,
     }
 }
 
 /// Instructions with a VEX or EVEX prefix, which begins with `first`.
-fn extended<F: FnMut() -> u8>(code: &mut Reader<F>, first: u8) -> Option<Store> {
+fn extended<F: FnMut() -> u8>(code: &mut InstructionReader<F>, first: u8) -> Option<Store> {
     let mut prefixes = Prefixes::default();
     let mut byte = code.byte();
     let high = if byte & 0x80 == 0 { 8 } else { 0 };
@@ -204,11 +210,11 @@ fn extended<F: FnMut() -> u8>(code: &mut Reader<F>, first: u8) -> Option<Store> 
 
 /// Stores of vector registers, of which `full` bytes are stored unless the opcode says less.
 fn vector<F: FnMut() -> u8>(
-    code: &mut Reader<F>,
+    code: &mut InstructionReader<F>,
     prefixes: Prefixes,
     opcode: u8,
     full: u8,
-) -> Option<(u8, Value)> {
+) -> Option<(u8, StoredValue)> {
     let width = match (opcode, prefixes.kind) {
         (0x11, 2) => 4,
         (0x11, 3) | (0x13 | 0x17, 0 | 1) | (0xd6, 1) => 8,
@@ -220,16 +226,16 @@ fn vector<F: FnMut() -> u8>(
     let number = code.memory()? | prefixes.high;
     let value = match number {
         // The high half of the register.
-        _ if opcode == 0x17 => Value::Elsewhere,
-        0..16 => Value::Vector(number),
-        _ => Value::Elsewhere,
+        _ if opcode == 0x17 => StoredValue::Elsewhere,
+        0..16 => StoredValue::Vector(number),
+        _ => StoredValue::Elsewhere,
     };
     Some((width, value))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Value::*;
+    use super::StoredValue::*;
     use super::*;
 
     /// Instructions as the assembler writes them. `None`: not a known store.

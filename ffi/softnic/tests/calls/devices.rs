@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use softnic::sysfs::Entry;
+use softnic::sysfs::SysfsEntry;
 
 use crate::driver::prelude::*;
 
@@ -208,7 +208,7 @@ fn shows_software_nics_in_place_of_hardware() {
     }
     let shown = softnic::sysfs::class_directory(&real).unwrap();
     let target = |link: &str| match shown.get(Path::new(link)) {
-        Some(Entry::Link(target)) => target.to_str(),
+        Some(SysfsEntry::Link(target)) => target.to_str(),
         _ => None,
     };
     assert_eq!(target("net/lo"), Some("../../devices/real"));
@@ -250,7 +250,7 @@ fn shows_planted_bridges_above_device() {
     assert_eq!(resolved("net/hsn-soft0/device"), device);
     // The list of PCI devices is mounted elsewhere: its links are from `/sys/bus/pci/devices`.
     let in_list = Path::new("softnic/pci_devices/5f00:00:00.0");
-    let Some(Entry::Link(target)) = shown.get(in_list) else {
+    let Some(SysfsEntry::Link(target)) = shown.get(in_list) else {
         panic!("no link");
     };
     let list = tree.join("sys/bus/pci/devices");
@@ -266,8 +266,8 @@ fn shown_files() -> BTreeMap<String, Vec<u8>> {
     let files = shown.into_iter().filter_map(|(path, entry)| {
         let name = path.strip_prefix(device).ok()?.to_str()?.to_owned();
         match entry {
-            Entry::File(content) => Some((name, content)),
-            Entry::Link(_) => None,
+            SysfsEntry::File(content) => Some((name, content)),
+            SysfsEntry::Link(_) => None,
         }
     });
     files.collect()

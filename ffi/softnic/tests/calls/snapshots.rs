@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use softnic::Snapshot;
-use softnic::sysfs::Entry;
+use softnic::sysfs::SysfsEntry;
 
 use crate::driver::prelude::*;
 
@@ -333,8 +333,8 @@ fn plants_contents_of_files() {
     // `cxi-softnic` shows the same.
     let shown = softnic::sysfs::class_directory(Path::new("/no/sys")).unwrap();
     let entry = |file| shown.get(&Path::new("softnic/pci5f00:00/5f00:00:00.0").join(file));
-    assert_eq!(entry("numa_node"), Some(&Entry::File("1\n".into())));
-    assert_eq!(entry("port/0/llr"), Some(&Entry::File("off\n".into())));
+    assert_eq!(entry("numa_node"), Some(&SysfsEntry::File("1\n".into())));
+    assert_eq!(entry("port/0/llr"), Some(&SysfsEntry::File("off\n".into())));
     assert_eq!(entry("port/0/llr/state"), None);
     // The NIC works all the same, and has no other files without the fault.
     let (mut rig, source, _) = Rig::with_target();

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use crate::description::*;
 use crate::dragonfly::{self, Dragonfly};
-use crate::link::Node;
+use crate::link::LinkEnd;
 use crate::{faults, grammar, items};
 
 /// The fabric of load.md 4.1.
@@ -37,7 +37,7 @@ fn reads_dragonfly() {
     assert_eq!(cables, expected);
     assert_eq!(name(topology.nics[4].switch), "1.0");
     assert_eq!(topology.nics[4].latency, 20_000);
-    assert_eq!(topology.nics[4].transmit, Direction::new(5e7));
+    assert_eq!(topology.nics[4].transmit, PortDirection::new(5e7));
     assert_eq!(topology.routing, Routing::Adaptive { bias: 200_000 });
     assert_eq!(topology.congestion, Congestion::Endpoint);
 }
@@ -126,14 +126,14 @@ fn faults_change_links() {
     )
     .unwrap();
     let links = topology.links();
-    let rate = |from: Node, to: Node| {
+    let rate = |from: LinkEnd, to: LinkEnd| {
         let mut links = links.iter();
         links.find(|link| (link.from, link.to) == (from, to)).unwrap().rate
     };
-    let [s01, s20, s21] = [1, 4, 5].map(Node::Switch);
+    let [s01, s20, s21] = [1, 4, 5].map(LinkEnd::Switch);
     assert_eq!((rate(s21, s01), rate(s01, s21)), (12.5e6, 5e7), "one direction");
     assert_eq!((rate(s20, s21), rate(s21, s20)), (25e6, 25e6), "of a switch");
-    assert_eq!((rate(Node::Nic(8), s20), rate(s20, Node::Nic(9))), (25e6, 25e6));
+    assert_eq!((rate(LinkEnd::Nic(8), s20), rate(s20, LinkEnd::Nic(9))), (25e6, 25e6));
     assert_eq!((links[10].rate, links[11].rate), (5e7, 25e6), "receiving side of NIC 5");
     assert_eq!(
         [0, 2_000_000_000, 2_500_000_000].map(|time| links[12].is_up(time)),

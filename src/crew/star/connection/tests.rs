@@ -18,7 +18,7 @@ fn gives_up_coordinator_whose_host_refuses_connections() {
     let meeting = meeting(vec![listener.local_addr().unwrap()]);
     drop(listener);
     // It does not search until its limit.
-    let opened = Connection::<NoWork>::open(meeting, introduction(0, 1), LIMIT);
+    let opened = MemberConnection::<NoWork>::open(meeting, introduction(0, 1), LIMIT);
     let failure = opened.unwrap_err().message();
     assert!(failure.starts_with("the coordinator of the survey is not there"), "{failure}");
     assert!(failure.to_lowercase().contains("connection refused"), "{failure}");
@@ -31,7 +31,7 @@ fn connects_to_the_address_behind_three_silent_ones() {
     let good = listener.local_addr().unwrap();
     let addresses = silent.iter().map(|(address, _)| *address);
     let meeting = meeting(addresses.chain([good]).collect());
-    let mut connection = Connection::<NoWork>::new(meeting, introduction(0, 1));
+    let mut connection = MemberConnection::<NoWork>::new(meeting, introduction(0, 1));
     let ended = std::thread::spawn(move || drop(listener.accept().unwrap()));
     assert!(connection.attempt(&mut BTreeSet::new()).is_err());
     ended.join().unwrap();

@@ -1,7 +1,7 @@
 //! The messages between members and coordinator, but for orders and reports of work.
 
 use super::token;
-use crate::introduction::{Introduction, NicFacts};
+use crate::introduction::{IntroducedNic, Introduction};
 use crate::location::Location;
 use crate::star::listener::{CALLER, VERSION, role};
 use crate::star::message::{JoinRequest, MemoryCopy, Message, Order, Reply, encode};
@@ -26,7 +26,7 @@ pub const RECEIVERS: [Receiver; 4] =
 
 /// A message, and who receives it.
 #[derive(Clone, Debug)]
-pub struct Target {
+pub struct FuzzTarget {
     pub name: &'static str,
     /// Who receives it.
     pub receiver: Receiver,
@@ -34,7 +34,7 @@ pub struct Target {
     pub seed: Vec<u8>,
 }
 
-impl Target {
+impl FuzzTarget {
     fn new<W: Work>(name: &'static str, receiver: Receiver, message: Message<W>) -> Self {
         Self { name, receiver, seed: encode(&message) }
     }
@@ -53,7 +53,7 @@ impl Target {
 
 /// Returns the introduction of a process with two NICs.
 pub fn introduction(rank: u32) -> Introduction {
-    let nic = |index| NicFacts {
+    let nic = |index| IntroducedNic {
         device: format!("cxi{index}"),
         address: Some(FabricAddress { nic: 2 * rank + index, pid: 7 }),
         vni: 10,
@@ -72,7 +72,7 @@ pub fn introduction(rank: u32) -> Introduction {
 }
 
 /// Returns the targets, one for each message, with an order of this `block`.
-pub fn targets<W: Work>(block: W::Block) -> Vec<Target> {
+pub fn targets<W: Work>(block: W::Block) -> Vec<FuzzTarget> {
     use Receiver::*;
     let request = JoinRequest { id: 1, received: 4, introduction: introduction(2) };
     let proof = token().proof(&role(CALLER, &[0; 16]));
@@ -96,15 +96,16 @@ pub fn targets<W: Work>(block: W::Block) -> Vec<Target> {
         ("quiet", Member, Message::Quiet { until_ns: 1 << 40 }),
         ("abort", Member, Message::Abort(reason())),
     ];
-    let messages = messages.map(|(name, receiver, message)| Target::new(name, receiver, message));
+    let messages =
+        messages.map(|(name, receiver, message)| FuzzTarget::new(name, receiver, message));
     let more = [
-        Target::reply::<W>("begun", 1, Reply::Begun),
-        Target::reply::<W>("checked", 4, Reply::Checked(vec![b'{', b'}'])),
-        Target::reply::<W>("copied memory", 5, Reply::CopiedMemory(Some(copy))),
-        Target::reply::<W>("ended", 6, Reply::Ended),
-        Target::order::<W>("order of end", Order::End),
-        Target::order::<W>("order of check", Order::Check),
-        Target::order::<W>("order to copy memory", Order::CopyMemory),
+        FuzzTarget::reply::<W>("begun", 1, Reply::Begun),
+        FuzzTarget::reply::<W>("checked", 4, Reply::Checked(vec![b'{', b'}'])),
+        FuzzTarget::reply::<W>("copied memory", 5, Reply::CopiedMemory(Some(copy))),
+        FuzzTarget::reply::<W>("ended", 6, Reply::Ended),
+        FuzzTarget::order::<W>("order of end", Order::End),
+        FuzzTarget::order::<W>("order of check", Order::Check),
+        FuzzTarget::order::<W>("order to copy memory", Order::CopyMemory),
     ];
     messages.into_iter().chain(more).collect()
 }

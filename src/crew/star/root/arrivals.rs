@@ -4,16 +4,16 @@ use std::time::Instant;
 
 use super::{AWAY_LIMIT, Absence, Event, Root};
 use crate::star::clock::now_ns;
-use crate::star::link::{Link, Loss};
-use crate::star::listener::{Arrival, Claim, Rejection};
+use crate::star::link::{Loss, StarLink};
+use crate::star::listener::{Claim, ClaimedConnection, Rejection};
 use crate::star::message::{JoinRequest, Message};
 use crate::star::work::Work;
 use facts::limit;
 
 impl<W: Work> Root<W> {
     /// Admits a process that joins or returns.
-    pub(super) fn accept(&mut self, arrival: Arrival<W>) {
-        let Arrival { mut link, peer, claim } = arrival;
+    pub(super) fn accept(&mut self, arrival: ClaimedConnection<W>) {
+        let ClaimedConnection { mut link, peer, claim } = arrival;
         let mut request = match claim {
             Claim::Join(request) => request,
             Claim::Knock(rank) => return self.answer_knock(link, rank),
@@ -41,7 +41,7 @@ impl<W: Work> Root<W> {
     }
 
     /// Answers a task that does not see the meeting point.
-    fn answer_knock(&mut self, mut link: Link<W>, rank: u32) {
+    fn answer_knock(&mut self, mut link: StarLink<W>, rank: u32) {
         if rank as usize >= self.members.len() {
             return;
         }

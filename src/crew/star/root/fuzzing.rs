@@ -2,8 +2,8 @@
 
 use super::{Event, Root};
 use crate::introduction::Introduction;
-use crate::star::link::Link;
-use crate::star::listener::Arrival;
+use crate::star::link::StarLink;
+use crate::star::listener::ClaimedConnection;
 use crate::star::message::{JoinRequest, Order};
 use crate::star::work::Work;
 
@@ -35,7 +35,11 @@ impl<W: Work> Root<W> {
 
     /// Receives what has arrived from the member with rank 0, ready or not, and returns what
     /// follows.
-    pub(in crate::star) fn receive_by(&mut self, link: Link<W>, is_ready: bool) -> Vec<Event<W>> {
+    pub(in crate::star) fn receive_by(
+        &mut self,
+        link: StarLink<W>,
+        is_ready: bool,
+    ) -> Vec<Event<W>> {
         let member = self.member(0);
         (member.link, member.is_ready) = (Some(link), is_ready);
         self.receive_from(0);
@@ -44,7 +48,10 @@ impl<W: Work> Root<W> {
     }
 
     /// Accepts a process with a claim, and returns what follows.
-    pub(in crate::star) fn receive_claim(&mut self, arrival: Arrival<W>) -> Vec<Event<W>> {
+    pub(in crate::star) fn receive_claim(
+        &mut self,
+        arrival: ClaimedConnection<W>,
+    ) -> Vec<Event<W>> {
         self.accept(arrival);
         std::mem::take(&mut self.events)
     }

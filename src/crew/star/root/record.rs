@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::introduction::Introduction;
-use crate::star::link::Link;
+use crate::star::link::StarLink;
 use crate::star::message::{JoinRequest, Message, Order, decode, frame};
 use crate::star::traffic::Traffic;
 use crate::star::work::Work;
@@ -26,7 +26,7 @@ struct KeptOrder {
 #[derive(Debug, Default)]
 pub struct MemberRecord<W: Work> {
     /// Its connection.
-    pub link: Option<Link<W>>,
+    pub link: Option<StarLink<W>>,
     /// It can receive orders on its connection.
     pub is_ready: bool,
     pub is_lost: bool,
@@ -183,6 +183,6 @@ impl<W: Work> MemberRecord<W> {
 
     /// Returns what was sent and received on its connection since the last call.
     pub fn take_traffic(&mut self) -> Traffic {
-        self.link.as_mut().map(Link::take_traffic).unwrap_or_default()
+        self.link.as_mut().map(StarLink::take_traffic).unwrap_or_default()
     }
 }

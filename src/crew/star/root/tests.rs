@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 
 use super::*;
-use crate::star::link::Link;
+use crate::star::link::StarLink;
 use crate::star::message::{JoinRequest, frame};
 use crate::star::testing::*;
 use crate::star::{KnockAnswer, Meeting, Reply, allow_connections, knock, now_ns};
@@ -112,7 +112,7 @@ fn accepts_answers_of_all_members_before_giving_up() {
     for rank in 0..COUNT {
         let (near, mut far) = UnixStream::pair().unwrap();
         far.write_all(&answer).unwrap();
-        let mut link = Link::from_pair(near, &root.set).unwrap();
+        let mut link = StarLink::from_pair(near, &root.set).unwrap();
         link.set_key(u64::from(rank) + 1);
         root.member(rank).link = Some(link);
     }

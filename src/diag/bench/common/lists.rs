@@ -1,9 +1,11 @@
 //! Lists: the operations that one doorbell issues, counted together (tools.md 3.7).
 
-use cxi::{CommunicationProfile, EmitError, Event, EventType, Record, ReturnCode, TransmitBatch};
+use cxi::{
+    CommunicationProfile, EmitError, Event, EventRecord, EventType, ReturnCode, TransmitBatch,
+};
 
 use super::operation::NotIssued;
-use super::{Initiator, TriggeredCounter};
+use super::{Initiator, ThresholdCounter};
 use crate::bench::api::Peer;
 use crate::endpoint::Endpoint;
 use facts::advice::{Advise, Situation};
@@ -33,7 +35,7 @@ pub struct Words {
 pub struct ListInitiator {
     /// The queues and the buffer.
     pub initiator: Initiator,
-    completed: TriggeredCounter,
+    completed: ThresholdCounter,
     words: Words,
     high_rate: Option<HighRate>,
 }
@@ -63,7 +65,7 @@ impl ListInitiator {
     ) -> Result<Self, Failure> {
         let slots = SLOTS_PER_OPERATION * list_size + FURTHER_SLOTS;
         let mut initiator = Initiator::with_queues(endpoint, peer, buffer, slots, list_size + 1)?;
-        let completed = TriggeredCounter::new(endpoint, &initiator.events)?;
+        let completed = ThresholdCounter::new(endpoint, &initiator.events)?;
         completed.keep_for(&mut initiator.transmit);
         Ok(Self { initiator, completed, words, high_rate: None })
     }
@@ -165,10 +167,10 @@ impl ListInitiator {
 fn triggered(event: &Event<'_>, words: Words) -> Result<u16, Failure> {
     let (kind, code) = (event.event_type(), event.return_code());
     match (kind, code, event.record()) {
-        (EventType::TRIGGERED_OP, ReturnCode::OK, Record::TriggeredShort(record)) => {
+        (EventType::TRIGGERED_OP, ReturnCode::OK, EventRecord::TriggeredShort(record)) => {
             Ok(record.ct_handle())
         }
-        (EventType::TRIGGERED_OP, ReturnCode::OK, Record::TriggeredLong(record)) => {
+        (EventType::TRIGGERED_OP, ReturnCode::OK, EventRecord::TriggeredLong(record)) => {
             Ok(record.ct_handle())
         }
         _ => Err(unexpected(words, kind, code)),

@@ -40,12 +40,12 @@ pub use numbering::{Numbering, PERIOD};
 pub use one_sided::OneSided;
 pub use one_sided_lists::measure_lists;
 pub use operands::Operands;
-pub use operation::{Command, Completion, NotIssued, measure};
+pub use operation::{CompletionEvent, NotIssued, PreparedCommand, measure};
 pub use portals::{Entry, Match, Portals, PostedList, Reports, UNRECEIVED, WriteOrder};
 pub use put_kind::PutKind;
 pub use side_resources::SideResources;
 pub use target::Target;
-pub use triggered_counter::TriggeredCounter;
+pub use triggered_counter::ThresholdCounter;
 
 /// Index at which the target's first portals table entry is mapped in its domain.
 pub const PORTAL_INDEX: u32 = 0;

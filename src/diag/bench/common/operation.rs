@@ -11,7 +11,7 @@ use measure::{Clock, WaitPolicy};
 use node::explain;
 
 /// A command that is prepared before the loop and issued inside the timed part.
-pub trait Command<const WORDS: usize> {
+pub trait PreparedCommand<const WORDS: usize> {
     /// Returns the command as the queue issues it.
     fn prepared(&self) -> &Prepared<WORDS>;
 
@@ -32,7 +32,7 @@ pub trait Command<const WORDS: usize> {
 }
 
 /// A command that stays the same.
-impl<const WORDS: usize> Command<WORDS> for Prepared<WORDS> {
+impl<const WORDS: usize> PreparedCommand<WORDS> for Prepared<WORDS> {
     #[inline(always)]
     fn prepared(&self) -> &Self {
         self
@@ -41,7 +41,7 @@ impl<const WORDS: usize> Command<WORDS> for Prepared<WORDS> {
 
 /// The end of a transaction.
 #[derive(Clone, Copy)]
-pub struct Completion {
+pub struct CompletionEvent {
     /// The event that reports it.
     pub event: EventType,
     /// Name of the operation, for messages: `write`.
@@ -53,17 +53,17 @@ pub struct Completion {
 /// # Errors
 ///
 /// The failure of `repeat`.
-pub fn measure<const WORDS: usize, C: Command<WORDS>, R: RepeatTransaction>(
+pub fn measure<const WORDS: usize, C: PreparedCommand<WORDS>, R: RepeatTransaction>(
     initiator: &mut Initiator,
     command: C,
-    completion: Completion,
+    completion: CompletionEvent,
     low_latency: bool,
     repeat: R,
 ) -> Result<R::Output, Failure> {
     let Initiator { transmit, events, buffer, .. } = initiator;
     // The launch is part of the type: the loop does not branch on it.
     if low_latency {
-        repeat.run(&mut Operation::<WORDS, C, true> {
+        repeat.run(&mut TimedOperation::<WORDS, C, true> {
             transmit,
             events,
             buffer,
@@ -71,7 +71,7 @@ pub fn measure<const WORDS: usize, C: Command<WORDS>, R: RepeatTransaction>(
             completion,
         })
     } else {
-        repeat.run(&mut Operation::<WORDS, C, false> {
+        repeat.run(&mut TimedOperation::<WORDS, C, false> {
             transmit,
             events,
             buffer,
@@ -91,16 +91,16 @@ impl fmt::Display for NotIssued {
     }
 }
 
-struct Operation<'a, const WORDS: usize, C, const LOW_LATENCY: bool> {
+struct TimedOperation<'a, const WORDS: usize, C, const LOW_LATENCY: bool> {
     transmit: &'a mut TransmitQueue,
     events: &'a mut EventQueue,
     buffer: &'a mut MemoryRegion,
     command: C,
-    completion: Completion,
+    completion: CompletionEvent,
 }
 
-impl<const WORDS: usize, C: Command<WORDS>, const LOW_LATENCY: bool> Transaction
-    for Operation<'_, WORDS, C, LOW_LATENCY>
+impl<const WORDS: usize, C: PreparedCommand<WORDS>, const LOW_LATENCY: bool> Transaction
+    for TimedOperation<'_, WORDS, C, LOW_LATENCY>
 {
     // One copy for warm-up and measured iterations. The call is outside the timed part.
     #[inline(never)]
@@ -128,7 +128,7 @@ impl<const WORDS: usize, C: Command<WORDS>, const LOW_LATENCY: bool> Transaction
     }
 }
 
-impl Completion {
+impl CompletionEvent {
     #[cold]
     fn unexpected(&self, (event, code): (EventType, ReturnCode)) -> Failure {
         explain::unexpected(self.operation, event, self.event, code)

@@ -6,7 +6,7 @@ use cxi::sys::{
     C_PTL_LIST_PRIORITY, C_PTLTE_ENABLED, CXI_EQ_EC_DISABLE,
 };
 use cxi::{
-    EventQueue, EventType, MemoryRegion, Observer, PortalTableEntry, Record, ReturnCode,
+    EventQueue, EventRecord, EventType, MemoryRegion, Observer, PortalTableEntry, ReturnCode,
     TargetQueue,
 };
 
@@ -182,7 +182,7 @@ impl Portals {
         batch.commit_doorbell();
         let record = self.answer("enabling the portal", EventType::STATE_CHANGE)?;
         match record {
-            Record::TargetLong(event) if u32::from(event.ptlte_state()) == C_PTLTE_ENABLED => {
+            EventRecord::TargetLong(event) if u32::from(event.ptlte_state()) == C_PTLTE_ENABLED => {
                 Ok(portal)
             }
             _ => Err(Failure::nic("enabling the portal: the NIC reported another state")),
@@ -356,7 +356,7 @@ impl Portals {
     }
 
     /// Waits for an event of success.
-    fn answer(&mut self, what: &str, expected: EventType) -> Result<Record, Failure> {
+    fn answer(&mut self, what: &str, expected: EventType) -> Result<EventRecord, Failure> {
         let (seen, code, record) = answer(what, || {
             let event = self.events.poll()?;
             Some((event.event_type(), event.return_code(), event.record()))

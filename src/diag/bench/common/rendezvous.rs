@@ -5,7 +5,7 @@ use cxi::sys::{C_CMD_GET, C_CMD_PUT, C_CMD_RENDEZVOUS_PUT, C_PID_ANY};
 use cxi::{CommunicationProfile, MemoryRegion, PortalTableEntry, TransmitQueue, address};
 
 use super::portals::{self, Entry, Match, Portals, Reports, WriteOrder};
-use super::{Initiator, TriggeredCounter};
+use super::{Initiator, ThresholdCounter};
 use crate::endpoint::Endpoint;
 use facts::device::FabricAddress;
 use facts::error::{Context, Failure};
@@ -65,13 +65,13 @@ pub fn eager(mut put: FullDmaCmd) -> FullDmaCmd {
 }
 
 /// The portal from which the peer fetches the data of this side's messages.
-pub struct Source {
+pub struct RendezvousPortal {
     portal: PortalTableEntry,
     /// Its events: GET, or only failures if gets are counted.
     pub portals: Portals,
 }
 
-impl Source {
+impl RendezvousPortal {
     /// Opens `buffer` to the gets of `peer`, with a queue for `events` pending events.
     pub fn new(
         endpoint: &Endpoint,
@@ -111,12 +111,12 @@ impl Source {
 /// Fetches the data of a message in software, if the NIC leaves the get to software (defect T21 of
 /// tools.md). It has its own queue, so that its REPLY arrives at the same event queue as the REPLYs
 /// of the NIC's gets.
-pub struct Fetcher {
+pub struct SoftwareFetcher {
     transmit: TransmitQueue,
     template: FullDmaCmd,
 }
 
-impl Fetcher {
+impl SoftwareFetcher {
     /// Creates the fetcher for messages of `peer` to `buffer`; each REPLY arrives at the queue of
     /// `portals`.
     pub fn new(
@@ -145,7 +145,7 @@ impl Fetcher {
     }
 
     /// Counts the gets on a counter.
-    pub fn count(&mut self, triggered_counter: &TriggeredCounter) {
+    pub fn count(&mut self, triggered_counter: &ThresholdCounter) {
         triggered_counter.keep_for(&mut self.transmit);
         self.template.set_event_ct_reply(true).set_ct(triggered_counter.number());
     }

@@ -1,6 +1,6 @@
 //! Whether a service has the triggered operations and the list entries that a run takes.
 
-use cxi::{LIST_ENTRIES, Limit, TRIGGERED};
+use cxi::{LIST_ENTRIES, ResourceLimit, TRIGGERED};
 
 use crate::endpoint::Endpoint;
 use facts::device::FabricAddress;
@@ -46,7 +46,7 @@ pub fn fitting_hops(endpoint: &Endpoint, is_shared: bool, wanted: u16) -> u16 {
 
 /// Returns the limit of the service, and what its users hold as far as the driver knows; `None` if
 /// the library reads no services.
-fn share(endpoint: &Endpoint, place: usize) -> Option<(Limit, u16)> {
+fn share(endpoint: &Endpoint, place: usize) -> Option<(ResourceLimit, u16)> {
     let (device, svc_id) = (endpoint.device(), endpoint.access().svc_id.value);
     let service = device.service(svc_id).ok()?;
     if place == TRIGGERED {
@@ -57,7 +57,7 @@ fn share(endpoint: &Endpoint, place: usize) -> Option<(Limit, u16)> {
     Some((service.limit(place), counts.and_then(|counts| counts[place]).unwrap_or(0)))
 }
 
-fn available(limit: Limit, in_use: u16) -> u32 {
+fn available(limit: ResourceLimit, in_use: u16) -> u32 {
     limit.max.saturating_sub(in_use).into()
 }
 

@@ -11,13 +11,13 @@ const TRIGGER_SLOTS: u32 = 1;
 
 /// A counter, and the trigger queue whose commands wait for its threshold. Thresholds are
 /// cumulative over the run.
-pub struct TriggeredCounter {
+pub struct ThresholdCounter {
     counter: Counter,
     triggers: TriggerQueue,
     threshold: u64,
 }
 
-impl TriggeredCounter {
+impl ThresholdCounter {
     /// Creates a counter at zero; its triggered events arrive at `events`.
     pub fn new(endpoint: &Endpoint, events: &EventQueue) -> Result<Self, Failure> {
         let counter = Counter::new(endpoint.lni()).explain("cannot allocate a counter")?;

@@ -20,22 +20,22 @@ pub use tool_option::{Def, Governs, ToolOption};
 
 /// A group of the help text.
 #[derive(Debug)]
-pub struct Group {
+pub struct OptionGroup {
     pub title: &'static str,
     /// Its options, in the order of the help text.
     pub options: &'static [ToolOption],
 }
 
 /// All options, in the groups and the order of the help text.
-pub static GROUPS: [Group; 8] = [
-    Group { title: "What is measured", options: measured::OPTIONS },
-    Group { title: "How long and how often", options: duration::OPTIONS },
-    Group { title: "Buffers", options: buffers::OPTIONS },
-    Group { title: "Placement", options: placement::OPTIONS },
-    Group { title: "Output", options: output::OPTIONS },
-    Group { title: "Connection", options: connection::OPTIONS },
-    Group { title: "Server", options: server::OPTIONS },
-    Group { title: "Client", options: client::OPTIONS },
+pub static GROUPS: [OptionGroup; 8] = [
+    OptionGroup { title: "What is measured", options: measured::OPTIONS },
+    OptionGroup { title: "How long and how often", options: duration::OPTIONS },
+    OptionGroup { title: "Buffers", options: buffers::OPTIONS },
+    OptionGroup { title: "Placement", options: placement::OPTIONS },
+    OptionGroup { title: "Output", options: output::OPTIONS },
+    OptionGroup { title: "Connection", options: connection::OPTIONS },
+    OptionGroup { title: "Server", options: server::OPTIONS },
+    OptionGroup { title: "Client", options: client::OPTIONS },
 ];
 
 /// Returns the options of `tool` with their definitions, in the order of the help text.

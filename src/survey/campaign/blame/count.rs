@@ -26,9 +26,9 @@ impl Share {
 }
 
 /// The rows of each part. A part in a role is a part of its own.
-pub struct Shares<P>(BTreeMap<P, Share>);
+pub struct PartShares<P>(BTreeMap<P, Share>);
 
-impl<P: Copy + Ord> Shares<P> {
+impl<P: Copy + Ord> PartShares<P> {
     /// Counts rows: the parts that a row passes, and whether it is outside its limit.
     pub fn new<I: IntoIterator<Item = P>>(rows: impl Iterator<Item = (I, bool)>) -> Self {
         let mut shares: BTreeMap<P, Share> = BTreeMap::new();
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn explains_most_rows_by_the_first_of_equal_parts() {
         let rows = [([1, 2], true), ([1, 3], true), ([2, 3], false), ([4, 4], true)];
-        let shares = Shares::new(rows.into_iter());
+        let shares = PartShares::new(rows.into_iter());
         assert_eq!(shares.get(4), Some(&Share { rows: vec![3], outside: vec![3] }));
         let best = |least: f64| shares.best(|_, share| share.is_at_least(least)).map(|best| best.0);
         assert_eq!((best(0.5), best(1.0)), (Some(1), Some(1)));

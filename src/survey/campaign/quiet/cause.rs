@@ -14,7 +14,7 @@ use super::population::Sorted;
 use super::result_store::ResultStore;
 use super::roster::Roster;
 use super::search::PartExplanation;
-use super::signs::{Sign, signs};
+use super::signs::{PartSigns, signs};
 use super::slow_parts::Judgement;
 use super::units::{crossing, members};
 
@@ -122,7 +122,7 @@ fn certainty_of_sign(source: LimitSource, evidence: &[Evidence]) -> Certainty {
 }
 
 /// Returns what the pairs of each population with a sign say about its part, which has these NICs.
-fn evidence_of_sign(sign: &Sign, nics: &[NicId], facts: &CauseFacts<'_>) -> Vec<Evidence> {
+fn evidence_of_sign(sign: &PartSigns, nics: &[NicId], facts: &CauseFacts<'_>) -> Vec<Evidence> {
     let mut outside: BTreeMap<PopulationKey, u32> = BTreeMap::new();
     for (test, pair) in &sign.pairs {
         *outside.entry((*test, facts.roster.class(*pair))).or_default() += 1;

@@ -22,7 +22,7 @@ const MOST_OUTSIDE: usize = 10_000;
 
 /// The results of a survey that ends at this moment.
 #[derive(Debug)]
-pub struct Conclusion<'a> {
+pub struct EndedSurvey<'a> {
     /// The nodes and NICs.
     pub roster: &'a Roster,
     pub results: &'a ResultStore,
@@ -37,7 +37,7 @@ pub struct Conclusion<'a> {
     pub is_wide: bool,
 }
 
-impl Conclusion<'_> {
+impl EndedSurvey<'_> {
     /// Returns what the results say.
     pub fn findings(&self) -> Findings {
         let (results, limits, roster) = (self.results, self.limits, self.roster);

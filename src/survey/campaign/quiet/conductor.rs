@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::answer::{Answer, Pair, PairResult, Stage};
-use super::conclusion::Conclusion;
+use super::conclusion::EndedSurvey;
 use super::coverage::Coverage;
 use super::explanation::{FEW_NICS, explain};
 use super::findings::{Certainty, Findings, Test};
@@ -18,7 +18,7 @@ use super::retest_plan::{RetestPlan, SweepResults};
 use super::roster::Roster;
 use super::round_plan::RoundPlan;
 use super::rounds::{Round, Sweep};
-pub use super::settings::{Phase, Progress, Settings};
+pub use super::settings::{Settings, SurveyPhase, SurveyProgress};
 use super::unmeasured::why_unusable;
 use super::untested::Untested;
 
@@ -125,9 +125,9 @@ impl Conductor {
     /// repeated, or whose NICs failed, need longer ones.
     pub fn has_short_slots(&self, rounds: &[Round]) -> bool {
         match self.rounds.phase() {
-            Phase::Sweep | Phase::Again => true,
-            Phase::Repeat | Phase::Over => false,
-            Phase::Retest | Phase::Swap => {
+            SurveyPhase::Sweep | SurveyPhase::Again => true,
+            SurveyPhase::Repeat | SurveyPhase::Over => false,
+            SurveyPhase::Retest | SurveyPhase::Swap => {
                 let failed: BTreeSet<NicId> =
                     self.results.failed_pairs().flat_map(|pair| pair.nics()).collect();
                 let mut pairs = rounds.iter().flat_map(|round| &round.pairs);
@@ -138,11 +138,14 @@ impl Conductor {
 
     /// Begins the phase after a phase without open pairs.
     fn begin_next_phase(&mut self) {
-        if matches!(self.rounds.phase(), Phase::Sweep | Phase::Repeat | Phase::Again) {
+        if matches!(
+            self.rounds.phase(),
+            SurveyPhase::Sweep | SurveyPhase::Repeat | SurveyPhase::Again
+        ) {
             let pairs = self.coverage.repeat();
             if !pairs.is_empty() {
                 let queue = self.retests.queue(pairs, Stage::Sweep, self.most_active);
-                self.rounds.begin(Phase::Repeat, queue);
+                self.rounds.begin(SurveyPhase::Repeat, queue);
                 return;
             }
             self.limits = Some(self.limits_so_far());
@@ -312,7 +315,7 @@ impl Conductor {
 
     /// Returns whether the survey needs no further measurement.
     pub fn is_over(&self) -> bool {
-        self.rounds.phase() == Phase::Over
+        self.rounds.phase() == SurveyPhase::Over
     }
 
     /// Returns the number of pairs of the sweep that this survey has measured itself, not an
@@ -322,8 +325,8 @@ impl Conductor {
     }
 
     /// Returns how far the survey is.
-    pub fn progress(&self) -> Progress {
-        Progress {
+    pub fn progress(&self) -> SurveyProgress {
+        SurveyProgress {
             phase: self.rounds.phase(),
             planned: self.coverage.planned(),
             answered: self.coverage.answered(),
@@ -337,7 +340,7 @@ impl Conductor {
     /// Returns what the results so far say.
     pub fn findings(&self) -> Findings {
         let so_far = self.limits_so_far();
-        Conclusion {
+        EndedSurvey {
             roster: &self.roster,
             results: &self.results,
             limits: self.limits.as_ref().unwrap_or(&so_far),

@@ -10,7 +10,7 @@ use super::missing::Missing;
 use super::pair_set::PairSet;
 use super::roster::Roster;
 use super::rounds::{Round, Sweep};
-use super::unmeasured::{Rest, Unmeasured};
+use super::unmeasured::{Unmeasured, UnmeasuredPairs};
 
 /// How often the survey measures pairs without an answer again. A node that is busy all the time
 /// does not hold up the others for long.
@@ -180,7 +180,7 @@ impl Coverage {
         roster: &Roster,
         is_measured: impl Fn(NicId) -> bool,
     ) {
-        let mut rest = Rest::new(roster, self.missing().none(), is_measured);
+        let mut rest = UnmeasuredPairs::new(roster, self.missing().none(), is_measured);
         sweep.drain(|test, pair| {
             if !self.take_earlier(test, pair) {
                 rest.add((test, pair));
@@ -200,7 +200,7 @@ impl Coverage {
     ) -> Self {
         const REASON: &str = "the survey ended before";
         let mut ended = self.clone();
-        let mut rest = Rest::new(roster, self.missing().none(), &is_measured);
+        let mut rest = UnmeasuredPairs::new(roster, self.missing().none(), &is_measured);
         let sweep_pairs = self.outstanding.iter().filter(|(_, stage)| **stage == Stage::Sweep);
         let open = sweep_pairs.map(|(key, _)| *key).chain(queued);
         sweep.clone().drain(|test, pair| {

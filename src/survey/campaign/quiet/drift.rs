@@ -3,7 +3,7 @@
 
 use super::ids::PopulationKey;
 use super::limits::Limit;
-use super::observation::Observation;
+use super::observation::PairFigures;
 use super::result_store::ResultStore;
 use super::slow_parts::Judgement;
 
@@ -15,8 +15,8 @@ impl Judgement {
         &self,
         results: &ResultStore,
         key: PopulationKey,
-        one: Observation,
-    ) -> Observation {
+        one: PairFigures,
+    ) -> PairFigures {
         let limit = self.limits.get(&key).filter(|_| !one.is_of_sweep);
         let drift = limit.and_then(|limit| drift(results, key, one.round, limit));
         drift.map_or(one, |drift| one.faster_by(drift))

@@ -9,12 +9,12 @@ use super::ids::NicId;
 use super::testing::{
     Cluster, Effect, Fault, Load, named, run, seeds, settings, survey, survey_of_some, survey_with,
 };
-use super::trials::planted::{Plan, plans};
+use super::trials::planted::{PlantedSurvey, plans};
 use crew::location::Class;
 
 /// Checks that exactly the planted part is named for each plan and seed, except that nothing is
 /// named in `most_missed` surveys.
-fn check(plans: &[Plan], noise: f64, spikes: f64, factor: f64, most_missed: usize) {
+fn check(plans: &[PlantedSurvey], noise: f64, spikes: f64, factor: f64, most_missed: usize) {
     let (mut wrong, mut missed) = (Vec::new(), 0);
     for plan in plans {
         for seed in seeds(20) {

@@ -5,7 +5,7 @@ use fastrand::Rng;
 
 use super::findings::{Certainty, Direction, Unit};
 use super::testing::{Cluster, Load, named, seeds, survey_of_some};
-use super::trials::dragonfly::{Dragonfly, Planted, TRIALS, Trial};
+use super::trials::dragonfly::{FaultTrial, ModelDragonfly, Planted, TRIALS};
 
 /// Surveys of each dragonfly with each fault.
 const SEEDS: u64 = 16;
@@ -23,14 +23,14 @@ fn survey_with_fault(
 ) -> Vec<(Unit, Certainty, Direction)> {
     let mut cluster = Cluster::new(shape, &[tool], seed);
     cluster.load = load;
-    let dragonfly = Dragonfly { groups: shape[0], switches: shape[1] };
+    let dragonfly = ModelDragonfly { groups: shape[0], switches: shape[1] };
     cluster.faults = dragonfly.faults(planted, 2.5, &cluster.roster);
     named(&survey_of_some(&mut cluster, pairs, seed))
 }
 
 /// Whether each survey of a trial is right, and what those name that name something that is not
 /// slow. A path through what is slow is slow.
-fn run(trial: &Trial, tool: &str, pairs: &str) -> (Vec<bool>, Vec<String>) {
+fn run(trial: &FaultTrial, tool: &str, pairs: &str) -> (Vec<bool>, Vec<String>) {
     let (mut right, mut wrong) = (Vec::new(), Vec::new());
     for shape in trial.shapes {
         for seed in seeds(SEEDS) {
@@ -46,7 +46,7 @@ fn run(trial: &Trial, tool: &str, pairs: &str) -> (Vec<bool>, Vec<String>) {
                     return false;
                 };
                 let cluster = Cluster::new(*shape, &[tool], seed);
-                let dragonfly = Dragonfly { groups: shape[0], switches: shape[1] };
+                let dragonfly = ModelDragonfly { groups: shape[0], switches: shape[1] };
                 dragonfly.is_slow(planted, *pair, &cluster.roster)
             };
             right.push(matches!(&found[..], [one] if is_it(one)));

@@ -7,7 +7,7 @@ use super::answer::{FEW_RETRIES, Pair, TestPair};
 use super::findings::{LimitSource, Statistic};
 use super::fit::{PairCost, fit};
 use super::ids::{PopulationKey, TestId};
-use super::observation::{Observation, Reading, statistics};
+use super::observation::{JudgedCost, PairFigures, statistics};
 use super::population::Sorted;
 use super::residual::PairResidual;
 use super::result_store::ResultStore;
@@ -101,8 +101,8 @@ impl Limit {
 
     /// Returns how far the cost of a pair is from the centre; `None` if it is a bound that says
     /// nothing: a bound inside the limit shows that the pair is good.
-    pub fn residual(&self, one: &Observation) -> Option<f64> {
-        let Reading { cost, is_bound } = one.reading(self.statistic);
+    pub fn residual(&self, one: &PairFigures) -> Option<f64> {
+        let JudgedCost { cost, is_bound } = one.reading(self.statistic);
         let has_waited = one.waited_percent > self.harmless_wait;
         let is_bound = is_bound || (self.statistic == Statistic::Unaffected && has_waited);
         let residual = cost - self.centre;
@@ -115,7 +115,7 @@ impl Limit {
 
     /// Returns which limit a pair does not meet; `threshold` is the limit of its residual. If both
     /// limits are broken, the retries explain the cost.
-    pub fn source(&self, one: &Observation, retries: u64, threshold: f64) -> Option<LimitSource> {
+    pub fn source(&self, one: &PairFigures, retries: u64, threshold: f64) -> Option<LimitSource> {
         if retries as f64 > self.retries {
             Some(LimitSource::Retries)
         } else if self.has_costs()
@@ -205,7 +205,7 @@ impl ResultStore {
                 && (one.class == Class::Loopback) == in_loopback
                 && !excluded.contains(&(test, one.class))
         });
-        let own: Vec<&Observation> = own.collect();
+        let own: Vec<&PairFigures> = own.collect();
         let candidates = self.candidates(test, &own);
         let limits = (0..2).map(|place| {
             let statistics = candidates.iter();
@@ -226,12 +226,12 @@ impl ResultStore {
     fn candidates(
         &self,
         test: TestId,
-        pairs: &[&Observation],
+        pairs: &[&PairFigures],
     ) -> BTreeMap<Class, &'static [Statistic]> {
         let mut candidates = BTreeMap::new();
         for class in Class::ALL {
             let class_observations = || pairs.iter().filter(|one| one.class == class);
-            let own: Vec<&Observation> = class_observations().copied().collect();
+            let own: Vec<&PairFigures> = class_observations().copied().collect();
             let choice = statistics(&own, self.is_of_bandwidth(test));
             let figures = class_observations().filter(|one| !one.reading(choice[0]).is_bound);
             if figures.count() >= LEAST_FIGURES {
@@ -245,7 +245,7 @@ impl ResultStore {
     fn class_limits(
         &self,
         test: TestId,
-        pairs: &[&Observation],
+        pairs: &[&PairFigures],
         statistics: BTreeMap<Class, Statistic>,
         roster: &Roster,
         missing: &[TestPair],
@@ -279,7 +279,7 @@ impl ResultStore {
             let class_observations = pairs.iter().filter(|one| one.class == class);
             let waits: Vec<f64> = class_observations.map(|one| one.waiting(statistic)).collect();
             let waiting = lower_median(&waits).unwrap_or(f64::NAN);
-            let is_good = |(one, reading): &(&Observation, Reading)| {
+            let is_good = |(one, reading): &(&PairFigures, JudgedCost)| {
                 one.class == class && reading.cost - centre < self.ratio(test)
             };
             let waits = judged().filter(is_good).map(|(one, _)| one.waited_percent);

@@ -25,7 +25,7 @@ const SHORT_NS: f64 = 1e5;
 
 /// The figures of a pair.
 #[derive(Clone, Copy, Debug)]
-pub struct Observation {
+pub struct PairFigures {
     pub pair: Pair,
     pub class: Class,
     /// Whether a side waited for its CPU so long that the figure is only a bound.
@@ -51,14 +51,14 @@ pub struct Observation {
 
 /// The logarithm of the cost of a pair, in the statistic by which its class is judged.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Reading {
+pub struct JudgedCost {
     /// The logarithm of the cost.
     pub cost: f64,
     /// Whether the true cost may be smaller.
     pub is_bound: bool,
 }
 
-impl Observation {
+impl PairFigures {
     /// Returns the observation of a pair that was measured.
     pub fn of(result: &PairResult, class: Class) -> Option<Self> {
         let Answer::Measured(figures) = &result.answer else {
@@ -121,14 +121,14 @@ impl Observation {
 
     /// Returns the cost by a statistic. A median of a disturbed pair can be anything: its 5th
     /// percentile is a bound.
-    pub fn reading(&self, statistic: Statistic) -> Reading {
+    pub fn reading(&self, statistic: Statistic) -> JudgedCost {
         let cost = match statistic {
             Statistic::Median if self.is_disturbed => self.p5,
             Statistic::Median | Statistic::Bound | Statistic::Unaffected => self.cost,
             Statistic::P5 => self.p5,
             Statistic::Min => self.min,
         };
-        Reading {
+        JudgedCost {
             cost: f64::from(cost),
             is_bound: self.is_disturbed && statistic == Statistic::Median,
         }
@@ -149,7 +149,7 @@ pub fn figure(log: f64, is_bandwidth: bool) -> f64 {
 
 /// Returns the statistics by which a class may be judged. They must not depend on the result of any
 /// pair: with many disturbed pairs, those that reach more than a bound are a selection.
-pub fn statistics(pairs: &[&Observation], is_bandwidth: bool) -> &'static [Statistic] {
+pub fn statistics(pairs: &[&PairFigures], is_bandwidth: bool) -> &'static [Statistic] {
     let disturbed = pairs.iter().filter(|one| one.is_disturbed).count();
     let part = disturbed as f64 / pairs.len().max(1) as f64;
     if is_bandwidth && part > MOST_DISTURBED_BANDWIDTHS {
@@ -162,9 +162,9 @@ pub fn statistics(pairs: &[&Observation], is_bandwidth: bool) -> &'static [Stati
 }
 
 /// Returns whether busy CPUs may have limited the bandwidths of pairs.
-fn follow_waits(pairs: &[&Observation]) -> bool {
+fn follow_waits(pairs: &[&PairFigures]) -> bool {
     let without_cpu =
-        |one: &&Observation| -(1.0 - f64::from(one.waited_percent.min(99)) / 100.0).ln();
+        |one: &&PairFigures| -(1.0 - f64::from(one.waited_percent.min(99)) / 100.0).ln();
     let costs: Vec<f64> = pairs.iter().map(|one| f64::from(one.cost)).collect();
     let waits: Vec<f64> = pairs.iter().map(without_cpu).collect();
     pairs.len() < LEAST_FIGURES || upper_spread(&costs) > MOST_FROM_WAITS * spread(&waits)

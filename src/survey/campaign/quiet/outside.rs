@@ -3,7 +3,7 @@
 use super::answer::{Answer, Pair, PairResult, Stage, TestPair};
 use super::findings::LimitSource;
 use super::ids::TestId;
-use super::observation::{Observation, figure};
+use super::observation::{PairFigures, figure};
 use super::result_store::ResultStore;
 use super::roster::Roster;
 use super::slow_parts::Judgement;
@@ -128,7 +128,7 @@ impl ResultStore {
         for result in retests {
             let is_outside = self.source(result, judgement, roster).is_some();
             let class = roster.class(result.pair);
-            let one = Observation::of(result, class);
+            let one = PairFigures::of(result, class);
             let limit = judgement.limits.get(&(result.test, class));
             // A bound outside the limit says nothing.
             let is_silent = match (limit, &one) {

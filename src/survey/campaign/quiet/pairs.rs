@@ -30,7 +30,7 @@ pub enum Selection {
     /// Each pair of groups, by up to four NICs of each.
     Groups,
     /// The rounds of a file.
-    Listed(Vec<Line>),
+    Listed(Vec<PairLine>),
 }
 
 impl Selection {
@@ -42,7 +42,7 @@ impl Selection {
 
 /// A line of a file of pairs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct PairLine {
     /// Number of the line in the file, from 1.
     pub number: usize,
     /// Pairs of equal rounds are measured at the same time.
@@ -67,7 +67,7 @@ const NAMED: [(&str, Selection); 7] = [
 
 /// A selection as typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Typed {
+pub enum TypedSelection {
     Named(Selection),
     /// The file after an `@`.
     File(String),
@@ -78,12 +78,12 @@ pub enum Typed {
 /// # Errors
 ///
 /// The first selection that is unknown or given twice.
-pub fn typed(text: &str) -> Result<Vec<Typed>, String> {
+pub fn typed(text: &str) -> Result<Vec<TypedSelection>, String> {
     let mut selections = Vec::new();
     for name in text.split(',') {
         let selection = match name.strip_prefix('@') {
-            Some(path) => Typed::File(path.to_owned()),
-            None => Typed::Named(one(name)?),
+            Some(path) => TypedSelection::File(path.to_owned()),
+            None => TypedSelection::Named(one(name)?),
         };
         if selections.contains(&selection) {
             return Err(format!("'{name}' is given twice"));
@@ -103,8 +103,8 @@ pub fn parse(
     read: impl Fn(&str) -> Result<String, String>,
 ) -> Result<Vec<Selection>, String> {
     let selections = typed(text)?.into_iter().map(|typed| match typed {
-        Typed::Named(selection) => Ok(selection),
-        Typed::File(path) => {
+        TypedSelection::Named(selection) => Ok(selection),
+        TypedSelection::File(path) => {
             let lines = lines(&read(&path)?).map_err(|why| format!("{path}: {why}"))?;
             Ok(Selection::Listed(lines))
         }
@@ -130,8 +130,8 @@ fn one(name: &str) -> Result<Selection, String> {
 /// # Errors
 ///
 /// The first line with an error, by its number, or a text without pairs.
-fn lines(text: &str) -> Result<Vec<Line>, String> {
-    let mut lines: Vec<Line> = Vec::new();
+fn lines(text: &str) -> Result<Vec<PairLine>, String> {
+    let mut lines: Vec<PairLine> = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let number = index + 1;
         let words: Vec<&str> =
@@ -145,7 +145,7 @@ fn lines(text: &str) -> Result<Vec<Line>, String> {
         let round = decimal(round).ok_or_else(|| {
             format!("line {number}: '{round}' is not the decimal number of a round")
         })?;
-        lines.push(Line { number, round, nodes: [one, other].map(str::to_owned) });
+        lines.push(PairLine { number, round, nodes: [one, other].map(str::to_owned) });
     }
     if lines.is_empty() {
         return Err("the file has no pairs (expected <round> <node> <node> on a line)".into());

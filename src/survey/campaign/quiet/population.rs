@@ -27,7 +27,7 @@ pub fn cost(value: f64, is_bandwidth: bool) -> f64 {
 
 /// Figures, exactly or in bins of equal ratio.
 #[derive(Clone, Debug)]
-pub struct Distribution {
+pub struct FigureHistogram {
     exact: Vec<f64>,
     bins: BTreeMap<i32, u64>,
     most_exact: usize,
@@ -36,7 +36,7 @@ pub struct Distribution {
     max: f64,
 }
 
-impl Distribution {
+impl FigureHistogram {
     /// Creates an empty distribution that keeps `most_exact` figures exactly.
     pub fn new(most_exact: usize) -> Self {
         Self {
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn bins_are_near_exact_figures() {
-        let (mut exact, mut bins) = (Distribution::new(100_000), Distribution::new(10));
+        let (mut exact, mut bins) = (FigureHistogram::new(100_000), FigureHistogram::new(10));
         let mut rng = fastrand::Rng::with_seed(1);
         for _ in 0..20_000 {
             let value = 1000.0 * (1.0 + rng.f64()).powi(3);

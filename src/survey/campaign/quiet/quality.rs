@@ -10,7 +10,7 @@ use super::limits::{Limit, Limits};
 use super::residual::PairResidual;
 use super::roster::Roster;
 use super::selection::{PartEffect, Selected, select};
-use super::slow_parts::{Domain, Judgement};
+use super::slow_parts::{ExplainedPairs, Judgement};
 use super::units::{crossing, members};
 use crate::blame::chance::{error_of_median, score_limit};
 use crate::blame::limits::FALSE_ALARM;
@@ -48,7 +48,7 @@ impl Limit {
     }
 }
 
-impl Domain {
+impl ExplainedPairs {
     /// Returns the logarithm of the ratio to good pairs that all pairs of a class but the part
     /// `most` do not exceed, without the effects of parts.
     fn rest_of_most(&self, class: Class, most: f64) -> f64 {
@@ -196,7 +196,7 @@ impl Judgement {
 
     /// Returns the limit of a class and the pairs of its test; `None` without a limit, and for
     /// bandwidths that busy CPUs limit.
-    fn judged(&self, key: PopulationKey) -> Option<(&Limit, &Domain)> {
+    fn judged(&self, key: PopulationKey) -> Option<(&Limit, &ExplainedPairs)> {
         let limit = self.limits.get(&key).filter(|limit| limit.has_costs())?;
         let is_bound = limit.statistic == Statistic::Bound;
         let domain = self.domain(key.0, key.1 == Class::Loopback)?;
@@ -217,7 +217,7 @@ impl Judgement {
     }
 
     /// Returns the pairs of a test.
-    fn domain(&self, test: TestId, in_loopback: bool) -> Option<&Domain> {
+    fn domain(&self, test: TestId, in_loopback: bool) -> Option<&ExplainedPairs> {
         let mut domains = self.domains.iter();
         domains.find(|one| (one.test, one.in_loopback) == (test, in_loopback))
     }

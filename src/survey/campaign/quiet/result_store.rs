@@ -8,8 +8,8 @@ use super::answer::{Answer, FEW_RETRIES, Figures, Pair, PairResult, Stage, TestP
 use super::error_counts::ErrorCounts;
 use super::findings::{Test, Unit};
 use super::ids::{NicId, PopulationKey, TestId};
-use super::observation::Observation;
-use super::population::{Distribution, MOST_EXACT, cost};
+use super::observation::PairFigures;
+use super::population::{FigureHistogram, MOST_EXACT, cost};
 use super::role_counts::RoleCounts;
 use super::roster::Roster;
 use super::units::parts_of_pair;
@@ -48,13 +48,13 @@ impl RunningLimit {
 /// The figures of a population.
 #[derive(Debug)]
 pub(super) struct PopulationData {
-    pub(super) figures: Distribution,
+    pub(super) figures: FigureHistogram,
     /// The 5th percentiles of the pairs, if they are latencies.
-    pub(super) p5: Distribution,
+    pub(super) p5: FigureHistogram,
     /// The smallest latencies of the pairs.
-    pub(super) least: Distribution,
+    pub(super) least: FigureHistogram,
     /// Packets that the initiators sent again.
-    pub(super) retries: Distribution,
+    pub(super) retries: FigureHistogram,
     /// The limit that follows from the figures so far.
     limit: Option<RunningLimit>,
     /// Number of figures at which the limit is computed again.
@@ -72,16 +72,16 @@ pub struct ResultStore {
     /// Pairs with an answer, by test and NIC.
     counts: Vec<RoleCounts>,
     /// The figures from which causes follow, by test.
-    pub(super) observations: Vec<Vec<Observation>>,
+    pub(super) observations: Vec<Vec<PairFigures>>,
     pub(super) nics: usize,
-    pub(super) aggregates: BTreeMap<(TestId, Unit), Distribution>,
+    pub(super) aggregates: BTreeMap<(TestId, Unit), FigureHistogram>,
     /// First results of pairs.
     pub(super) records: Vec<PairResult>,
     pub(super) retests: HashMap<TestPair, Vec<PairResult>>,
     /// The comparisons of each class, by round.
-    pub(super) comparisons: BTreeMap<PopulationKey, BTreeMap<u32, Vec<Observation>>>,
+    pub(super) comparisons: BTreeMap<PopulationKey, BTreeMap<u32, Vec<PairFigures>>>,
     /// The best figures of pairs of the sweep that were measured again.
-    improved: HashMap<TestPair, Observation>,
+    improved: HashMap<TestPair, PairFigures>,
     counters: BTreeMap<(NicId, String), u64>,
     /// Counters of damaged and lost packets, by pair.
     pub(super) errors: ErrorCounts,
@@ -140,7 +140,7 @@ impl ResultStore {
     }
 
     /// Returns the figures from which causes follow.
-    pub fn observations(&self, test: TestId) -> &[Observation] {
+    pub fn observations(&self, test: TestId) -> &[PairFigures] {
         &self.observations[test.index()]
     }
 
@@ -195,7 +195,7 @@ impl ResultStore {
         }
         let class = roster.class(result.pair);
         // A failure counts like the failure of a swap.
-        match (result.stage, Observation::of(result, class)) {
+        match (result.stage, PairFigures::of(result, class)) {
             (Stage::Again, Some(again)) => return self.improve(result, &again),
             (Stage::Comparison, Some(one)) => {
                 let class_lists = self.comparisons.entry((result.test, class)).or_default();
@@ -242,17 +242,17 @@ impl ResultStore {
         };
         let value = figures.value();
         for unit in parts_of_pair(roster, result.pair).into_iter().flatten() {
-            let new = || Distribution::new(EXACT_OF_AGGREGATE);
+            let new = || FigureHistogram::new(EXACT_OF_AGGREGATE);
             self.aggregates.entry((result.test, unit)).or_insert_with(new).add(value);
         }
         self.observe(result, class);
         let is_bandwidth = self.is_of_bandwidth(result.test);
         let ratio = self.ratio(result.test).exp();
         let data = self.populations.entry((result.test, class)).or_insert_with(|| PopulationData {
-            figures: Distribution::new(MOST_EXACT),
-            p5: Distribution::new(MOST_EXACT),
-            least: Distribution::new(MOST_EXACT),
-            retries: Distribution::new(MOST_EXACT),
+            figures: FigureHistogram::new(MOST_EXACT),
+            p5: FigureHistogram::new(MOST_EXACT),
+            least: FigureHistogram::new(MOST_EXACT),
+            retries: FigureHistogram::new(MOST_EXACT),
             limit: None,
             next: LEAST_FIGURES as u64,
         });
@@ -280,7 +280,7 @@ impl ResultStore {
     }
 
     /// Adds another measurement of a pair of the sweep. The best one counts.
-    fn improve(&mut self, result: &PairResult, again: &Observation) {
+    fn improve(&mut self, result: &PairResult, again: &PairFigures) {
         let mut known = self.observations[result.test.index()].iter_mut();
         if let Some(first) = known.find(|one| one.is_of_sweep && one.pair == result.pair) {
             first.improve(again);
@@ -289,8 +289,8 @@ impl ResultStore {
     }
 
     /// Returns the figures of a result: the best ones, if the sweep's pair was measured again.
-    pub(super) fn figures_of(&self, result: &PairResult, roster: &Roster) -> Option<Observation> {
-        let one = Observation::of(result, roster.class(result.pair))?;
+    pub(super) fn figures_of(&self, result: &PairResult, roster: &Roster) -> Option<PairFigures> {
+        let one = PairFigures::of(result, roster.class(result.pair))?;
         let improved = self.improved.get(&(result.test, result.pair));
         Some(*improved.filter(|_| one.is_of_sweep).unwrap_or(&one))
     }
@@ -303,7 +303,7 @@ impl ResultStore {
         if is_of_sweep && result.pair.nics().iter().all(has_many) {
             return;
         }
-        let observation = Observation::of(result, class);
+        let observation = PairFigures::of(result, class);
         self.observations[result.test.index()].extend(observation);
     }
 

@@ -14,7 +14,7 @@ use super::result_store::ResultStore;
 use super::retest::{Queue, suspects, swaps};
 use super::roster::Roster;
 use super::rounds::Round;
-use super::settings::Phase;
+use super::settings::SurveyPhase;
 use super::slow_parts::Judgement;
 use super::unmeasured::why_unusable;
 
@@ -84,14 +84,14 @@ impl RetestPlan {
     }
 
     /// Returns the next phase and its pairs; `None` if nothing is left to measure.
-    pub fn next(&mut self, sweep: SweepResults<'_>) -> Option<(Phase, Queue)> {
+    pub fn next(&mut self, sweep: SweepResults<'_>) -> Option<(SurveyPhase, Queue)> {
         loop {
             let explained = explain(sweep.results, sweep.limits, sweep.roster);
             if let Some(queue) = self.next_again(&explained, sweep) {
-                return Some((Phase::Again, queue));
+                return Some((SurveyPhase::Again, queue));
             }
             if let Some(queue) = self.next_retest(&explained, sweep) {
-                return Some((Phase::Retest, queue));
+                return Some((SurveyPhase::Retest, queue));
             }
             let wave = self.next_wave(&explained, sweep);
             if wave.is_empty() {
@@ -159,7 +159,7 @@ impl RetestPlan {
         &mut self,
         explained: &Explained,
         sweep: SweepResults<'_>,
-    ) -> Option<(Phase, Queue)> {
+    ) -> Option<(SurveyPhase, Queue)> {
         if self.swaps >= MOST_SWAPS {
             return None;
         }
@@ -172,7 +172,7 @@ impl RetestPlan {
         self.swaps += 1;
         let mut good = good_pairs(&pairs, explained, sweep);
         let queue = self.queue(pairs, Stage::Swap, self.most_active);
-        Some((Phase::Swap, queue.compare(&mut good)))
+        Some((SurveyPhase::Swap, queue.compare(&mut good)))
     }
 }
 

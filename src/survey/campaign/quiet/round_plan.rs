@@ -7,14 +7,14 @@ use super::parked::ExcludedNics;
 use super::retest::Queue;
 use super::roster::Roster;
 use super::rounds::{NicOrder, Round, Sweep};
-use super::settings::Phase;
+use super::settings::SurveyPhase;
 use super::unmeasured::why_unusable;
 use crate::blame::limits::LEAST_PARTNERS;
 
 /// The rounds that come next.
 #[derive(Debug)]
 pub struct RoundPlan {
-    phase: Phase,
+    phase: SurveyPhase,
     sweep: Sweep,
     /// The pairs of the phases after the sweep.
     queue: Queue,
@@ -24,10 +24,10 @@ pub struct RoundPlan {
 impl RoundPlan {
     /// Creates the plan of a survey that begins with `sweep`.
     pub fn new(sweep: Sweep, order: NicOrder) -> Self {
-        Self { phase: Phase::Sweep, sweep, queue: Queue::default(), order }
+        Self { phase: SurveyPhase::Sweep, sweep, queue: Queue::default(), order }
     }
 
-    pub fn phase(&self) -> Phase {
+    pub fn phase(&self) -> SurveyPhase {
         self.phase
     }
 
@@ -47,13 +47,13 @@ impl RoundPlan {
     }
 
     /// Begins a phase that measures the pairs of a queue.
-    pub fn begin(&mut self, phase: Phase, queue: Queue) {
+    pub fn begin(&mut self, phase: SurveyPhase, queue: Queue) {
         (self.phase, self.queue) = (phase, queue);
     }
 
     /// Ends the survey.
     pub fn finish(&mut self) {
-        self.phase = Phase::Over;
+        self.phase = SurveyPhase::Over;
     }
 
     /// Returns the next round of the phase. Notes pairs that cannot be measured in `coverage`.
@@ -63,11 +63,11 @@ impl RoundPlan {
         parked: &ExcludedNics,
         coverage: &mut Coverage,
     ) -> Option<Round> {
-        if self.phase == Phase::Sweep {
+        if self.phase == SurveyPhase::Sweep {
             return self.next_of_sweep(roster, parked, coverage);
         }
         let refused = self.queue.refuse(|pair| why_unusable(roster, pair).is_none());
-        if self.phase == Phase::Repeat {
+        if self.phase == SurveyPhase::Repeat {
             for key in refused {
                 coverage.miss(key, Stage::Sweep, "", roster);
             }

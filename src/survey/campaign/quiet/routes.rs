@@ -20,21 +20,21 @@ const LEAST_PAIRS: usize = 2;
 const MOST_CLEAN: f64 = 0.25;
 
 /// A group, and a switch of it.
-pub type Switch = (u16, u16);
+pub type SwitchId = (u16, u16);
 
 /// The route between two NICs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Route {
     /// Within a switch.
-    Switch(Switch),
+    Switch(SwitchId),
     /// Between two switches of a group, the smaller one first.
-    Local(Switch, Switch),
+    Local(SwitchId, SwitchId),
     /// Between two groups, the smaller one first.
     Global(u16, u16),
 }
 
 /// The pairs of a test by their routes.
-pub struct Routes<'a> {
+pub struct PairsByRoute<'a> {
     pairs: &'a [PairResidual],
     roster: &'a Roster,
     by_route: HashMap<Route, Vec<u32>>,
@@ -51,7 +51,7 @@ pub struct Gateway {
 }
 
 /// Returns the switch of a NIC, if its location is known.
-fn switch(roster: &Roster, nic: NicId) -> Option<Switch> {
+fn switch(roster: &Roster, nic: NicId) -> Option<SwitchId> {
     let location = roster.location(nic)?;
     Some((location.group, location.switch))
 }
@@ -68,7 +68,7 @@ pub fn route(roster: &Roster, pair: Pair) -> Option<Route> {
     })
 }
 
-impl<'a> Routes<'a> {
+impl<'a> PairsByRoute<'a> {
     /// Returns the routes of these pairs.
     pub fn new(pairs: &'a [PairResidual], roster: &'a Roster) -> Self {
         let mut routes =
@@ -88,7 +88,7 @@ impl<'a> Routes<'a> {
         routes
     }
 
-    fn switch(&self, nic: NicId) -> Option<Switch> {
+    fn switch(&self, nic: NicId) -> Option<SwitchId> {
         switch(self.roster, nic)
     }
 
@@ -100,7 +100,7 @@ impl<'a> Routes<'a> {
         self.pairs[index as usize].pair
     }
 
-    fn is_at(&self, index: u32, switch: Switch) -> bool {
+    fn is_at(&self, index: u32, switch: SwitchId) -> bool {
         let nics = self.pair(index).nics();
         nics.into_iter().any(|nic| self.switch(nic) == Some(switch))
     }
@@ -115,13 +115,13 @@ impl<'a> Routes<'a> {
         own: &[u32],
         effect: f64,
         rest: &[f64],
-        slow_switches: &[Switch],
+        slow_switches: &[SwitchId],
     ) -> bool {
         let has = |index: &u32| has_effect(rest[*index as usize], effect);
         let slow = own.iter().filter(|index| has(index));
         let routes: BTreeSet<Option<Route>> =
             slow.map(|index| self.route(self.pair(*index))).collect();
-        let is_beside = |(group, switch): &Switch| {
+        let is_beside = |(group, switch): &SwitchId| {
             let own = self.switch(nic);
             own.is_some_and(|own| own.0 == *group && own.1 != *switch)
         };
@@ -161,9 +161,9 @@ impl<'a> Routes<'a> {
 
     /// Returns whether all pairs of a switch that have the effect lead to the same other switch,
     /// which may then have it as well.
-    pub fn is_mirrored(&self, switch: Switch, own: &[u32], effect: f64, rest: &[f64]) -> bool {
+    pub fn is_mirrored(&self, switch: SwitchId, own: &[u32], effect: f64, rest: &[f64]) -> bool {
         let slow = own.iter().filter(|index| has_effect(rest[**index as usize], effect));
-        let others: BTreeSet<Option<Switch>> = slow
+        let others: BTreeSet<Option<SwitchId>> = slow
             .map(|index| {
                 let [one, other] = self.pair(*index).nics().map(|nic| self.switch(nic));
                 if one == Some(switch) { other } else { one }
@@ -176,13 +176,13 @@ impl<'a> Routes<'a> {
     /// have an effect: no pair within the group has it that does not touch the other switch.
     pub fn is_behind(
         &self,
-        switch: Switch,
+        switch: SwitchId,
         own: &[u32],
         effect: f64,
         rest: &[f64],
-        slow_switches: &[Switch],
+        slow_switches: &[SwitchId],
     ) -> bool {
-        let is_beside = |slow: &&Switch| slow.0 == switch.0 && slow.1 != switch.1;
+        let is_beside = |slow: &&SwitchId| slow.0 == switch.0 && slow.1 != switch.1;
         slow_switches.iter().filter(is_beside).any(|slow| {
             let is_own = |index: &&u32| {
                 has_effect(rest[**index as usize], effect)
@@ -217,7 +217,7 @@ impl<'a> Routes<'a> {
     }
 
     /// Returns the switches of a group that these pairs have.
-    fn switches(&self, group: u16, own: &[u32]) -> BTreeSet<Switch> {
+    fn switches(&self, group: u16, own: &[u32]) -> BTreeSet<SwitchId> {
         let nics = own.iter().flat_map(|index| self.pair(*index).nics());
         nics.filter_map(|nic| self.switch(nic)).filter(|switch| switch.0 == group).collect()
     }
@@ -227,7 +227,7 @@ impl<'a> Routes<'a> {
     fn beside(
         &self,
         group: u16,
-        switch: Switch,
+        switch: SwitchId,
         effect: f64,
         rest: &[f64],
     ) -> BTreeMap<u16, (usize, usize)> {
@@ -250,7 +250,7 @@ impl<'a> Routes<'a> {
     /// effect.
     pub fn gateway(
         &self,
-        switch: Switch,
+        switch: SwitchId,
         own: &[u32],
         effect: f64,
         rest: &[f64],

@@ -19,7 +19,7 @@ use super::answer::{Pair, TestPair};
 use super::failures::most_failing;
 use super::findings::{Certainty, Direction, LimitSource, Unit};
 use super::ids::{NicId, Role, TestId};
-use super::observation::Observation;
+use super::observation::PairFigures;
 use super::outside::{Outside, RetestOutcome};
 use super::residual::has_effect;
 use super::result_store::ResultStore;
@@ -100,7 +100,7 @@ struct Candidate {
 }
 
 /// The search for causes among pairs outside the limits.
-struct Search<'a> {
+struct CauseSearch<'a> {
     roster: &'a Roster,
     results: &'a ResultStore,
     judgement: &'a Judgement,
@@ -121,7 +121,7 @@ pub fn search(
     roster: &Roster,
     outside: Vec<Outside>,
 ) -> Vec<PartExplanation> {
-    let mut search = Search {
+    let mut search = CauseSearch {
         roster,
         results,
         judgement,
@@ -150,7 +150,7 @@ pub fn search(
     search.explanations
 }
 
-impl Search<'_> {
+impl CauseSearch<'_> {
     /// Returns the parts that explain more pairs than any other part that their pairs touch. Ties:
     /// the part with the fewest good pairs, and then the smallest part.
     fn best(&self, share: f64, partners: usize) -> Vec<(Unit, Candidate)> {
@@ -485,11 +485,11 @@ impl Search<'_> {
         let (Some(own), Some(limit)) = (own, limit.filter(|limit| limit.has_costs())) else {
             return false;
         };
-        let is_like = |observed: &&Observation| {
+        let is_like = |observed: &&PairFigures| {
             observed.class == one.class && observed.pair.roles().contains(&own)
         };
         let like = || self.results.observations(one.test).iter().filter(is_like);
-        let residual = |observed: &Observation| Some((observed.pair, limit.residual(observed)?));
+        let residual = |observed: &PairFigures| Some((observed.pair, limit.residual(observed)?));
         let effect = like().filter_map(residual).find(|(pair, _)| *pair == one.pair);
         effect.is_some_and(|(_, effect)| {
             one.source == LimitSource::Population

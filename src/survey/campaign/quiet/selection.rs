@@ -14,7 +14,7 @@ use super::ids::{NicId, Role};
 use super::residual::{PairResidual, has_effect};
 use super::robust::spread;
 use super::roster::Roster;
-use super::routes::{Routes, Switch};
+use super::routes::{PairsByRoute, SwitchId};
 use super::units::{self, crossing, parts_of_nic};
 use crate::blame::chance::{LEAST_ERROR, binomial_tail, error_of_median, score_limit};
 use crate::blame::limits::{FALSE_ALARM, LARGER_SHARE, LEAST_PARTNERS};
@@ -101,7 +101,7 @@ impl PartCandidate {
 pub fn select(pairs: &[PairResidual], limit: f64, roster: &Roster) -> Selected {
     let mut rest: Vec<f64> = pairs.iter().map(|one| one.value).collect();
     let candidates = candidates(pairs, roster);
-    let routes = Routes::new(pairs, roster);
+    let routes = PairsByRoute::new(pairs, roster);
     let roles = [None, Some(Role::Initiator), Some(Role::Target)];
     let mut open: Vec<PartEffect> = Vec::new();
     for candidate in &candidates {
@@ -299,7 +299,7 @@ fn is_told_apart(
     candidate: &PartEffect,
     value: f64,
     rest: &[f64],
-    routes: &Routes<'_>,
+    routes: &PairsByRoute<'_>,
     selected: &[PartEffect],
 ) -> bool {
     let own = &candidate.pairs;
@@ -308,7 +308,7 @@ fn is_told_apart(
             Unit::Switch { group, switch } if one.value > 0.0 => Some((group, switch)),
             _ => None,
         });
-        switches.collect::<Vec<Switch>>()
+        switches.collect::<Vec<SwitchId>>()
     };
     match candidate.unit {
         Unit::Nic(nic) => {

@@ -27,7 +27,7 @@ pub struct Settings {
 
 /// What the survey does at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub enum SurveyPhase {
     /// It measures the pairs that the user has asked for.
     Sweep,
     /// It measures pairs without an answer again.
@@ -44,9 +44,9 @@ pub enum Phase {
 
 /// The progress of a survey.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Progress {
+pub struct SurveyProgress {
     /// What it does.
-    pub phase: Phase,
+    pub phase: SurveyPhase,
     /// Pairs that the user has asked for.
     pub planned: u64,
     /// Planned pairs that were measured or failed.

@@ -6,7 +6,7 @@ use fastrand::Rng;
 
 use super::answer::Pair;
 use super::ids::{NicId, NodeId};
-use super::pairs::{Line, Selection};
+use super::pairs::{PairLine, Selection};
 use super::roster::Roster;
 use crate::blame::limits::LEAST_FIGURES;
 use crew::location::Location;
@@ -240,7 +240,7 @@ fn sets<K: Ord>(nics: Vec<(Location, NicId)>, key: impl Fn(Location) -> K) -> Ve
 
 /// Returns the rounds of a file among the NICs of a rail. A pair of several rounds belongs to the
 /// first.
-fn listed(lines: &[Line], rail: &[NicId], roster: &Roster) -> Result<Vec<Vec<Pair>>, String> {
+fn listed(lines: &[PairLine], rail: &[NicId], roster: &Roster) -> Result<Vec<Vec<Pair>>, String> {
     let node_nics: HashMap<NodeId, NicId> =
         rail.iter().map(|nic| (roster.nic(*nic).node, *nic)).collect();
     let ranks = roster.node_ids().zip(&roster.nodes).map(|(id, node)| (node.rank.to_string(), id));

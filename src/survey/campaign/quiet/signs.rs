@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::answer::{FEW_RETRIES, TestPair};
 use super::findings::{LimitSource, Unit};
 use super::ids::{NicId, Role, TestId};
-use super::observation::Observation;
+use super::observation::PairFigures;
 use super::result_store::ResultStore;
 use super::roster::Roster;
 use super::units::{crossing, members, parts_of_nic};
 use crate::blame::chance::binomial_tail;
-use crate::blame::count::{Share, Shares};
+use crate::blame::count::{PartShares, Share};
 use crate::blame::limits::{FALSE_ALARM, LEAST_FIGURES, LEAST_PARTNERS};
 use crew::location::Class;
 use facts::robust::at_rank;
@@ -39,7 +39,7 @@ const GOOD_PART: f64 = 0.25;
 
 /// A part with signs of a fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sign {
+pub struct PartSigns {
     /// The part: a NIC, a switch, or the links between two groups.
     pub unit: Unit,
     pub source: LimitSource,
@@ -49,7 +49,7 @@ pub struct Sign {
 }
 
 /// Returns the parts with signs of a fault.
-pub fn signs(results: &ResultStore, roster: &Roster) -> Vec<Sign> {
+pub fn signs(results: &ResultStore, roster: &Roster) -> Vec<PartSigns> {
     let damaged = damaged_signs(results, &results.errors.damaged);
     let lost = lost_signs(results, &results.errors.lost);
     let mut signs = [merged_by_switch(damaged, roster), merged_by_switch(lost, roster)].concat();
@@ -60,7 +60,7 @@ pub fn signs(results: &ResultStore, roster: &Roster) -> Vec<Sign> {
 }
 
 /// Returns the signs of NICs; of a switch whose NICs all have the sign, one sign.
-fn merged_by_switch(mut signs: Vec<Sign>, roster: &Roster) -> Vec<Sign> {
+fn merged_by_switch(mut signs: Vec<PartSigns>, roster: &Roster) -> Vec<PartSigns> {
     if signs.is_empty() {
         return signs;
     }
@@ -73,8 +73,9 @@ fn merged_by_switch(mut signs: Vec<Sign>, roster: &Roster) -> Vec<Sign> {
             continue;
         }
         let own: BTreeSet<Unit> = own.into_iter().map(Unit::Nic).collect();
-        let nic_signs: Vec<Sign> = signs.extract_if(.., |sign| own.contains(&sign.unit)).collect();
-        signs.push(Sign {
+        let nic_signs: Vec<PartSigns> =
+            signs.extract_if(.., |sign| own.contains(&sign.unit)).collect();
+        signs.push(PartSigns {
             unit: switch,
             pairs: nic_signs.iter().flat_map(|sign| sign.pairs.clone()).collect(),
             ..nic_signs[0].clone()
@@ -88,7 +89,7 @@ fn switch(roster: &Roster, nic: NicId) -> Option<Unit> {
 }
 
 /// Returns signs, unless more than one of `few` NICs has them.
-fn unless_usual(results: &ResultStore, signs: Vec<Sign>, few: usize) -> Vec<Sign> {
+fn unless_usual(results: &ResultStore, signs: Vec<PartSigns>, few: usize) -> Vec<PartSigns> {
     if signs.len() * few > measured(results).count() {
         return Vec::new();
     }
@@ -116,7 +117,7 @@ fn partners(nic: NicId, pairs: &[TestPair]) -> BTreeSet<NicId> {
 
 /// Returns the NICs on whose own link packets were damaged: only the NICs at the ends of a link
 /// count that, so its partners are no cause.
-fn damaged_signs(results: &ResultStore, counts: &BTreeMap<TestPair, u64>) -> Vec<Sign> {
+fn damaged_signs(results: &ResultStore, counts: &BTreeMap<TestPair, u64>) -> Vec<PartSigns> {
     let mut sums: BTreeMap<NicId, u64> = BTreeMap::new();
     let mut pairs: BTreeMap<NicId, Vec<TestPair>> = BTreeMap::new();
     for (key, count) in counts {
@@ -125,7 +126,7 @@ fn damaged_signs(results: &ResultStore, counts: &BTreeMap<TestPair, u64>) -> Vec
     }
     let limit = limit(results, &sums);
     pairs.retain(|nic, pairs| sums[nic] > limit && pairs.len() >= LEAST_PARTNERS);
-    let sign = |(nic, pairs)| Sign {
+    let sign = |(nic, pairs)| PartSigns {
         unit: Unit::Nic(nic),
         source: LimitSource::LinkErrors,
         role: Some(Role::Initiator),
@@ -136,12 +137,17 @@ fn damaged_signs(results: &ResultStore, counts: &BTreeMap<TestPair, u64>) -> Vec
 
 /// Returns the NICs that packets were lost at: those with losses with more partners than any of
 /// these partners has.
-fn lost_signs(results: &ResultStore, counts: &BTreeMap<TestPair, u64>) -> Vec<Sign> {
+fn lost_signs(results: &ResultStore, counts: &BTreeMap<TestPair, u64>) -> Vec<PartSigns> {
     let mut open: Vec<TestPair> = counts.keys().copied().collect();
     open.retain(|(_, pair)| !pair.is_loopback());
     let mut found = Vec::new();
     while let Some((nic, pairs)) = take_most(&mut open) {
-        found.push(Sign { unit: Unit::Nic(nic), source: LimitSource::Losses, role: None, pairs });
+        found.push(PartSigns {
+            unit: Unit::Nic(nic),
+            source: LimitSource::Losses,
+            role: None,
+            pairs,
+        });
     }
     // The counts that the named NICs do not explain are usual.
     let mut sums: BTreeMap<NicId, u64> = BTreeMap::new();
@@ -176,18 +182,18 @@ fn take_most(open: &mut Vec<TestPair>) -> Option<(NicId, Vec<TestPair>)> {
 
 /// Returns the parts of whose pairs most have long tails in a test, if the tails of the other pairs
 /// show that this is no chance.
-fn tail_signs(results: &ResultStore, test: TestId, roster: &Roster) -> Vec<Sign> {
-    let is_clear = |one: &&Observation| one.has_p90() && !one.pair.is_loopback();
-    let mut open: Vec<&Observation> = results.observations(test).iter().filter(is_clear).collect();
+fn tail_signs(results: &ResultStore, test: TestId, roster: &Roster) -> Vec<PartSigns> {
+    let is_clear = |one: &&PairFigures| one.has_p90() && !one.pair.is_loopback();
+    let mut open: Vec<&PairFigures> = results.observations(test).iter().filter(is_clear).collect();
     let limits = Class::ALL.map(|class| most_p90(&open, class));
-    let is_long = |one: &Observation| {
+    let is_long = |one: &PairFigures| {
         one.p99 > LONG_P99 && !one.is_disturbed || one.p90 > limits[one.class as usize]
     };
-    let mut found: Vec<Sign> = Vec::new();
+    let mut found: Vec<PartSigns> = Vec::new();
     loop {
         let slow = open.iter().filter(|one| is_long(one)).count();
         let rows = open.iter().map(|one| (parts_of(one, roster), is_long(one)));
-        let shares = Shares::new(rows);
+        let shares = PartShares::new(rows);
         let best = shares.best(|_, share| is_sign(share, &open, slow, shares.parts()));
         let Some(((unit, role), share)) = best else {
             break;
@@ -195,13 +201,13 @@ fn tail_signs(results: &ResultStore, test: TestId, roster: &Roster) -> Vec<Sign>
         let pairs: Vec<TestPair> =
             share.outside.iter().map(|row| (test, open[*row].pair)).collect();
         open.retain(|one| !pairs.contains(&(test, one.pair)));
-        found.push(Sign { unit, source: LimitSource::Tail, role, pairs });
+        found.push(PartSigns { unit, source: LimitSource::Tail, role, pairs });
     }
     unless_usual(results, found, FEW_NICS)
 }
 
 /// Returns the largest 90th percentile of a good pair of a class, as a multiple of the median.
-fn most_p90(pairs: &[&Observation], class: Class) -> f32 {
+fn most_p90(pairs: &[&PairFigures], class: Class) -> f32 {
     let own = pairs.iter().filter(|one| one.class == class);
     let all: Vec<f64> = own.map(|one| one.p90.into()).collect();
     let good = at_rank(&all, (GOOD_PART * all.len() as f64) as usize);
@@ -210,7 +216,7 @@ fn most_p90(pairs: &[&Observation], class: Class) -> f32 {
 }
 
 /// Returns the parts of a pair that may have long tails, in both roles and in their role.
-fn parts_of(one: &Observation, roster: &Roster) -> Vec<(Unit, Option<Role>)> {
+fn parts_of(one: &PairFigures, roster: &Roster) -> Vec<(Unit, Option<Role>)> {
     let mut parts: Vec<(Unit, Role)> = Vec::new();
     for (role, nic) in one.pair.roles() {
         parts.push((Unit::Nic(nic), role));
@@ -223,7 +229,7 @@ fn parts_of(one: &Observation, roster: &Roster) -> Vec<(Unit, Option<Role>)> {
 
 /// Returns whether most pairs of a part have long tails, and more of them than chance allows, by
 /// the tails of all other pairs: `slow` of all pairs have them. The part is one of `parts`.
-fn is_sign(share: &Share, all: &[&Observation], slow: usize, parts: usize) -> bool {
+fn is_sign(share: &Share, all: &[&PairFigures], slow: usize, parts: usize) -> bool {
     let (count, hits) = (share.rows.len(), share.outside.len());
     let usual = ((slow - hits) as f64 + 0.5) / ((all.len() - count) as f64 + 1.0);
     let nics: BTreeSet<NicId> =

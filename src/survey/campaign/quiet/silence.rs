@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::answer::TestPair;
 use super::findings::Statistic;
 use super::ids::{NicId, PopulationKey, Role, TestId};
-use super::observation::Observation;
+use super::observation::PairFigures;
 use super::result_store::ResultStore;
 use super::roster::Roster;
 use super::slow_parts::Judgement;
@@ -83,7 +83,7 @@ impl Judgement {
     }
 
     /// Returns whether a pair says nothing: a process waited for its CPU, and the pair is slow.
-    fn is_silent(&self, test: TestId, one: &Observation) -> bool {
+    fn is_silent(&self, test: TestId, one: &PairFigures) -> bool {
         let limit = self.limits.get(&(test, one.class));
         limit.is_some_and(|limit| limit.has_costs() && limit.residual(one).is_none())
     }

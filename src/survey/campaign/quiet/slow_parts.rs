@@ -6,7 +6,7 @@ use super::answer::{Answer, Pair, Stage};
 use super::findings::{Certainty, Statistic, Unit};
 use super::ids::{NicId, PopulationKey, Role, TestId};
 use super::limits::{Limit, Limits};
-use super::observation::Observation;
+use super::observation::PairFigures;
 use super::residual::PairResidual;
 use super::result_store::ResultStore;
 use super::roster::Roster;
@@ -69,7 +69,7 @@ impl SlowPart {
 
 /// The pairs of a test, in loopback or all others, with the parts that explain them.
 #[derive(Debug)]
-pub struct Domain {
+pub struct ExplainedPairs {
     pub test: TestId,
     /// Whether its pairs are those in loopback.
     pub in_loopback: bool,
@@ -86,7 +86,7 @@ pub struct Judgement {
     pub limits: Limits,
     pub parts: Vec<SlowPart>,
     /// The pairs with the parts that explain them.
-    pub domains: Vec<Domain>,
+    pub domains: Vec<ExplainedPairs>,
     /// Indices of the slow parts.
     indices: HashMap<(TestId, bool, Unit), Vec<usize>>,
     /// Classes that the parts show to be mixed.
@@ -191,7 +191,7 @@ impl Judgement {
             }
         }
         self.index_parts();
-        let domain = Domain { test, in_loopback, pairs, classes, selected };
+        let domain = ExplainedPairs { test, in_loopback, pairs, classes, selected };
         self.mixed.extend(self.mixed_classes(&domain, results, roster));
         self.domains.push(domain);
     }
@@ -200,7 +200,7 @@ impl Judgement {
     /// may not be a good pair.
     fn mixed_classes(
         &self,
-        domain: &Domain,
+        domain: &ExplainedPairs,
         results: &ResultStore,
         roster: &Roster,
     ) -> BTreeSet<PopulationKey> {
@@ -295,7 +295,7 @@ impl Judgement {
                     let pair_values = again[index].entry(result.pair).or_default();
                     pair_values.push(f64::INFINITY);
                 }
-            } else if let Some(one) = Observation::of(result, class) {
+            } else if let Some(one) = PairFigures::of(result, class) {
                 for (index, rest) in self.shares(&one, result.test, results, roster) {
                     again[index].entry(one.pair).or_default().push(rest);
                 }
@@ -337,7 +337,7 @@ impl Judgement {
     }
 
     /// Returns how far a pair is from the centre of its class, without what slowed all pairs down.
-    fn residual(&self, one: &Observation, test: TestId, results: &ResultStore) -> Option<f64> {
+    fn residual(&self, one: &PairFigures, test: TestId, results: &ResultStore) -> Option<f64> {
         let key = (test, one.class);
         let limit = self.limits.get(&key).filter(|limit| limit.has_costs())?;
         limit.residual(&self.without_drift(results, key, *one))
@@ -346,7 +346,7 @@ impl Judgement {
     /// Returns the slow parts of a pair, with the residual that the other parts leave each.
     fn shares(
         &self,
-        one: &Observation,
+        one: &PairFigures,
         test: TestId,
         results: &ResultStore,
         roster: &Roster,

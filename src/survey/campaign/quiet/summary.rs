@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use super::answer::{Answer, PairResult, Stage, TestPair};
 use super::findings::{Aggregate, Matrix, Population, Statistic, Unit};
 use super::ids::{PopulationKey, TestId};
-use super::observation::Observation;
+use super::observation::PairFigures;
 use super::observation::figure;
 use super::outside::{Outside, RetestOutcome};
-use super::population::{Distribution, Sorted, cost};
+use super::population::{FigureHistogram, Sorted, cost};
 use super::result_store::{PopulationData, ResultStore};
 use super::roster::Roster;
 use super::routes::{Route, route};
@@ -101,7 +101,7 @@ impl ResultStore {
             let with_costs = limit.filter(|limit| limit.has_costs());
             let class_observations =
                 self.observations(test).iter().filter(|one| one.class == class);
-            let says_nothing = |one: &&Observation| match with_costs {
+            let says_nothing = |one: &&PairFigures| match with_costs {
                 Some(limit) => limit.residual(one).is_none(),
                 None => one.reading(statistic).is_bound,
             };
@@ -151,7 +151,7 @@ impl ResultStore {
                 *counts.entry((one.test, unit)).or_default() += 1;
             }
         }
-        let aggregate = |(key, figures): (&(TestId, Unit), &Distribution)| {
+        let aggregate = |(key, figures): (&(TestId, Unit), &FigureHistogram)| {
             let sorted = figures.sorted();
             Aggregate {
                 test: key.0,
@@ -173,7 +173,7 @@ impl ResultStore {
 
     /// Returns how many pairs between two groups have a figure.
     pub fn crossings(&self, test: TestId, pair: Unit) -> u64 {
-        self.aggregates.get(&(test, pair)).map_or(0, Distribution::count)
+        self.aggregates.get(&(test, pair)).map_or(0, FigureHistogram::count)
     }
 
     /// Returns the figures of all pairs by test; nothing if the store does not keep all results.

@@ -63,7 +63,7 @@ impl Unmeasured {
     }
 
     /// Notes that pairs are not measured because the survey ends.
-    pub fn leave_out_rest(&mut self, rest: Rest, reason: &str) {
+    pub fn leave_out_rest(&mut self, rest: UnmeasuredPairs, reason: &str) {
         self.missing.extend(&rest.missing);
         for (nic, count) in rest.nic_counts.into_iter().enumerate() {
             if count > 0 {
@@ -115,7 +115,7 @@ impl Unmeasured {
 /// Numbers of pairs that the end of a survey leaves out. There may be many millions, so the pairs
 /// are counted by NIC, unless both NICs were measured with other partners and such pairs are few.
 #[derive(Debug)]
-pub struct Rest {
+pub struct UnmeasuredPairs {
     /// The reason why each NIC cannot be measured, if there is one.
     unusable: Vec<Option<(Unit, String)>>,
     is_measured: Vec<bool>,
@@ -124,7 +124,7 @@ pub struct Rest {
     missing: Missing,
 }
 
-impl Rest {
+impl UnmeasuredPairs {
     /// Creates an empty count; `is_measured` says whether a NIC has been measured in any pair.
     pub fn new(roster: &Roster, missing: Missing, is_measured: impl Fn(NicId) -> bool) -> Self {
         let nics = roster.nic_ids();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::quiet::ids::{NicId, NodeId};
 use crate::quiet::roster::{NO_NIC, Nic, Node, Roster};
-use crew::introduction::{Introduction, NicFacts};
+use crew::introduction::{IntroducedNic, Introduction};
 use crew::location::Location;
 use facts::device::FabricAddress;
 use facts::host::is_same_host;
@@ -108,7 +108,7 @@ impl Members {
     pub fn locate(
         &mut self,
         joined: &BTreeMap<u32, Introduction>,
-        location: impl Fn(&str, &NicFacts) -> Option<Location>,
+        location: impl Fn(&str, &IntroducedNic) -> Option<Location>,
     ) {
         for (rank, first) in &self.first_nics {
             let nics = &mut self.roster.nics[first.index()..];
@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     fn introduction(rank: u32, vnis: &[u32]) -> Introduction {
-        let nic = |(device, vni): (usize, &u32)| NicFacts {
+        let nic = |(device, vni): (usize, &u32)| IntroducedNic {
             device: format!("cxi{device}"),
             address: (*vni != 0).then_some(FabricAddress { nic: 10 * rank, pid: 1 }),
             vni: *vni,

@@ -12,7 +12,7 @@ use super::pace::{Pace, estimate};
 use super::{Crew, LostMembers, MemberWork, pairs};
 use crate::quiet::answer::{Answer, PairResult, Stage};
 use crate::quiet::busy::{BusyNode, BusySlots};
-use crate::quiet::conductor::{Conductor, Phase, Progress, Settings};
+use crate::quiet::conductor::{Conductor, Settings, SurveyPhase, SurveyProgress};
 use crate::quiet::findings::{Findings, Test};
 use crate::quiet::ids::TestId;
 use crate::quiet::roster::Roster;
@@ -37,7 +37,7 @@ const MOST_RESULTS: usize = 1 << 20;
 const SINGLE_OPERATIONS: &str = "--list-size=1";
 
 /// Where results go while a survey measures, and what its user sees of it.
-pub trait Recorder {
+pub trait ResultRecorder {
     /// Begins with these nodes and NICs; begins again if processes have joined late.
     ///
     /// # Errors
@@ -56,7 +56,7 @@ pub trait Recorder {
     /// left, if it is known.
     fn line(
         &self,
-        progress: &Progress,
+        progress: &SurveyProgress,
         left: Option<Duration>,
         roster: &Roster,
         width: usize,
@@ -170,7 +170,11 @@ impl QuietSurvey {
     /// # Errors
     ///
     /// An interruption, an output that cannot be written, and members that are all lost.
-    pub fn run(&mut self, crew: &mut dyn Crew, recorder: &mut dyn Recorder) -> Result<(), Failure> {
+    pub fn run(
+        &mut self,
+        crew: &mut dyn Crew,
+        recorder: &mut dyn ResultRecorder,
+    ) -> Result<(), Failure> {
         let ranks = crew.members().first_nics.keys().copied().collect();
         self.prepare(crew, recorder, &ranks)?;
         (self.measuring, self.counted_since) = (Instant::now(), Instant::now());
@@ -223,7 +227,7 @@ impl QuietSurvey {
     fn admit_late(
         &mut self,
         crew: &mut dyn Crew,
-        recorder: &mut dyn Recorder,
+        recorder: &mut dyn ResultRecorder,
     ) -> Result<bool, Failure> {
         let Some(results) = &self.results else {
             return Ok(false);
@@ -250,7 +254,7 @@ impl QuietSurvey {
     fn prepare(
         &mut self,
         crew: &mut dyn Crew,
-        recorder: &dyn Recorder,
+        recorder: &dyn ResultRecorder,
         ranks: &BTreeSet<u32>,
     ) -> Result<(), Failure> {
         let lost =
@@ -280,7 +284,7 @@ impl QuietSurvey {
     fn measure(
         &mut self,
         crew: &mut dyn Crew,
-        recorder: &mut dyn Recorder,
+        recorder: &mut dyn ResultRecorder,
         rounds: &[Round],
         length: Duration,
     ) -> Result<(), Failure> {
@@ -312,7 +316,7 @@ impl QuietSurvey {
         }
         self.lose(crew.members(), &block.lost);
         let state = self.conductor.progress();
-        if state.phase == Phase::Sweep && !self.has_estimate {
+        if state.phase == SurveyPhase::Sweep && !self.has_estimate {
             let (measured, left) = self.conductor.measured_and_left();
             let note = estimate(measured, measured + left, self.counted_since.elapsed());
             self.has_estimate = note.is_some();
@@ -326,7 +330,7 @@ impl QuietSurvey {
     fn adapt(
         &mut self,
         crew: &mut dyn Crew,
-        recorder: &dyn Recorder,
+        recorder: &dyn ResultRecorder,
         block: &mut pairs::MeasuredRounds,
     ) -> Result<(), Failure> {
         let test = block.test;
@@ -359,7 +363,7 @@ impl QuietSurvey {
     fn probe(
         &mut self,
         crew: &mut dyn Crew,
-        recorder: &dyn Recorder,
+        recorder: &dyn ResultRecorder,
         test: TestId,
         suspects: &Suspects,
     ) -> Result<BTreeMap<Class, Duration>, Failure> {
@@ -419,7 +423,7 @@ impl QuietSurvey {
     fn shorten_lists(
         &mut self,
         crew: &mut dyn Crew,
-        recorder: &dyn Recorder,
+        recorder: &dyn ResultRecorder,
     ) -> Result<(), Failure> {
         let tests = &self.plan.setup.tests;
         if self.setup.tests.len() > tests.len() {
@@ -439,7 +443,7 @@ impl QuietSurvey {
     }
 
     /// Returns the line of progress.
-    fn line(&self, recorder: &dyn Recorder, roster: &Roster, width: usize) -> String {
+    fn line(&self, recorder: &dyn ResultRecorder, roster: &Roster, width: usize) -> String {
         let state = self.conductor.progress();
         let (measured, left) = self.conductor.measured_and_left();
         let ratio = (left as f64 / measured as f64).min(LONGEST_LEFT);

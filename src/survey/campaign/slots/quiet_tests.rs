@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use super::Crew;
-use super::quiet::{QuietPlan, QuietSurvey, Recorder};
+use super::quiet::{QuietPlan, QuietSurvey, ResultRecorder};
 use super::testing::ModelCrew;
 use crate::quiet::answer::{Pair, PairResult, Stage};
-use crate::quiet::conductor::{Progress, Settings};
+use crate::quiet::conductor::{Settings, SurveyProgress};
 use crate::quiet::findings::{Certainty, Direction, Findings, Unit};
 use crate::quiet::ids::NicId;
 use crate::quiet::pairs;
@@ -26,7 +26,7 @@ struct Keeper {
     nics: usize,
 }
 
-impl Recorder for Keeper {
+impl ResultRecorder for Keeper {
     fn begin(&mut self, roster: &Roster) -> Result<(), Failure> {
         self.begun += 1;
         self.nics = roster.nics.len();
@@ -38,7 +38,7 @@ impl Recorder for Keeper {
         Ok(())
     }
 
-    fn line(&self, _: &Progress, _: Option<Duration>, _: &Roster, _: usize) -> String {
+    fn line(&self, _: &SurveyProgress, _: Option<Duration>, _: &Roster, _: usize) -> String {
         String::new()
     }
 }

@@ -12,7 +12,7 @@ use crate::quiet::testing::{Cluster, DEAD};
 use crate::quiet::untested::Untested;
 use crate::timetable::blocks::{BlockTimes, blocks};
 use crate::timetable::{Report, Slot, SlotTask, Task, TaskAnswer, TaskResult, TestSetup};
-use crew::introduction::{Introduction, NicFacts};
+use crew::introduction::{IntroducedNic, Introduction};
 use crew::location::Class;
 use crew::star::MemoryCopy;
 use facts::device::FabricAddress;
@@ -142,7 +142,7 @@ impl ModelCrew {
 pub fn introduction(cluster: &Cluster, rank: u32) -> Introduction {
     let roster = &cluster.roster;
     let own = roster.nics.iter().filter(|nic| nic.node == NodeId(rank));
-    let nic_facts = own.map(|nic| NicFacts {
+    let nic_facts = own.map(|nic| IntroducedNic {
         device: nic.device.clone(),
         address: nic.nid.map(|nid| FabricAddress { nic: nid, pid: 7 }),
         vni: 10,

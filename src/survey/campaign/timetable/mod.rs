@@ -28,7 +28,7 @@ use crate::quiet::ids::{NicId, TestId};
 use crate::quiet::untested::Untested;
 use facts::device::FabricAddress;
 use histogram::Histogram;
-pub use times::Times;
+pub use times::SlotTimes;
 pub use watched::{COUNTERS, Watched};
 
 /// The work of a survey: tests between NICs, in the slots of blocks.

@@ -5,7 +5,7 @@
 
 /// The parts of a slot, in nanoseconds since its beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Times {
+pub struct SlotTimes {
     /// Aggressors begin to send.
     pub start_ns: u64,
     /// Bytes count from here on; victims measure.
@@ -18,7 +18,7 @@ pub struct Times {
     pub end_ns: u64,
 }
 
-impl Times {
+impl SlotTimes {
     /// Returns the parts of a slot of this length: 30, 40, 130, 20 and 30 of 250 ms, or in these
     /// proportions.
     pub fn from_slot(slot_ns: u64) -> Self {
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn parts_of_slot_are_those_of_the_table() {
-        let times = Times::from_slot(250_000_000);
+        let times = SlotTimes::from_slot(250_000_000);
         assert_eq!(
             [times.start_ns, times.count_ns, times.counted_ns, times.stop_ns, times.end_ns],
             [30, 70, 200, 220, 250].map(|ms| ms * 1_000_000)

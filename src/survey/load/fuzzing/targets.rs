@@ -12,7 +12,7 @@ use campaign::timetable::histogram::Histogram;
 use campaign::timetable::{
     Block, PARTS, Report, SlotTask, SurveyWork, Task, TaskAnswer, TaskResult, TestSetup, Watched,
 };
-use crew::star::fuzzing::{Target, targets as star_targets};
+use crew::star::fuzzing::{FuzzTarget, targets as star_targets};
 use crew::star::{Order, Reply};
 use facts::device::FabricAddress;
 
@@ -161,10 +161,10 @@ fn report() -> Report {
 }
 
 /// Returns the targets, one for each message.
-pub fn targets() -> Vec<Target> {
-    let order = |name, order| Target::order::<SurveyWork>(name, order);
+pub fn targets() -> Vec<FuzzTarget> {
+    let order = |name, order| FuzzTarget::order::<SurveyWork>(name, order);
     let reply =
-        |name, serial, report| Target::reply::<SurveyWork>(name, serial, Reply::Report(report));
+        |name, serial, report| FuzzTarget::reply::<SurveyWork>(name, serial, Reply::Report(report));
     let mut targets = star_targets::<SurveyWork>(block());
     targets.extend([
         reply("report", 2, report()),

@@ -3,7 +3,7 @@
 use facts::text::MOST_TEXT;
 
 use super::*;
-use crew::star::fuzzing::Target;
+use crew::star::fuzzing::FuzzTarget;
 
 /// Variable with the number of inputs for each target.
 const RUNS: &str = "CXIDIAG_FUZZ_RUNS";
@@ -25,7 +25,7 @@ const WITH_EFFECT: [&str; 12] = [
 ];
 
 /// Changes an input in one place.
-fn mutate(rng: &mut fastrand::Rng, input: &mut Vec<u8>, others: &[Target]) {
+fn mutate(rng: &mut fastrand::Rng, input: &mut Vec<u8>, others: &[FuzzTarget]) {
     const EXTREMES: [&[u8]; 8] = [
         &[0; 8],
         &[0xff; 8],

@@ -7,8 +7,8 @@ use campaign::timetable::{COUNTERS as UNDER_LOAD, Watched};
 use facts::device::DeviceName;
 use node::backend;
 use node::machine::Machine;
-use node::nic::counter_table::{Preset, Row};
-use node::nic::counters::{Changes, NicFacts, Readings};
+use node::nic::counter_table::{CounterRow, Preset};
+use node::nic::counters::{CounterChanges, CounterReadings, NicFacts};
 use node::nic::generation::Generation;
 
 /// The counters that do not grow on a NIC without problems; those with a number at their end, such
@@ -32,14 +32,14 @@ const COUNTERS: [&str; 15] = [
 ];
 
 /// The counters before a pair.
-pub struct Watch {
+pub struct CounterWatch {
     device: DeviceName,
     /// The name of each counter, and the name under which it is reported.
     names: Vec<(String, &'static str)>,
     before: Vec<Option<u64>>,
 }
 
-impl Watch {
+impl CounterWatch {
     /// Reads the counters of `device`: all that may explain an answer, or the counters of lost and
     /// damaged packets. The sweep has many pairs, and limits for these alone.
     pub fn begin(device: DeviceName, reads_all: bool) -> Self {
@@ -73,7 +73,7 @@ impl Watch {
 /// Returns the counters with this name, or with a number after it, and the name of them all.
 fn names(name: &'static str) -> impl Iterator<Item = (String, &'static str)> {
     let row = Preset::Quick.rows().filter(move |row| row.name == name);
-    row.flat_map(Row::names).map(|full| (full, name.trim_end_matches('_')))
+    row.flat_map(CounterRow::names).map(|full| (full, name.trim_end_matches('_')))
 }
 
 /// Reads these counters; `None` for a counter that the device does not have.
@@ -85,7 +85,7 @@ fn values(device: DeviceName, names: &[(String, &'static str)]) -> Vec<Option<u6
 /// The counters before a slot under load.
 pub struct LoadWatch {
     device: DeviceName,
-    before: Option<(NicFacts, Readings)>,
+    before: Option<(NicFacts, CounterReadings)>,
 }
 
 impl LoadWatch {
@@ -105,9 +105,13 @@ impl LoadWatch {
 }
 
 /// Returns what the counters that are watched under load say: several of them may count together.
-fn changes_under_load(nic: NicFacts, before: &Readings, after: &Readings) -> Vec<(Watched, u64)> {
+fn changes_under_load(
+    nic: NicFacts,
+    before: &CounterReadings,
+    after: &CounterReadings,
+) -> Vec<(Watched, u64)> {
     let ns_per_cycle = 1e9 / nic.cycles_per_s();
-    let changes = Changes::between(nic, before, after);
+    let changes = CounterChanges::between(nic, before, after);
     let mut sums: BTreeMap<Watched, u64> = BTreeMap::new();
     for (name, watched) in UNDER_LOAD {
         if let Some(count) = growth(&changes, name, name.ends_with('_')) {
@@ -124,7 +128,7 @@ fn changes_under_load(nic: NicFacts, before: &Readings, after: &Readings) -> Vec
 
 /// Returns by how much a counter has grown, or the counters with a number after this name together;
 /// `None` if none has grown.
-fn growth(changes: &Changes, name: &str, is_numbered: bool) -> Option<u64> {
+fn growth(changes: &CounterChanges, name: &str, is_numbered: bool) -> Option<u64> {
     let count = if is_numbered { changes.sum(name) } else { changes.count(name) };
     count.filter(|count| *count > 0)
 }
@@ -138,19 +142,19 @@ fn is_wanted_under_load(counter: &str) -> bool {
 
 /// Reads the counters that are watched under load, and the generation of the NIC, on which the
 /// length of a cycle depends.
-fn read(device: DeviceName) -> Option<(NicFacts, Readings)> {
+fn read(device: DeviceName) -> Option<(NicFacts, CounterReadings)> {
     let wanted = is_wanted_under_load;
     let files = backend::files_of_counters(device, &Machine::this(), wanted).ok()?;
-    let wanted = Preset::Quick.rows().flat_map(Row::names).filter(|name| wanted(name));
+    let wanted = Preset::Quick.rows().flat_map(CounterRow::names).filter(|name| wanted(name));
     let nic = NicFacts { generation: Generation::of(&files), ..NicFacts::default() };
-    Some((nic, Readings::of(&files, wanted)))
+    Some((nic, CounterReadings::of(&files, wanted)))
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use node::nic::counter::Reading;
+    use node::nic::counter::CounterReading;
 
     use super::*;
 
@@ -164,9 +168,9 @@ mod tests {
     #[test]
     fn pauses_under_load_are_nanoseconds_on_each_generation() {
         let reading = |value| {
-            let reading = Reading { value, at: Duration::from_secs(1), stamp: None };
+            let reading = CounterReading { value, at: Duration::from_secs(1), stamp: None };
             let named = ("hni_tx_paused_3".to_owned(), reading);
-            Readings::from_iter([named])
+            CounterReadings::from_iter([named])
         };
         for (generation, ns) in [
             (None, 1_100_000),

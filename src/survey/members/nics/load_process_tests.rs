@@ -12,7 +12,7 @@ use super::load_tests::{ATTEMPTS, TWO_SIDED, block, of, send_to, victims};
 use super::process_tests::{LOAD, Member};
 use super::tests::PAIR;
 use super::*;
-use campaign::timetable::{PARTS, SlotTask, Times};
+use campaign::timetable::{PARTS, SlotTask, SlotTimes};
 use load::slot::VICTIM;
 
 /// Length of a slot.
@@ -172,7 +172,7 @@ fn stopped_process_has_no_result_and_runs_again() {
     let begins = group.begin(SLOT, &parts);
     let result = group.continue_after_slot(begins);
     assert!(result.is_untested(), "{result:?}");
-    let times = Times::from_slot(SLOT.as_nanos() as u64);
+    let times = SlotTimes::from_slot(SLOT.as_nanos() as u64);
     for _ in 0..ATTEMPTS {
         let begins = group.begin(SLOT, &parts);
         wait_until(begins + times.count_ns);

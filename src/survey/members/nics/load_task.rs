@@ -12,7 +12,7 @@ use facts::error::{Failure, Kind};
 use plan::run_options::Side;
 
 /// What has come of a task.
-pub struct Outcome {
+pub struct TaskOutcome {
     pub answer: TaskAnswer,
     /// For which part of the counted time the process waited for a CPU, in percent; 0 if the model
     /// of the fabric explains the figures all the same.
@@ -31,7 +31,7 @@ pub fn perform(
     (part, addresses): (&SlotTask, &BTreeMap<NicId, FabricAddress>),
     (times, window_bytes): (LoadTimes, u64),
     has_moved: bool,
-) -> Outcome {
+) -> TaskOutcome {
     let attempt = attempt(part, times);
     let checked = attempt.check().and_then(|()| check(nic, part, has_moved));
     let (result, is_released) = match checked {
@@ -61,7 +61,7 @@ pub fn perform(
             }
         },
     };
-    Outcome {
+    TaskOutcome {
         answer: result.unwrap_or_else(|failure| answer_of(&failure, &attempt)),
         waited_percent: attempt.waited_percent(),
         is_released,

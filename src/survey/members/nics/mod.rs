@@ -29,13 +29,13 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 
 pub use crate::targets::{NicPlan, TestPlan};
-use nic::{CurrentStep, Nic, NicOrder};
+use nic::{CurrentStep, MemberNic, ThreadOrder};
 pub use rules::{buffer_bytes, is_two_sided};
 
 use campaign::quiet::ids::NicId;
 use campaign::quiet::untested::Untested;
 use campaign::timetable::{Block, Report, Task, TaskAnswer, TaskResult, TestSetup};
-use crew::introduction::NicFacts;
+use crew::introduction::IntroducedNic;
 use facts::device::FabricAddress;
 use facts::error::Failure;
 use facts::{interrupt, threads};
@@ -62,7 +62,7 @@ pub struct Nics {
 
 /// A NIC, seen from outside of its thread.
 struct Member {
-    facts: NicFacts,
+    facts: IntroducedNic,
     /// None if the NIC could not be opened, or was given up.
     thread: Option<Worker>,
     /// Blocks one after the other whose tasks had not ended in time.
@@ -70,7 +70,7 @@ struct Member {
 }
 
 struct Worker {
-    orders: Sender<NicOrder>,
+    orders: Sender<ThreadOrder>,
     thread: JoinHandle<()>,
     /// What the thread does.
     step: CurrentStep,
@@ -91,7 +91,7 @@ impl Nics {
     }
 
     /// Returns the facts about the NICs, in the order of their plans.
-    pub fn facts(&self) -> Vec<NicFacts> {
+    pub fn facts(&self) -> Vec<IntroducedNic> {
         self.members.iter().map(|member| member.facts.clone()).collect()
     }
 
@@ -103,7 +103,7 @@ impl Nics {
         (self.rank, self.first_nic) = (rank, course.first_nic);
         let (done, begun) = bounded(0);
         for member in &self.members {
-            member.order(NicOrder::Begin {
+            member.order(ThreadOrder::Begin {
                 tests: plans.to_vec(),
                 pair: Duration::from_nanos(course.pair_ns),
                 done: done.clone(),
@@ -123,7 +123,7 @@ impl Nics {
         let (sender, reports) = unbounded();
         for (index, member) in self.members.iter().enumerate() {
             let own = block.tasks.iter().filter(|task| self.member_of(task.nic) == Some(index));
-            member.order(NicOrder::Run {
+            member.order(ThreadOrder::Run {
                 block: block.clone(),
                 tasks: own.map(|task| (task.clone(), slot_begins(task.slot))).collect(),
                 reports: sender.clone(),
@@ -259,7 +259,7 @@ impl Member {
     }
 
     /// Sends an order, which a NIC that is not open does not receive.
-    fn order(&self, order: NicOrder) {
+    fn order(&self, order: ThreadOrder) {
         if let Some(worker) = &self.thread {
             // A thread that has panicked has reported it, and its tasks stay undone.
             let _ = worker.orders.send(order);
@@ -270,7 +270,7 @@ impl Member {
 /// A NIC that is being opened.
 struct Opening {
     device: String,
-    facts: Receiver<NicFacts>,
+    facts: Receiver<IntroducedNic>,
     worker: Worker,
 }
 
@@ -282,7 +282,7 @@ fn open(plan: NicPlan, place: usize) -> Result<Opening, Failure> {
     let (sender, facts) = bounded(1);
     let step = CurrentStep::default();
     let thread_step = step.clone();
-    let run = move || match Nic::open(plan, place, thread_step) {
+    let run = move || match MemberNic::open(plan, place, thread_step) {
         Ok(nic) => {
             // The receiver is gone if this NIC was given up.
             let _ = sender.send(nic.facts());
@@ -310,8 +310,8 @@ impl Opening {
 }
 
 /// Returns the facts about a NIC that could not be opened.
-fn unopened(device: String, why: String) -> NicFacts {
-    NicFacts {
+fn unopened(device: String, why: String) -> IntroducedNic {
+    IntroducedNic {
         device,
         address: None,
         vni: 0,

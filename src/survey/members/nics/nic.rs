@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
 
-use super::counter_watch::{LoadWatch, Watch};
+use super::counter_watch::{CounterWatch, LoadWatch};
 use super::load_task::perform;
 use super::slot::{self, is_too_short, reason};
 use crate::targets::{Attempt, LoadTimes, NicPlan, TargetNic, TestPlan, Window};
 use campaign::quiet::ids::{NicId, TestId};
 use campaign::quiet::untested::Untested;
 use campaign::slots::lengths::most_beyond;
-use campaign::timetable::{Block, SlotTask, Task, TaskAnswer, TaskResult, Times};
-use crew::introduction::NicFacts;
+use campaign::timetable::{Block, SlotTask, SlotTimes, Task, TaskAnswer, TaskResult};
+use crew::introduction::IntroducedNic;
 use crew::location::Location;
 use facts::device::FabricAddress;
 use facts::error::{Failure, Kind};
@@ -26,7 +26,7 @@ use node::nic::files::Files;
 use plan::run_options::Side;
 
 /// An order to the thread of a NIC.
-pub enum NicOrder {
+pub enum ThreadOrder {
     /// Opens the targets of tests.
     Begin {
         tests: Vec<TestPlan>,
@@ -93,7 +93,7 @@ impl CurrentStep {
 pub const MOST_TASKS: u32 = 100;
 
 /// A NIC in its thread.
-pub struct Nic {
+pub struct MemberNic {
     step: CurrentStep,
     nic: TargetNic,
     /// Tasks since the NIC was opened.
@@ -104,7 +104,7 @@ pub struct Nic {
     has_moved: bool,
 }
 
-impl Nic {
+impl MemberNic {
     /// Opens the NIC, as [`TargetNic::open`] does. `step` tells what it does.
     pub fn open(plan: NicPlan, place: usize, step: CurrentStep) -> Result<Self, Failure> {
         Ok(Self {
@@ -117,7 +117,7 @@ impl Nic {
     }
 
     /// Returns what the process introduces the NIC with.
-    pub fn facts(&self) -> NicFacts {
+    pub fn facts(&self) -> IntroducedNic {
         let device = self.nic.device();
         let endpoint = self.nic.endpoint();
         let own = endpoint.as_ref().ok().map(|endpoint| endpoint.address());
@@ -125,7 +125,7 @@ impl Nic {
         let files = backend::files(device, &machine);
         // Without that address its bits mean nothing (jobs.md 3.5).
         let is_algorithmic = |files: &Files| algorithmic(files).verdict == Severity::Good;
-        NicFacts {
+        IntroducedNic {
             device: device.to_string(),
             address: own.map(|own| own.address),
             vni: own.map_or(0, |own| own.vni),
@@ -140,15 +140,15 @@ impl Nic {
     }
 
     /// Follows `orders` until their end. Then it releases the NIC.
-    pub fn follow(mut self, orders: &Receiver<NicOrder>) {
+    pub fn follow(mut self, orders: &Receiver<ThreadOrder>) {
         for order in orders {
             match order {
-                NicOrder::Begin { tests, pair, done } => {
+                ThreadOrder::Begin { tests, pair, done } => {
                     self.pair = pair;
                     self.nic.begin(tests, pair);
                     drop(done);
                 }
-                NicOrder::Run { block, tasks, reports } => {
+                ThreadOrder::Run { block, tasks, reports } => {
                     self.has_moved = false;
                     let mut tasks = tasks.into_iter().peekable();
                     while let Some((task, begins)) = tasks.next() {
@@ -168,7 +168,7 @@ impl Nic {
         let length = Duration::from_nanos(block.slot_ns);
         let (result, beyond, is_released) = match block.window_bytes {
             Some(window_bytes) => {
-                let times = LoadTimes::new(begins, Times::from_slot(block.slot_ns));
+                let times = LoadTimes::new(begins, SlotTimes::from_slot(block.slot_ns));
                 let (result, is_released) = self.run_loaded(block, &task, (times, window_bytes));
                 (Some(result), Duration::ZERO, is_released)
             }
@@ -198,7 +198,7 @@ impl Nic {
         let confined = self.nic.confine(side);
         let attempt = Attempt::new(window, side);
         self.step.begin("reading its counters");
-        let begin = || Watch::begin(self.nic.device(), reads_all_counters);
+        let begin = || CounterWatch::begin(self.nic.device(), reads_all_counters);
         let is_initiator = side == Side::Client;
         let watch = is_initiator.then(|| attempt.beyond(Duration::ZERO, begin));
         let pair = PairTask { side, test, peer, is_alone: peer == task.nic };
@@ -330,7 +330,7 @@ mod tests {
 
     #[test]
     fn nic_that_had_many_tasks_stays_open_to_the_end_of_the_slot() {
-        let mut nic = Nic::open(nic_plan("soft49"), 0, CurrentStep::default()).unwrap();
+        let mut nic = MemberNic::open(nic_plan("soft49"), 0, CurrentStep::default()).unwrap();
         let ends = Instant::now() + Duration::from_millis(200);
         nic.tasks = MOST_TASKS - 1;
         nic.end_task(true, false, ends);

@@ -109,7 +109,7 @@ impl Member {
             child,
             address: FabricAddress { nic: 0, pid: 0 },
         };
-        let facts: Vec<NicFacts> = member.read().expect("facts");
+        let facts: Vec<IntroducedNic> = member.read().expect("facts");
         member.address = facts[0].address.unwrap_or_else(|| panic!("{facts:?}"));
         member
     }

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cxi::records::FullDmaCmd;
-use cxi::{EventType, Record, ReturnCode, address};
+use cxi::{EventRecord, EventType, ReturnCode, address};
 
 use super::load_times::LoadTimes;
 use campaign::timetable::PARTS;
@@ -38,7 +38,7 @@ const SHORTEST_SLEEP: Duration = Duration::from_micros(50);
 const LONGEST_SLEEP: Duration = Duration::from_micros(500);
 
 /// What an aggressor sends.
-pub struct Load<'a> {
+pub struct AggressorLoad<'a> {
     /// The NICs to which it puts in turn; at least one.
     pub peers: &'a [FabricAddress],
     /// Portal index of their targets.
@@ -52,7 +52,7 @@ pub struct Load<'a> {
     pub shares_cpus: bool,
 }
 
-impl Load<'_> {
+impl AggressorLoad<'_> {
     /// Returns the number of operations that are under way at most.
     fn operations(&self) -> u64 {
         let operations = self.window_bytes / self.size.max(1);
@@ -127,7 +127,7 @@ impl Aggressor {
     /// Allocates queues and a buffer on `endpoint`, and makes the commands.
     pub fn set_up(
         endpoint: &Endpoint,
-        load: &Load<'_>,
+        load: &AggressorLoad<'_>,
         times: LoadTimes,
         supervisor: &dyn Supervisor,
     ) -> Result<Self, Failure> {
@@ -194,8 +194,8 @@ impl Aggressor {
         while let Some(event) = events.poll() {
             let (kind, code) = (event.event_type(), event.return_code());
             let peer = match event.record() {
-                Record::InitiatorShort(record) => record.user_ptr(),
-                Record::InitiatorLong(record) => record.user_ptr(),
+                EventRecord::InitiatorShort(record) => record.user_ptr(),
+                EventRecord::InitiatorLong(record) => record.user_ptr(),
                 _ => u64::MAX,
             };
             events.acknowledge();

@@ -1,7 +1,7 @@
 use super::*;
 use crate::targets::by_tool::{portal, test};
 use crate::targets::test::TestPlan;
-use campaign::timetable::Times;
+use campaign::timetable::SlotTimes;
 use diag::bench::testing::{Alone, endpoint};
 use plan::testing::plan;
 
@@ -10,7 +10,7 @@ const REFUSED: (EventType, ReturnCode) = (EventType::ACK, ReturnCode(9));
 
 /// Returns a slot whose parts are this many milliseconds long, from now on.
 fn times(length_ms: u64) -> LoadTimes {
-    LoadTimes::new(Instant::now(), Times::from_slot(length_ms * 1_000_000))
+    LoadTimes::new(Instant::now(), SlotTimes::from_slot(length_ms * 1_000_000))
 }
 
 fn course(peers: usize) -> Course {
@@ -64,7 +64,7 @@ fn naps_for_a_part_of_the_time_of_a_window() {
 
 #[test]
 fn window_holds_at_least_one_operation() {
-    let load = |size, window_bytes| Load {
+    let load = |size, window_bytes| AggressorLoad {
         peers: &[],
         portal: 0,
         size,
@@ -87,7 +87,7 @@ fn loop_allocates_nothing_and_leaves_nothing_under_way() {
     let sink = TestPlan::new(options.tool, options.run).unwrap();
     let mut sink = test(0, sink, Duration::from_millis(1));
     sink.open_target(&endpoint).unwrap();
-    let load = Load {
+    let load = AggressorLoad {
         peers: &[endpoint.address().address],
         portal: portal(0),
         size: 4096,

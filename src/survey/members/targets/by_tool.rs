@@ -4,10 +4,10 @@ use std::slice;
 use std::time::Duration;
 
 use super::instruments::{latency, rates};
-use super::test::{MeasurePair, ServePair, Test, TestOf, TestPlan};
+use super::test::{MeasurePair, NicTest, ServePair, TestOf, TestPlan};
 use diag::bench;
 use diag::bench::api::{Bandwidth, Benchmark, BenchmarkTask, OneSidedLatency, RoundTripLatency};
-use diag::run::context::Context;
+use diag::run::context::LoopContext;
 use diag::run::results::BandwidthResults;
 use diag::run::{bandwidth, one_sided, round_trip};
 use facts::error::Failure;
@@ -22,7 +22,7 @@ pub fn portal(index: usize) -> u32 {
 }
 
 /// Returns test number `index`, which measures a pair for the time `pair`.
-pub fn test(index: usize, plan: TestPlan, pair: Duration) -> Box<dyn Test> {
+pub fn test(index: usize, plan: TestPlan, pair: Duration) -> Box<dyn NicTest> {
     let mut run = plan.run;
     run.set_duration(pair);
     bench::perform(
@@ -50,7 +50,7 @@ impl Make {
         self,
         measure: MeasurePair<B>,
         serve: Option<ServePair<B>>,
-    ) -> Box<dyn Test> {
+    ) -> Box<dyn NicTest> {
         let portal = if serve.is_some() { 0 } else { self.portal };
         Box::new(TestOf::<B> {
             run: self.run,
@@ -66,7 +66,7 @@ impl Make {
 }
 
 impl BenchmarkTask for Make {
-    type Output = Box<dyn Test>;
+    type Output = Box<dyn NicTest>;
 
     fn one_sided<B: OneSidedLatency>(self) -> Self::Output {
         let measure: MeasurePair<B> = |context, resources, instruments| {
@@ -108,7 +108,7 @@ impl BenchmarkTask for Make {
 
 /// Runs the part of this side in lists of operations.
 pub fn lists<B: Bandwidth>(
-    context: &Context<'_>,
+    context: &LoopContext<'_>,
     resources: &mut B::Resources,
 ) -> Result<BandwidthResults, Failure> {
     let part = B::part(context.run, context.side);

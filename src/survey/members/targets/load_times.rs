@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use super::window::Window;
-use campaign::timetable::Times;
+use campaign::timetable::SlotTimes;
 
-/// The parts of one slot; see [`Times`].
+/// The parts of one slot; see [`SlotTimes`].
 #[derive(Clone, Copy, Debug)]
 pub struct LoadTimes {
     /// Aggressors begin to send.
@@ -22,7 +22,7 @@ pub struct LoadTimes {
 
 impl LoadTimes {
     /// Returns the parts of a slot that begins at this instant.
-    pub fn new(begins: Instant, times: Times) -> Self {
+    pub fn new(begins: Instant, times: SlotTimes) -> Self {
         let at = |ns| begins + Duration::from_nanos(ns);
         Self {
             start: at(times.start_ns),

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::aggressor::{Aggressor, Load, Sent};
+use super::aggressor::{Aggressor, AggressorLoad, Sent};
 use super::by_tool::portal;
 use super::load_times::LoadTimes;
 use super::model::ModelWatch;
@@ -75,7 +75,7 @@ impl TargetNic {
         attempt: &Attempt,
     ) -> Done<Sent> {
         let OpenTest { run, class, .. } = &self.tests[number];
-        let load = Load {
+        let load = AggressorLoad {
             peers,
             portal: portal(number),
             size: run.min_size,
@@ -102,14 +102,19 @@ impl TargetNic {
     /// A slot whose counted time is nearly over, and an interruption.
     pub fn watch(&self, times: LoadTimes, attempt: &Attempt) -> Result<(), Failure> {
         attempt.begin(times.counted_time() / SHORTEST)?;
-        let threads = Waiting::from_nic(self.endpoint().ok());
+        let threads = CpuWait::from_nic(self.endpoint().ok());
         attempt.wait_for_last()?;
         attempt.note_waited(threads.percent());
         attempt.pause(times.stop.saturating_duration_since(Instant::now()))
     }
 }
 
-fn send(endpoint: &Endpoint, load: &Load<'_>, times: LoadTimes, attempt: &Attempt) -> Done<Sent> {
+fn send(
+    endpoint: &Endpoint,
+    load: &AggressorLoad<'_>,
+    times: LoadTimes,
+    attempt: &Attempt,
+) -> Done<Sent> {
     if load.peers.is_empty() {
         return Done::nothing(Failure::environment("the task names no NIC to send to"));
     }
@@ -121,7 +126,7 @@ fn send(endpoint: &Endpoint, load: &Load<'_>, times: LoadTimes, attempt: &Attemp
     let own = endpoint.address();
     let model = ModelWatch::begin(own, own.address);
     let begun = attempt.begin(Duration::ZERO);
-    let threads = [Waiting::from_this_thread(), Waiting::from_nic(Some(endpoint))];
+    let threads = [CpuWait::from_this_thread(), CpuWait::from_nic(Some(endpoint))];
     let sent = begun.and_then(|()| aggressor.run(times));
     let waited = threads.map(|threads| threads.percent());
     let delays = model.and_then(|model| model.end());
@@ -165,13 +170,13 @@ fn judge(
 const MOST_WAITED: u8 = 50;
 
 /// How long threads of this process wait for their CPUs, from a moment on.
-struct Waiting {
+struct CpuWait {
     began: Instant,
     before: Option<CpuShare>,
     read: Box<dyn Fn() -> Option<CpuShare>>,
 }
 
-impl Waiting {
+impl CpuWait {
     fn of(read: impl Fn() -> Option<CpuShare> + 'static) -> Self {
         Self { began: Instant::now(), before: read(), read: Box::new(read) }
     }

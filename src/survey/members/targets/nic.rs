@@ -9,7 +9,7 @@ use cxi::sys::C_PID_ANY;
 use super::by_tool::test;
 use super::halves::Halves;
 use super::instruments::Instruments;
-use super::test::{Done, PairTime, Test, TestPlan};
+use super::test::{Done, NicTest, PairTime, TestPlan};
 use super::window::Attempt;
 use diag::endpoint::Endpoint;
 use facts::device::{DeviceName, FabricAddress, LibraryFile};
@@ -52,7 +52,7 @@ pub struct TargetNic {
 /// A test, its options, the time for a pair, its traffic class if it has one of its own, and why
 /// its target is not open.
 pub(super) struct OpenTest {
-    pub(super) test: Box<dyn Test>,
+    pub(super) test: Box<dyn NicTest>,
     pub(super) run: RunOptions,
     pair: Duration,
     pub(super) class: Option<TrafficClass>,

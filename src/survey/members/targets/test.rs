@@ -8,7 +8,7 @@ use super::window::{Attempt, NotMeasured};
 use diag::bench::api::{Benchmark, Issued, Peer};
 use diag::bench::common::service_limits;
 use diag::endpoint::Endpoint;
-use diag::run::context::Context;
+use diag::run::context::LoopContext;
 use diag::run::verify::Unwatched;
 use facts::device::FabricAddress;
 use facts::error::{Failure, Kind};
@@ -47,7 +47,7 @@ pub struct PairTime<'a> {
 }
 
 /// A test on one NIC.
-pub trait Test {
+pub trait NicTest {
     /// Opens the target, which stays open until it is released. The target of a two-sided tool is
     /// set up for each measurement instead.
     fn open_target(&mut self, endpoint: &Endpoint) -> Result<(), Failure>;
@@ -90,14 +90,14 @@ impl<T> Done<T> {
 /// Measures a pair with the resources of its initiator. Returns its iterations as well, with the
 /// warm-up.
 pub(super) type MeasurePair<B> = fn(
-    &Context<'_>,
+    &LoopContext<'_>,
     &mut <B as Benchmark>::Resources,
     &mut Instruments,
 ) -> Result<(Figures, u64), Failure>;
 
 /// Answers the operations of a pair with the resources of its target. Returns 0 if there were none.
 pub(super) type ServePair<B> =
-    fn(&Context<'_>, &mut <B as Benchmark>::Resources) -> Result<u64, Failure>;
+    fn(&LoopContext<'_>, &mut <B as Benchmark>::Resources) -> Result<u64, Failure>;
 
 pub(super) struct TestOf<B: Benchmark> {
     pub(super) run: RunOptions,
@@ -269,7 +269,7 @@ impl<B: Benchmark> TestOf<B> {
     }
 }
 
-impl<B: Benchmark> Test for TestOf<B> {
+impl<B: Benchmark> NicTest for TestOf<B> {
     fn open_target(&mut self, endpoint: &Endpoint) -> Result<(), Failure> {
         if self.serve.is_some() {
             return Ok(());

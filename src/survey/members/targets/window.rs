@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use diag::run::barriers::Barriers;
-use diag::run::context::Context;
+use diag::run::context::LoopContext;
 use diag::run::watchdog::Notices;
 use facts::error::{Failure, Kind};
 use facts::interrupt;
@@ -103,8 +103,8 @@ impl Attempt {
     }
 
     /// Returns what a benchmark needs in this attempt. Its barriers are the instants of the window.
-    pub fn context<'a>(&'a self, run: &'a RunOptions) -> Context<'a> {
-        Context {
+    pub fn context<'a>(&'a self, run: &'a RunOptions) -> LoopContext<'a> {
+        LoopContext {
             side: self.side,
             barriers: self,
             run,

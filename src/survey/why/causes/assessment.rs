@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::causes::cause::{Cause, Expected, Sign};
+use crate::causes::cause::{CauseRule, ExpectedResult, Sign};
 use crate::causes::columns::Column;
-use crate::causes::comparison::{Compared, Comparison, Measured, SLOWER_SHARE, compare};
+use crate::causes::comparison::{Compared, Comparison, FiguresByTest, SLOWER_SHARE, compare};
 use crate::causes::table::CAUSES;
 use crate::causes::why::{Confidence, Why, evidence, item};
 use facts::severity::Severity;
@@ -24,7 +24,7 @@ pub struct Case<'a> {
     /// The items of good NICs of the same kind.
     pub others: &'a [Readings],
     /// The figures.
-    pub measured: &'a Measured,
+    pub measured: &'a FiguresByTest,
     /// Whether operations of the culprit failed in the survey.
     pub fails: bool,
     /// Whether the good NICs are known to be good. If not, no cause is certain.
@@ -59,7 +59,7 @@ struct Clues<'a> {
 }
 
 impl Clues<'_> {
-    fn assess(&self, cause: &'static Cause) -> Assessment {
+    fn assess(&self, cause: &'static CauseRule) -> Assessment {
         let is_bad = cause.signs.iter().any(|sign| self.is_bad(*sign));
         let held = cause.signs.iter().filter_map(|sign| Some((*sign, self.text(*sign, is_bad)?)));
         let signs: Vec<(Sign, String)> = held.collect();
@@ -172,7 +172,7 @@ impl Clues<'_> {
 
 /// How one cause fits.
 pub struct Assessment {
-    pub cause: &'static Cause,
+    pub cause: &'static CauseRule,
     /// What proves it, with texts of items.
     pub signs: Vec<(Sign, String)>,
     /// Whether one of its items is bad, not only suspect.
@@ -183,8 +183,8 @@ pub struct Assessment {
     is_alone: bool,
     /// Whether each of its signs can be read, and none other than a sign shows it.
     is_readable: bool,
-    pub matched: Vec<(Comparison, Expected)>,
-    pub contradicted: Vec<(Comparison, Expected)>,
+    pub matched: Vec<(Comparison, ExpectedResult)>,
+    pub contradicted: Vec<(Comparison, ExpectedResult)>,
 }
 
 impl Assessment {
@@ -239,8 +239,8 @@ impl Assessment {
     /// Returns whether a bandwidth is as low as it makes it, and all that contradicts it are
     /// latencies that it does not make longer: another cause does.
     fn is_beside_another(&self) -> bool {
-        let is_share = |expected: &Expected| {
-            matches!(expected, Expected::MustBeAsSign | Expected::MustBeShare(..))
+        let is_share = |expected: &ExpectedResult| {
+            matches!(expected, ExpectedResult::MustBeAsSign | ExpectedResult::MustBeShare(..))
         };
         let has_share = self.matched.iter().any(|(_, expected)| is_share(expected));
         let mut contradicted = self.contradicted.iter();
@@ -253,7 +253,7 @@ impl Assessment {
     /// how much late packets cost depends on how many there are.
     fn only_limits_contradict(&self) -> bool {
         let mut contradicted = self.contradicted.iter();
-        contradicted.all(|(_, expected)| matches!(expected, Expected::AtLeast(_)))
+        contradicted.all(|(_, expected)| matches!(expected, ExpectedResult::AtLeast(_)))
     }
 
     /// Returns whether the tests show what the cause makes slow: all that is decisive holds, and
@@ -307,7 +307,7 @@ impl Assessment {
     pub fn is_excluded(&self) -> bool {
         let mut contradicted = self.contradicted.iter();
         let is_shown_not =
-            |(comparison, expected): &(Comparison, Expected)| match comparison.outcome {
+            |(comparison, expected): &(Comparison, ExpectedResult)| match comparison.outcome {
                 // It would have been slow.
                 Compared::Same => !expected.is_same(),
                 // It would have been fast in the other way.
@@ -365,7 +365,7 @@ const ABOUT: (f64, f64) = (0.75, 1.4);
 
 /// Returns whether a column is as expected; `None` if the figures do not say. `share` is the share
 /// of the sign of the cause.
-fn holds(expected: Expected, comparison: &Comparison, share: Option<f64>) -> Option<bool> {
+fn holds(expected: ExpectedResult, comparison: &Comparison, share: Option<f64>) -> Option<bool> {
     let (least, most) = comparison.shares;
     let is_between = |low: f64, high: f64| {
         if most < SLOWER_SHARE && least >= low && most <= high {
@@ -375,11 +375,13 @@ fn holds(expected: Expected, comparison: &Comparison, share: Option<f64>) -> Opt
         }
     };
     match (expected, comparison.outcome) {
-        (Expected::Varies, _) => None,
-        (Expected::AtLeast(share), _) if least >= share => Some(true),
-        (Expected::AtLeast(share), _) => (most < share).then_some(false),
-        (Expected::Share(low, high) | Expected::MustBeShare(low, high), _) => is_between(low, high),
-        (Expected::AsSign | Expected::MustBeAsSign, _) => {
+        (ExpectedResult::Varies, _) => None,
+        (ExpectedResult::AtLeast(share), _) if least >= share => Some(true),
+        (ExpectedResult::AtLeast(share), _) => (most < share).then_some(false),
+        (ExpectedResult::Share(low, high) | ExpectedResult::MustBeShare(low, high), _) => {
+            is_between(low, high)
+        }
+        (ExpectedResult::AsSign | ExpectedResult::MustBeAsSign, _) => {
             let share = share?;
             is_between(share * ABOUT.0, share * ABOUT.1)
         }

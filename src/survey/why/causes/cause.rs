@@ -4,7 +4,7 @@
 use crate::causes::columns::Column;
 
 #[derive(Debug)]
-pub struct Cause {
+pub struct CauseRule {
     /// What documents and metrics name it by. It never changes.
     pub id: &'static str,
     /// What it is, after "because".
@@ -14,7 +14,7 @@ pub struct Cause {
     /// What proves it: one sign is enough.
     pub signs: &'static [Sign],
     /// How it shows.
-    pub expected: &'static [(Column, Expected)],
+    pub expected: &'static [(Column, ExpectedResult)],
     /// Whether it makes operations fail, so that figures cannot show it.
     pub fails: bool,
     /// Whether figures say nothing about the NIC meanwhile, so that nothing else is known about it.
@@ -85,7 +85,7 @@ pub const SAME: &str = "as good NICs";
 
 /// What is expected of a culprit in a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Expected {
+pub enum ExpectedResult {
     /// As good NICs.
     Same,
     Slower,
@@ -108,7 +108,7 @@ pub enum Expected {
     MustBeShare(f64, f64),
 }
 
-impl Expected {
+impl ExpectedResult {
     /// Returns whether the cause is never certain without it.
     pub fn is_decisive(self) -> bool {
         matches!(

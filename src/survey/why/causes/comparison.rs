@@ -54,14 +54,14 @@ pub struct Floor {
 
 /// A measurement whose process waited for its CPU too long for its median or its bandwidth.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Waiting {
+pub struct DelayedMeasurement {
     /// How long it waited, in percent of the measurement.
     pub percent: u8,
     /// Its median in nanoseconds, or a lower bound of its bandwidth in bytes per second.
     pub value: f64,
 }
 
-impl Waiting {
+impl DelayedMeasurement {
     /// Returns the bandwidth that both sides would have reached without waiting, at most: they may
     /// have waited at different times.
     fn without_waiting(self) -> f64 {
@@ -72,7 +72,7 @@ impl Waiting {
 
 /// The figures of one test: median latencies in nanoseconds, or bandwidths in bytes per second.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Figures {
+pub struct TestFigures {
     /// Whether large figures are good.
     pub is_bandwidth: bool,
     /// The culprit, while its process had a CPU.
@@ -88,9 +88,9 @@ pub struct Figures {
     /// See `own_floors`.
     pub others_floors: Vec<Floor>,
     /// The measurements in which the process of the culprit or of a good NIC waited for its CPU.
-    pub own_waiting: Vec<Waiting>,
+    pub own_waiting: Vec<DelayedMeasurement>,
     /// See `own_waiting`.
-    pub others_waiting: Vec<Waiting>,
+    pub others_waiting: Vec<DelayedMeasurement>,
     /// Whether the process of the culprit had no CPU in time for a measurement.
     pub is_late: bool,
     /// Why a measurement of the culprit failed, if one did.
@@ -99,7 +99,7 @@ pub struct Figures {
     pub unmeasured: Option<String>,
 }
 
-impl Figures {
+impl TestFigures {
     /// Returns whether the process of the culprit waited for its CPU in a measurement.
     pub fn has_waited(&self) -> bool {
         self.is_late || !self.own_waiting.is_empty()
@@ -107,33 +107,33 @@ impl Figures {
 
     /// Returns the figures that count beside busy CPUs, if a side has none of a process that had
     /// its CPU: two ways to compare latencies, which must agree, or the bounds of bandwidths.
-    fn robust(&self) -> Option<Vec<Figures>> {
+    fn robust(&self) -> Option<Vec<TestFigures>> {
         let is_complete = !self.own.is_empty() && !self.others.is_empty();
         if is_complete || self.own_waiting.is_empty() && self.others_waiting.is_empty() {
             return None;
         }
         if self.is_bandwidth {
-            let bounds = |quiet: &[f64], waiting: &[Waiting]| {
+            let bounds = |quiet: &[f64], waiting: &[DelayedMeasurement]| {
                 let bounds =
                     waiting.iter().flat_map(|waiting| [waiting.value, waiting.without_waiting()]);
                 quiet.iter().copied().chain(bounds).collect()
             };
-            return Some(vec![Figures {
+            return Some(vec![TestFigures {
                 own: bounds(&self.own, &self.own_waiting),
                 others: bounds(&self.others, &self.others_waiting),
                 ..self.clone()
             }]);
         }
-        let figures = |value: fn(&Floor) -> f64| Figures {
+        let figures = |value: fn(&Floor) -> f64| TestFigures {
             own: self.own_floors.iter().map(value).collect(),
             others: self.others_floors.iter().map(value).collect(),
-            ..Figures::default()
+            ..TestFigures::default()
         };
         Some(vec![figures(|floor| floor.min), figures(|floor| floor.p5)])
     }
 }
 
-pub type Measured = BTreeMap<TestCode, Figures>;
+pub type FiguresByTest = BTreeMap<TestCode, TestFigures>;
 
 /// How a NIC compares in a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -181,7 +181,7 @@ impl Comparison {
 }
 
 /// Compares the culprit in each column whose tests have figures of both.
-pub fn compare(measured: &Measured) -> Vec<Comparison> {
+pub fn compare(measured: &FiguresByTest) -> Vec<Comparison> {
     let columns = Column::ALL.into_iter();
     let compared = columns.filter(|column| is_comparable(*column, measured)).filter_map(|column| {
         match (column, column.tests()) {
@@ -206,7 +206,7 @@ pub fn compare(measured: &Measured) -> Vec<Comparison> {
 }
 
 /// Compares the figures of a test.
-fn test_comparison(column: Column, figures: &Figures) -> Option<Comparison> {
+fn test_comparison(column: Column, figures: &TestFigures) -> Option<Comparison> {
     let Some(ways) = figures.robust() else {
         return ratio(column, figures);
     };
@@ -214,7 +214,7 @@ fn test_comparison(column: Column, figures: &Figures) -> Option<Comparison> {
     if !figures.is_bandwidth {
         return Some(comparison);
     }
-    let best = |quiet: &[f64], waiting: &[Waiting]| {
+    let best = |quiet: &[f64], waiting: &[DelayedMeasurement]| {
         let waiting = waiting.iter().map(|waiting| waiting.value);
         quiet.iter().copied().chain(waiting).reduce(f64::max)
     };
@@ -226,12 +226,16 @@ fn test_comparison(column: Column, figures: &Figures) -> Option<Comparison> {
 }
 
 /// Compares how much longer a test takes than the test `base`.
-fn difference_comparison(column: Column, figures: &Figures, base: &Figures) -> Option<Comparison> {
+fn difference_comparison(
+    column: Column,
+    figures: &TestFigures,
+    base: &TestFigures,
+) -> Option<Comparison> {
     let floors = |value: fn(&Floor) -> f64| {
-        let [figures, base] = [figures, base].map(|figures| Figures {
+        let [figures, base] = [figures, base].map(|figures| TestFigures {
             own: figures.own_floors.iter().map(value).collect(),
             others: figures.others_floors.iter().map(value).collect(),
-            ..Figures::default()
+            ..TestFigures::default()
         });
         addition(column, &figures, &base)
     };
@@ -269,7 +273,7 @@ fn agreed(ways: impl Iterator<Item = Option<Comparison>>) -> Option<Comparison> 
 
 /// Returns whether good NICs are as fast in a column as in the one that it repeats in another way.
 /// If not, the other way has a limit of its own, and says nothing.
-fn is_comparable(column: Column, measured: &Measured) -> bool {
+fn is_comparable(column: Column, measured: &FiguresByTest) -> bool {
     let Some(base) = column.repeats() else {
         return true;
     };
@@ -277,7 +281,7 @@ fn is_comparable(column: Column, measured: &Measured) -> bool {
     let [Some(other_way), Some(base)] = figures else {
         return false;
     };
-    let good_nics = Figures {
+    let good_nics = TestFigures {
         is_bandwidth: base.is_bandwidth,
         own: other_way.others.clone(),
         own_floors: other_way.others_floors.clone(),
@@ -285,16 +289,16 @@ fn is_comparable(column: Column, measured: &Measured) -> bool {
         others: base.others.clone(),
         others_floors: base.others_floors.clone(),
         others_waiting: base.others_waiting.clone(),
-        ..Figures::default()
+        ..TestFigures::default()
     };
     test_comparison(column, &good_nics)
         .is_some_and(|comparison| comparison.outcome == Compared::Same)
 }
 
 /// Returns the figure of the culprit in a column, whatever good NICs have.
-pub fn own_figure(column: Column, measured: &Measured) -> Option<f64> {
+pub fn own_figure(column: Column, measured: &FiguresByTest) -> Option<f64> {
     let (test, base) = column.tests();
-    let best = |figures: &Figures| {
+    let best = |figures: &TestFigures| {
         let (least, most) = ends(&figures.own)?;
         Some(if figures.is_bandwidth { most } else { least })
     };
@@ -311,12 +315,12 @@ pub fn own_figure(column: Column, measured: &Measured) -> Option<f64> {
 }
 
 /// Compares 99th percentiles: by how much they exceed the medians.
-fn tail(figures: &Figures) -> Option<Comparison> {
+fn tail(figures: &TestFigures) -> Option<Comparison> {
     let beyond = |tails: &[Tail]| tails.iter().map(|tail| tail.p99 - tail.median).collect();
-    let tails = Figures {
+    let tails = TestFigures {
         own: beyond(&figures.own_tails),
         others: beyond(&figures.others_tails),
-        ..Figures::default()
+        ..TestFigures::default()
     };
     let comparison = ratio(Column::Tail, &tails)?;
     let (least, most) = comparison.shares;
@@ -331,7 +335,7 @@ fn tail(figures: &Figures) -> Option<Comparison> {
 
 /// Compares medians of processes that waited for their CPUs. The culprit is slower because of
 /// waiting only if no good NIC is fast whose process waited as long.
-fn waiting(figures: &Figures) -> Option<Comparison> {
+fn waiting(figures: &TestFigures) -> Option<Comparison> {
     let own: Vec<f64> = figures.own_waiting.iter().map(|waiting| waiting.value).collect();
     let waited = figures.own_waiting.iter().map(|waiting| waiting.percent).min()?;
     let quiet = figures.others.iter().copied();
@@ -340,8 +344,10 @@ fn waiting(figures: &Figures) -> Option<Comparison> {
     let fastest = ends(&all)?.0;
     let mut as_busy = figures.others_waiting.iter().filter(|waiting| waiting.percent >= waited);
     let is_innocent = as_busy.any(|waiting| waiting.value <= fastest * SAME);
-    let compared =
-        ratio(Column::Waiting, &Figures { own, others: vec![fastest], ..Figures::default() })?;
+    let compared = ratio(
+        Column::Waiting,
+        &TestFigures { own, others: vec![fastest], ..TestFigures::default() },
+    )?;
     Some(Comparison {
         outcome: if is_innocent { Compared::Same } else { compared.outcome },
         ..compared
@@ -349,7 +355,7 @@ fn waiting(figures: &Figures) -> Option<Comparison> {
 }
 
 /// Compares the fast or the slow flows: their medians, because single flows vary.
-fn flows(column: Column, figures: &Figures) -> Option<Comparison> {
+fn flows(column: Column, figures: &TestFigures) -> Option<Comparison> {
     let own = match (column, heaps(&figures.own)) {
         (_, None) => figures.own.clone(),
         (Column::FastFlows, Some((_, fast))) => fast,
@@ -357,14 +363,14 @@ fn flows(column: Column, figures: &Figures) -> Option<Comparison> {
     };
     let middle_of = |all: &[f64]| lower_median(all).into_iter().collect();
     let medians =
-        Figures { own: middle_of(&own), others: middle_of(&figures.others), ..figures.clone() };
+        TestFigures { own: middle_of(&own), others: middle_of(&figures.others), ..figures.clone() };
     ratio(column, &medians)
 }
 
 /// Compares hops between the NICs of `writes`. A write and its answer are two hops and the work of
 /// the CPU, so hops show which of them is slow if the writes are slower. The CPU starts a chain and
 /// sees its end: one of [`HOPS`] parts of what its work takes longer is left out.
-fn hops(hops: &Figures, writes: &Figures) -> Option<Comparison> {
+fn hops(hops: &TestFigures, writes: &TestFigures) -> Option<Comparison> {
     let writes = test_comparison(Column::WriteTo, writes)?;
     let longer = writes.own - writes.others;
     let found = test_comparison(Column::Hop, hops)?;
@@ -398,7 +404,7 @@ const WAITS_OF_LISTS: [(Column, Column); 6] = [
 /// Compares bandwidths as if latencies were as on good NICs: a list that waits longer for its end
 /// is no second fault. Whether a bandwidth is lower because as many bytes are on the way for longer
 /// is unclear. The figures that are shown stay as they are.
-fn leave_out_latencies(compared: &mut [Comparison], measured: &Measured) {
+fn leave_out_latencies(compared: &mut [Comparison], measured: &FiguresByTest) {
     let list_ns = 1e9 * f64::from(LIST_SIZE) * LARGE as f64;
     for (bandwidth, latency) in WAITS_OF_LISTS {
         let slow = |found: &&Comparison| {
@@ -417,10 +423,10 @@ fn leave_out_latencies(compared: &mut [Comparison], measured: &Measured) {
             list_ns / (time - longer).max(time / 4.0)
         };
         let waiting = figures.own_waiting.iter();
-        let corrected = Figures {
+        let corrected = TestFigures {
             own: figures.own.iter().copied().map(faster).collect(),
             own_waiting: waiting
-                .map(|waiting| Waiting { value: faster(waiting.value), ..*waiting })
+                .map(|waiting| DelayedMeasurement { value: faster(waiting.value), ..*waiting })
                 .collect(),
             ..figures.clone()
         };
@@ -449,7 +455,7 @@ fn leave_out_hops_beside_slow_reads(compared: &mut [Comparison]) {
 }
 
 /// Compares figures by their ratio.
-fn ratio(column: Column, figures: &Figures) -> Option<Comparison> {
+fn ratio(column: Column, figures: &TestFigures) -> Option<Comparison> {
     let is_bandwidth = figures.is_bandwidth;
     let (own_least, own_most) = ends(&figures.own)?;
     let (others_least, others_most) = ends(&figures.others)?;
@@ -480,7 +486,7 @@ fn ratio(column: Column, figures: &Figures) -> Option<Comparison> {
 }
 
 /// Compares how much longer a test takes than the test `base`.
-fn addition(column: Column, figures: &Figures, base: &Figures) -> Option<Comparison> {
+fn addition(column: Column, figures: &TestFigures, base: &TestFigures) -> Option<Comparison> {
     let least = |figures: &[f64]| Some(ends(figures)?.0);
     let own = least(&figures.own)? - least(&base.own)?;
     let base_value = least(&base.others)?;

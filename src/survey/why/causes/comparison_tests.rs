@@ -2,11 +2,11 @@
 
 use super::*;
 
-fn figures(is_bandwidth: bool, own: &[f64], others: &[f64]) -> Figures {
-    Figures { is_bandwidth, own: own.into(), others: others.into(), ..Figures::default() }
+fn figures(is_bandwidth: bool, own: &[f64], others: &[f64]) -> TestFigures {
+    TestFigures { is_bandwidth, own: own.into(), others: others.into(), ..TestFigures::default() }
 }
 
-fn outcome_of(code: TestCode, figures: Figures) -> Compared {
+fn outcome_of(code: TestCode, figures: TestFigures) -> Compared {
     compare(&[(code, figures)].into())[0].outcome
 }
 
@@ -35,7 +35,7 @@ fn compares_latencies_by_ratio_and_difference() {
 fn compares_tails_more_coarsely() {
     let compared = |own: f64| {
         let tail = |beyond| Tail { p99: 1400.0 + beyond, median: 1400.0 };
-        let tails = Figures {
+        let tails = TestFigures {
             own_tails: vec![tail(own)],
             others_tails: vec![tail(2000.0), tail(2200.0)],
             ..figures(false, &[1400.0], &[1400.0])
@@ -57,9 +57,9 @@ fn floors(values: &[f64]) -> Vec<Floor> {
     values.iter().map(|min: &f64| Floor { min: *min, p5: min * 1.1 }).collect()
 }
 
-fn waiting(percent: u8, figures: &[f64]) -> Vec<Waiting> {
+fn waiting(percent: u8, figures: &[f64]) -> Vec<DelayedMeasurement> {
     let values = figures.iter().copied();
-    values.map(|value| Waiting { percent, value }).collect()
+    values.map(|value| DelayedMeasurement { percent, value }).collect()
 }
 
 /// Medians beside busy CPUs can be anything: the smallest latencies and the 5th percentiles
@@ -67,7 +67,7 @@ fn waiting(percent: u8, figures: &[f64]) -> Vec<Waiting> {
 #[test]
 fn compares_floors_of_latencies_beside_busy_cpus() {
     let value_for = |own_floors: Vec<Floor>| {
-        let busy = Figures {
+        let busy = TestFigures {
             own_waiting: waiting(50, &[90_000.0]),
             own_floors,
             others_floors: floors(&[41_000.0, 42_000.0]),
@@ -88,7 +88,7 @@ fn compares_floors_of_latencies_beside_busy_cpus() {
 fn compares_bounds_of_bandwidths_beside_busy_cpus() {
     let compared = |percent, own: f64| {
         let busy =
-            Figures { own_waiting: waiting(percent, &[own]), ..figures(true, &[], &[100.0]) };
+            TestFigures { own_waiting: waiting(percent, &[own]), ..figures(true, &[], &[100.0]) };
         let found = compare(&[(TestCode::B1, busy)].into())[0];
         assert_eq!((found.own, found.others), (own, 100.0));
         found.outcome
@@ -102,7 +102,7 @@ fn compares_bounds_of_bandwidths_beside_busy_cpus() {
 
 #[test]
 fn figures_of_processes_with_cpus_count_first() {
-    let both = Figures {
+    let both = TestFigures {
         own_waiting: waiting(50, &[90_000.0]),
         own_floors: floors(&[120_000.0]),
         others_floors: floors(&[41_000.0]),
@@ -115,8 +115,8 @@ fn figures_of_processes_with_cpus_count_first() {
 
 #[test]
 fn waiting_makes_slow_unless_good_nics_wait_as_long() {
-    let compared = |others_waiting: Vec<Waiting>| {
-        let busy = Figures {
+    let compared = |others_waiting: Vec<DelayedMeasurement>| {
+        let busy = TestFigures {
             own_waiting: waiting(40, &[90_000.0]),
             others_waiting,
             ..figures(false, &[], &[42_000.0])
@@ -211,7 +211,7 @@ fn slow_reads_of_memory_explain_slow_hops() {
 #[test]
 fn compares_floors_of_hops_beside_busy_cpus() {
     let compared = |own: Floor| {
-        let busy = Figures {
+        let busy = TestFigures {
             own_waiting: waiting(50, &[9000.0]),
             own_floors: vec![own],
             others_floors: floors(&[1200.0]),
@@ -232,7 +232,7 @@ fn compares_floors_of_hops_beside_busy_cpus() {
 /// pause, most operations find empty caches. A CPU that sleeps deeply makes each of them late.
 #[test]
 fn programs_that_run_in_pauses_are_no_sleep() {
-    let latencies = |(own, least): (f64, f64), (others, others_least): (f64, f64)| Figures {
+    let latencies = |(own, least): (f64, f64), (others, others_least): (f64, f64)| TestFigures {
         own_floors: vec![Floor { min: least, p5: least }],
         others_floors: vec![Floor { min: others_least, p5: others_least }],
         ..figures(false, &[own], &[others])
@@ -248,7 +248,8 @@ fn programs_that_run_in_pauses_are_no_sleep() {
     assert_eq!(compared(pause((50_800.0, 42_700.0))), Compared::Unclear);
     assert_eq!(compared(pause((93_000.0, 92_000.0))), Compared::Slower);
     // Of a process that waits for its CPU, also the fastest operations are late after pauses.
-    let busy = |own| Figures { own: vec![], own_waiting: waiting(50, &[60_000.0]), ..pause(own) };
+    let busy =
+        |own| TestFigures { own: vec![], own_waiting: waiting(50, &[60_000.0]), ..pause(own) };
     assert_eq!(compared(busy((43_500.0, 42_700.0))), Compared::Same);
     assert_eq!(compared(busy((93_000.0, 92_000.0))), Compared::Unclear);
 }

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use crate::causes::assessment::{Assessed, Assessment, Case};
 use crate::causes::ceilings;
 use crate::causes::columns::Column;
-use crate::causes::comparison::{Compared, Comparison, Figures};
+use crate::causes::comparison::{Compared, Comparison, TestFigures};
 use crate::causes::procedure::TestCode;
 use crate::causes::seen::seen;
 use crate::causes::table::cause;
@@ -207,7 +207,7 @@ fn without_cause(case: Case, comparisons: &[Comparison]) -> Why {
     let survey = comparisons.iter().find(|comparison| comparison.column == Column::Survey);
     let is_same = survey.is_some_and(|comparison| comparison.outcome == Compared::Same);
     let is_transient = !case.fails && !is_slow && is_same;
-    let has_waited = case.measured.values().any(Figures::has_waited);
+    let has_waited = case.measured.values().any(TestFigures::has_waited);
     let shown = |comparison: &&Comparison| match comparison.column {
         Column::Survey => true,
         Column::Hop => comparison.outcome != Compared::Unclear,

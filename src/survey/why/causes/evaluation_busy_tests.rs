@@ -6,7 +6,7 @@ use super::*;
 #[test]
 fn files_prove_causes_beside_busy_cpus() {
     let narrow = with("pcie-width", "x8", Severity::Bad);
-    let late = Figures { is_late: true, ..Figures::default() };
+    let late = TestFigures { is_late: true, ..TestFigures::default() };
     for measured in [[(TestCode::L1, late)].into(), busy(&[], 50, 5.0)] {
         let all = found(&narrow, &measured);
         assert_eq!(all[0], named("pcie-narrow", Confidence::Probably));
@@ -30,7 +30,7 @@ fn state_of_nic_explains_lost_packets() {
 /// Vector 30, without files.
 #[test]
 fn busy_cpus_alone_are_no_cause() {
-    let late = Figures { is_late: true, ..Figures::default() };
+    let late = TestFigures { is_late: true, ..TestFigures::default() };
     let nothing = found(&healthy(), &[(TestCode::L1, late)].into());
     assert_eq!(nothing, [(None, Confidence::NotMeasured)]);
     let advice = |measured| diagnosis(&healthy(), &measured).whys[0].advice.clone();

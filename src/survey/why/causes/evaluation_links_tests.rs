@@ -2,11 +2,11 @@
 
 use super::*;
 use crate::causes::flows;
-use crate::causes::flows::{FLOW_HEAPS, Flow};
+use crate::causes::flows::{FLOW_HEAPS, MeasuredFlow};
 
 /// Returns 16 flows with this rate, of which the slow ones have this factor.
-fn ordered(rate: f64, factor: f64, slow: &[usize]) -> Vec<Flow> {
-    let flow = |place: usize| Flow {
+fn ordered(rate: f64, factor: f64, slow: &[usize]) -> Vec<MeasuredFlow> {
+    let flow = |place: usize| MeasuredFlow {
         initiator: place as u32 % 4,
         target: 4 + (place + place / 4) as u32 % 4,
         rate: rate * if slow.contains(&place) { factor } else { 1.0 },
@@ -17,17 +17,18 @@ fn ordered(rate: f64, factor: f64, slow: &[usize]) -> Vec<Flow> {
 /// Returns what is found if flows between two groups have these rates, and flows between other
 /// groups; the test of the survey and B4 have these shares of the bandwidth between other groups.
 fn links(
-    own: &[Flow],
+    own: &[MeasuredFlow],
     shares: (&[f64], f64),
-    others: &[Flow],
+    others: &[MeasuredFlow],
 ) -> Vec<(Option<String>, Confidence)> {
-    let rates = |flows: &[Flow]| flows.iter().map(|flow| flow.rate).collect();
-    let bandwidth = |own, others| Figures { is_bandwidth: true, own, others, ..Figures::default() };
+    let rates = |flows: &[MeasuredFlow]| flows.iter().map(|flow| flow.rate).collect();
+    let bandwidth =
+        |own, others| TestFigures { is_bandwidth: true, own, others, ..TestFigures::default() };
     let share_figures = |shares: &[f64]| {
         let own = shares.iter().map(|share| 23e9 * share);
         bandwidth(own.collect(), vec![23e9])
     };
-    let measured: Measured = [
+    let measured: FiguresByTest = [
         (TestCode::S, share_figures(shares.0)),
         (TestCode::B4, share_figures(&[shares.1])),
         (TestCode::O, bandwidth(rates(own), rates(others))),

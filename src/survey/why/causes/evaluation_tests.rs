@@ -10,7 +10,7 @@ mod links;
 mod other_ways;
 
 use super::*;
-use crate::causes::comparison::{Floor, Measured, Tail, Waiting};
+use crate::causes::comparison::{DelayedMeasurement, FiguresByTest, Floor, Tail};
 use facts::severity::Severity;
 use health::readings::{Reading, Readings, testing};
 
@@ -40,11 +40,11 @@ const BANDWIDTHS: [TestCode; 7] =
 
 /// Returns the figures of a NIC that is healthy but for these tests, whose figures have these
 /// factors. Memory is copied, and hops are measured, only with a factor.
-fn measured(factors: &[(TestCode, f64)]) -> Measured {
+fn measured(factors: &[(TestCode, f64)]) -> FiguresByTest {
     let test_figures = |(code, is_bandwidth, value): (TestCode, bool, f64)| {
         let factor = factors.iter().find(|(own, _)| *own == code);
         let own = value * factor.map_or(1.0, |(_, factor)| *factor);
-        let figures = Figures {
+        let figures = TestFigures {
             is_bandwidth,
             own: vec![own, own * 0.99],
             others: vec![value, value * 0.98, value * 1.01],
@@ -52,7 +52,7 @@ fn measured(factors: &[(TestCode, f64)]) -> Measured {
             others_tails: vec![tail(value, 1.4 * value)],
             own_floors: vec![floor(own)],
             others_floors: vec![floor(value)],
-            ..Figures::default()
+            ..TestFigures::default()
         };
         (code, figures)
     };
@@ -103,7 +103,7 @@ fn with(code: &str, value: &str, state: Severity) -> Readings {
     all
 }
 
-fn diagnosis(own: &Readings, measured: &Measured) -> Diagnosis {
+fn diagnosis(own: &Readings, measured: &FiguresByTest) -> Diagnosis {
     let others = vec![healthy(); 7];
     evaluate(Case { own, others: &others, measured, fails: false, has_good_controls: true })
 }
@@ -113,7 +113,7 @@ fn causes(found: &Diagnosis) -> Vec<(Option<&str>, Confidence)> {
     whys.map(|why| (why.cause.as_deref(), why.confidence)).collect()
 }
 
-fn found(own: &Readings, measured: &Measured) -> Vec<(Option<String>, Confidence)> {
+fn found(own: &Readings, measured: &FiguresByTest) -> Vec<(Option<String>, Confidence)> {
     let found = diagnosis(own, measured);
     let causes = causes(&found).into_iter();
     causes.map(|(id, how)| (id.map(str::to_owned), how)).collect()
@@ -126,13 +126,13 @@ fn named(id: &str, confidence: Confidence) -> (Option<String>, Confidence) {
 /// Returns the figures of a NIC whose process waited for its CPU in half of the time, so that its
 /// medians are five times as long. Its floors have these factors. The processes of good NICs waited
 /// for `percent` of their time, and their medians are `factor` times as long.
-fn busy(factors: &[(TestCode, f64)], percent: u8, factor: f64) -> Measured {
+fn busy(factors: &[(TestCode, f64)], percent: u8, factor: f64) -> FiguresByTest {
     let mut all = measured(&[]);
     for (code, figures) in &mut all {
         let own = factors.iter().find(|(own, _)| own == code).map_or(1.0, |(_, factor)| *factor);
         let value = figures.others[0];
-        let waiting = |percent, value| vec![Waiting { percent, value }];
-        *figures = Figures { is_bandwidth: figures.is_bandwidth, ..Figures::default() };
+        let waiting = |percent, value| vec![DelayedMeasurement { percent, value }];
+        *figures = TestFigures { is_bandwidth: figures.is_bandwidth, ..TestFigures::default() };
         if figures.is_bandwidth {
             figures.own_waiting = waiting(50, 0.5 * value * own);
             figures.others_waiting = waiting(percent, 0.5 * value);
@@ -439,7 +439,7 @@ fn state_of_nic_explains_failures_without_traffic() {
         let off = with(code, "off", state);
         let confidences = |fails| {
             let others = vec![healthy(); 7];
-            let measured = Measured::new();
+            let measured = FiguresByTest::new();
             let own = &off;
             let found = evaluate(Case {
                 own,
@@ -493,7 +493,7 @@ fn difference_alone_is_never_the_cause() {
 
 /// Returns the figures of a NIC that translates addresses slowly: page-cost=30us of the software
 /// NIC, whose links take 20 us.
-fn slow_translation(huge_pages: Option<f64>) -> Measured {
+fn slow_translation(huge_pages: Option<f64>) -> FiguresByTest {
     let mut factors = vec![
         (TestCode::H, huge_pages.unwrap_or(1.0)),
         (TestCode::L1, 2.0),

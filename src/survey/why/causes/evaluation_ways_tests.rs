@@ -3,7 +3,7 @@
 use super::*;
 
 /// Returns bandwidths with this factor, except for these tests.
-fn bandwidths_without(factor: f64, cured: &[TestCode]) -> Measured {
+fn bandwidths_without(factor: f64, cured: &[TestCode]) -> FiguresByTest {
     let mut slow = bandwidths(factor);
     slow.retain(|(code, _)| !cured.contains(code));
     measured(&slow)
@@ -35,7 +35,7 @@ fn ceiling_of_a_class_is_the_cause_if_another_class_is_fast() {
     let mut full = healthy();
     full.push(reading("class-ceiling", "100 %", Severity::Shown));
     let others = vec![full; 7];
-    let has = |measured: &Measured, how| {
+    let has = |measured: &FiguresByTest, how| {
         let found = evaluate(Case {
             own: &capped,
             others: &others,
@@ -93,7 +93,7 @@ fn parked_peer_is_probably_the_cause_of_failures() {
         let found = evaluate(Case {
             own,
             others: &vec![others; 7],
-            measured: &Measured::new(),
+            measured: &FiguresByTest::new(),
             fails: true,
             has_good_controls: true,
         });
@@ -135,7 +135,7 @@ fn only_bad_items_are_known_about_a_nic_in_use() {
     let found = evaluate(Case {
         own: &without_handler,
         others: &vec![healthy(); 7],
-        measured: &Measured::new(),
+        measured: &FiguresByTest::new(),
         fails: true,
         has_good_controls: true,
     });
@@ -145,7 +145,7 @@ fn only_bad_items_are_known_about_a_nic_in_use() {
 }
 
 /// Latencies that are twice as long, and hops with this factor, if they are measured.
-fn slow_latencies(hop: Option<f64>) -> Measured {
+fn slow_latencies(hop: Option<f64>) -> FiguresByTest {
     use TestCode::{L1, L2, L3, L5, P1, P2, QP, S};
     let slow = [L1, P1, P2, QP].map(|code| (code, 2.0));
     // As much longer as L1.
@@ -211,7 +211,7 @@ fn hops_as_fast_as_on_good_nics_contradict_a_slow_port() {
 fn reason_why_hops_are_not_measured_is_evidence() {
     let mut refused = slow_latencies(None);
     let why = "service 1 of cxi0 has 0 available".to_owned();
-    refused.insert(TestCode::T, Figures { unmeasured: Some(why), ..Figures::default() });
+    refused.insert(TestCode::T, TestFigures { unmeasured: Some(why), ..TestFigures::default() });
     let found = diagnosis(&healthy(), &refused);
     assert_eq!(causes(&found), [(None, Confidence::Unknown)]);
     let text = "hops without a CPU not measured: service 1 of cxi0 has 0 available";

@@ -24,7 +24,7 @@ const LEAST_TURNS: usize = 3;
 
 /// A flow, of those that were measured one after the other.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Flow {
+pub struct MeasuredFlow {
     /// Number of the NIC that sends.
     pub initiator: u32,
     /// Number of the NIC that receives.
@@ -47,7 +47,7 @@ pub fn heaps(rates: &[f64]) -> Option<(Vec<f64>, Vec<f64>)> {
 
 /// Returns what flows between two groups say, in the order in which they were measured; `None` if
 /// they say nothing about links: too few of them, heaps of a slow NIC, or of a slow moment.
-pub fn reading(flows: &[Flow]) -> Option<Reading> {
+pub fn reading(flows: &[MeasuredFlow]) -> Option<Reading> {
     if flows.len() < LEAST {
         return None;
     }
@@ -57,7 +57,7 @@ pub fn reading(flows: &[Flow]) -> Option<Reading> {
         return Some(state_reading(Severity::Good, "alike".into(), text));
     };
     let limit = fast[0];
-    let is_slow = |flow: &Flow| flow.rate < limit;
+    let is_slow = |flow: &MeasuredFlow| flow.rate < limit;
     let turns = flows.windows(2).filter(|two| is_slow(&two[0]) != is_slow(&two[1]));
     if turns.count() < LEAST_TURNS || is_of_nics(flows, is_slow) {
         return None;
@@ -72,11 +72,11 @@ pub fn reading(flows: &[Flow]) -> Option<Reading> {
 
 /// Returns whether slow NICs explain the slow flows: hardly any is left without NICs that have
 /// slow flows only.
-fn is_of_nics(flows: &[Flow], is_slow: impl Fn(&Flow) -> bool) -> bool {
-    let ends = |flow: &Flow| [(0, flow.initiator), (1, flow.target)];
+fn is_of_nics(flows: &[MeasuredFlow], is_slow: impl Fn(&MeasuredFlow) -> bool) -> bool {
+    let ends = |flow: &MeasuredFlow| [(0, flow.initiator), (1, flow.target)];
     let fast = flows.iter().filter(|flow| !is_slow(flow));
     let good: BTreeSet<(u8, u32)> = fast.flat_map(ends).collect();
-    let is_good = |flow: &&Flow| ends(flow).iter().all(|end| good.contains(end));
+    let is_good = |flow: &&MeasuredFlow| ends(flow).iter().all(|end| good.contains(end));
     let left = flows.iter().filter(|flow| is_slow(flow)).filter(is_good);
     left.count() < LEAST_OF_HEAP
 }
@@ -91,17 +91,17 @@ mod tests {
 
     /// Returns 16 flows from four NICs to four others, whose rates `rate` returns by their place in
     /// time and their ends.
-    fn flows(rate: impl Fn(u32, u32, u32) -> f64) -> Vec<Flow> {
+    fn flows(rate: impl Fn(u32, u32, u32) -> f64) -> Vec<MeasuredFlow> {
         let flow = |place: u32| {
             let (initiator, target) = (place % 4, (place + place / 4) % 4);
             let rate = rate(place, initiator, target);
-            Flow { initiator, target, rate }
+            MeasuredFlow { initiator, target, rate }
         };
         (0..16).map(flow).collect()
     }
 
     /// Returns the state of the reading.
-    fn state(flows: &[Flow]) -> Option<Severity> {
+    fn state(flows: &[MeasuredFlow]) -> Option<Severity> {
         reading(flows).map(|reading| reading.state)
     }
 

@@ -46,7 +46,7 @@ pub enum TestCode {
 
 /// Between which NICs a test measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Route {
+pub enum TestRoute {
     /// Each NIC with itself.
     Loopback,
     /// From the culprit to a good NIC, beside two good NICs.
@@ -57,7 +57,7 @@ pub enum Route {
 
 /// When a test is measured: a later step only if the earlier ones leave it open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum TestStep {
     /// The tests that separate the own node from what is beyond it.
     First,
     /// The tests that separate the causes.
@@ -70,7 +70,7 @@ pub enum Step {
 
 /// The traffic class of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
+pub enum ClassChoice {
     /// As in the survey.
     OfSurvey,
     /// Another one without a limit of its bandwidth.
@@ -81,7 +81,7 @@ pub enum Class {
 
 /// A test, and how its tool is run.
 #[derive(Debug)]
-pub struct Test {
+pub struct TestProcedure {
     /// Its code.
     pub code: TestCode,
     /// The tool.
@@ -91,16 +91,16 @@ pub struct Test {
     /// Its other arguments.
     pub arguments: &'static [&'static str],
     /// Between which NICs it measures.
-    pub route: Route,
+    pub route: TestRoute,
     /// When it is measured.
-    pub step: Step,
+    pub step: TestStep,
     /// The test that it repeats in another way. It is measured only if the culprit is slower in
     /// that test.
     pub repeats: Option<TestCode>,
     /// Whether its buffers need huge pages.
     pub needs_huge_pages: bool,
     /// Whether it uses another traffic class than the survey.
-    pub class: Class,
+    pub class: ClassChoice,
     /// Its name in sentences.
     pub name: &'static str,
 }
@@ -121,138 +121,138 @@ const SMALL: u64 = 8;
 pub const LARGE: u64 = 1 << 16;
 
 /// What most tests of small writes have in common.
-const SMALL_WRITES: Test = Test {
+const SMALL_WRITES: TestProcedure = TestProcedure {
     code: TestCode::S,
     tool: "write-lat",
     size_bytes: SMALL,
     arguments: &[NO_GAP],
-    route: Route::Loopback,
-    step: Step::First,
+    route: TestRoute::Loopback,
+    step: TestStep::First,
     repeats: None,
     needs_huge_pages: false,
-    class: Class::OfSurvey,
+    class: ClassChoice::OfSurvey,
     name: "",
 };
 
 /// What most tests of large writes have in common.
-const LARGE_WRITES: Test =
-    Test { tool: "write-bw", size_bytes: LARGE, arguments: &[LIST], ..SMALL_WRITES };
+const LARGE_WRITES: TestProcedure =
+    TestProcedure { tool: "write-bw", size_bytes: LARGE, arguments: &[LIST], ..SMALL_WRITES };
 
 /// The tests, in the order in which they are measured. [`TestCode::S`] comes from the survey.
-pub const TESTS: [Test; 16] = [
-    Test { code: TestCode::L1, name: "small writes in loopback", ..SMALL_WRITES },
-    Test {
+pub const TESTS: [TestProcedure; 16] = [
+    TestProcedure { code: TestCode::L1, name: "small writes in loopback", ..SMALL_WRITES },
+    TestProcedure {
         code: TestCode::L2,
         arguments: &[NO_GAP, "--no-idc"],
         name: "small writes in loopback, data read from memory",
         ..SMALL_WRITES
     },
-    Test { code: TestCode::B1, name: "large writes in loopback", ..LARGE_WRITES },
-    Test {
+    TestProcedure { code: TestCode::B1, name: "large writes in loopback", ..LARGE_WRITES },
+    TestProcedure {
         code: TestCode::L3,
         arguments: &[NO_GAP, "--no-ll"],
-        step: Step::Second,
+        step: TestStep::Second,
         name: "small writes in loopback, commands read from memory",
         ..SMALL_WRITES
     },
-    Test {
+    TestProcedure {
         code: TestCode::L4,
         tool: "read-lat",
-        step: Step::Second,
+        step: TestStep::Second,
         name: "small reads in loopback",
         ..SMALL_WRITES
     },
-    Test {
+    TestProcedure {
         code: TestCode::L5,
         arguments: &["--latency-gap=1000"],
-        step: Step::Second,
+        step: TestStep::Second,
         name: "small writes in loopback after pauses of 1 ms",
         ..SMALL_WRITES
     },
-    Test {
+    TestProcedure {
         code: TestCode::B3,
         tool: "read-bw",
-        step: Step::Second,
+        step: TestStep::Second,
         name: "large reads in loopback",
         ..LARGE_WRITES
     },
-    Test {
+    TestProcedure {
         code: TestCode::B4,
-        route: Route::From,
-        step: Step::Second,
+        route: TestRoute::From,
+        step: TestStep::Second,
         name: "large writes that it sends",
         ..LARGE_WRITES
     },
-    Test {
+    TestProcedure {
         code: TestCode::B5,
-        route: Route::To,
-        step: Step::Second,
+        route: TestRoute::To,
+        step: TestStep::Second,
         name: "large writes that it receives",
         ..LARGE_WRITES
     },
-    Test {
+    TestProcedure {
         code: TestCode::P1,
-        route: Route::From,
-        step: Step::Second,
+        route: TestRoute::From,
+        step: TestStep::Second,
         name: "small writes that it sends",
         ..SMALL_WRITES
     },
-    Test {
+    TestProcedure {
         code: TestCode::P2,
-        route: Route::To,
-        step: Step::Second,
+        route: TestRoute::To,
+        step: TestStep::Second,
         name: "small writes that it receives",
         ..SMALL_WRITES
     },
-    Test {
+    TestProcedure {
         code: TestCode::H,
         arguments: &[LIST, "--use-hp=2M"],
-        step: Step::Third,
+        step: TestStep::Third,
         repeats: Some(TestCode::B1),
         needs_huge_pages: true,
         name: "large writes in loopback with huge pages",
         ..LARGE_WRITES
     },
-    Test {
+    TestProcedure {
         code: TestCode::Q,
-        step: Step::Third,
+        step: TestStep::Third,
         repeats: Some(TestCode::B1),
-        class: Class::OtherBulk,
+        class: ClassChoice::OtherBulk,
         name: "large writes in loopback in another traffic class",
         ..LARGE_WRITES
     },
-    Test {
+    TestProcedure {
         code: TestCode::QP,
-        route: Route::From,
-        step: Step::Third,
+        route: TestRoute::From,
+        step: TestStep::Third,
         repeats: Some(TestCode::P1),
-        class: Class::OtherFast,
+        class: ClassChoice::OtherFast,
         name: "small writes that it sends in another traffic class",
         ..SMALL_WRITES
     },
-    Test {
+    TestProcedure {
         code: TestCode::T,
         tool: "trig-lat",
         arguments: &[NO_GAP, "--hops=12"],
-        route: Route::From,
-        step: Step::Third,
+        route: TestRoute::From,
+        step: TestStep::Third,
         repeats: Some(TestCode::P1),
         name: "hops of small puts to another NIC and back, without a CPU in between",
         ..SMALL_WRITES
     },
-    Test {
+    TestProcedure {
         code: TestCode::O,
         // Short lists: a flow over a slow link ends in time.
         arguments: &["--list-size=8", "--unrestricted"],
-        route: Route::From,
-        step: Step::OfLinks,
+        route: TestRoute::From,
+        step: TestStep::OfLinks,
         name: "large ordered writes between two groups, 16 flows each way",
         ..LARGE_WRITES
     },
 ];
 
 /// Returns the test with this code; `None` for [`TestCode::S`].
-pub fn test(code: TestCode) -> Option<&'static Test> {
+pub fn test(code: TestCode) -> Option<&'static TestProcedure> {
     TESTS.iter().find(|test| test.code == code)
 }
 

@@ -3,12 +3,12 @@
 //!
 //! A new cause is a new row. Cells that the matrix leaves open are left out.
 
-use crate::causes::cause::Expected::{
+use crate::causes::cause::ExpectedResult::{
     AsSign, AtLeast, MustBeAsSign, MustBeSame, MustBeShare, MustBeSlower, Same, Share, Slower,
     Varies,
 };
 use crate::causes::cause::Sign::{Bad, BadAlone, Cures, Differs, Less, More, Wrong};
-use crate::causes::cause::{By, Cause, Expected};
+use crate::causes::cause::{By, CauseRule, ExpectedResult};
 use crate::causes::columns::Column;
 use crate::causes::columns::Column::{
     CommandRead, FastFlows, Hop, HostRead, HugePages, Memory, OtherClass, Pause, Read,
@@ -18,7 +18,7 @@ use crate::causes::columns::Column::{
 use crate::causes::flows::FLOW_HEAPS;
 
 /// How a PCIe link shows that is slower than the links of good NICs.
-const SLOW_PCIE: &[(Column, Expected)] = &[
+const SLOW_PCIE: &[(Column, ExpectedResult)] = &[
     (Write, Same),
     (WriteBandwidth, MustBeAsSign),
     (ReadBandwidth, AsSign),
@@ -32,7 +32,7 @@ const SLOW_PCIE: &[(Column, Expected)] = &[
 pub const FOREIGN: &str = "foreign-traffic";
 
 /// What most causes have in common. Tests show only the causes that say how.
-const ORDINARY: Cause = Cause {
+const ORDINARY: CauseRule = CauseRule {
     id: "",
     what: "",
     subject: "",
@@ -46,8 +46,8 @@ const ORDINARY: Cause = Cause {
     by: By::User,
 };
 
-pub const CAUSES: &[Cause] = &[
-    Cause {
+pub const CAUSES: &[CauseRule] = &[
+    CauseRule {
         id: "retry-off",
         what: "no retry handler runs for the NIC",
         subject: "retry handler",
@@ -58,7 +58,7 @@ pub const CAUSES: &[Cause] = &[
         by: By::Root,
         ..ORDINARY
     },
-    Cause {
+    CauseRule {
         id: "parked",
         what: "the retry handler regards peers as down, because they did not answer",
         subject: "parked peers",
@@ -68,7 +68,7 @@ pub const CAUSES: &[Cause] = &[
         by: By::User,
         ..ORDINARY
     },
-    Cause {
+    CauseRule {
         id: "ama",
         what: "the NIC has no algorithmic MAC address",
         subject: "address",
@@ -79,7 +79,7 @@ pub const CAUSES: &[Cause] = &[
         by: By::Root,
         ..ORDINARY
     },
-    Cause {
+    CauseRule {
         id: "loopback-mode",
         what: "the NIC is in internal loopback and never reaches the cable",
         subject: "loopback mode",
@@ -90,7 +90,7 @@ pub const CAUSES: &[Cause] = &[
         by: By::Root,
         ..ORDINARY
     },
-    Cause {
+    CauseRule {
         id: "link-down",
         what: "the link is down",
         subject: "link state",
@@ -101,7 +101,7 @@ pub const CAUSES: &[Cause] = &[
         by: By::Hands,
         ..ORDINARY
     },
-    Cause {
+    CauseRule {
         id: "nic-broken",
         what: "memory of the NIC has uncorrectable errors",
         subject: "memory of the NIC",
@@ -111,7 +111,7 @@ pub const CAUSES: &[Cause] = &[
         by: By::Hands,
         ..ORDINARY
     },
-    Cause {
+    CauseRule {
         id: "over-temperature",
         what: "the card or the end of its cable is too hot",
         subject: "temperature",
@@ -124,7 +124,7 @@ pub const CAUSES: &[Cause] = &[
         by: By::Hands,
         ..ORDINARY
     },
-    Cause {
+    CauseRule {
         id: "pcie-narrow",
         what: "a PCIe link runs with fewer lanes than both of its ends have",
         subject: "PCIe width",
@@ -135,7 +135,7 @@ pub const CAUSES: &[Cause] = &[
         by: By::Hands,
         ..ORDINARY
     },
-    Cause {
+    CauseRule {
         id: "pcie-slow",
         what: "a PCIe link is slower than both of its ends can be",
         subject: "PCIe speed",
@@ -146,7 +146,7 @@ pub const CAUSES: &[Cause] = &[
         by: By::Hands,
         ..ORDINARY
     },
-    Cause {
+    CauseRule {
         id: "pcie-slot",
         what: "the slot or a PCIe switch can do less than the slots of other nodes",
         subject: "slot",
@@ -157,7 +157,7 @@ pub const CAUSES: &[Cause] = &[
         by: By::Hands,
         ..ORDINARY
     },
-    Cause {
+    CauseRule {
         id: "pcie-errors",
         what: "PCIe packets are corrupted and sent again",
         subject: "PCIe errors",
@@ -174,7 +174,7 @@ pub const CAUSES: &[Cause] = &[
         by: By::Hands,
         ..ORDINARY
     },
-    Cause {
+    CauseRule {
         id: "link-speed",
         what: "the link is slower than the NIC can be",
         subject: "link speed",
@@ -192,7 +192,7 @@ pub const CAUSES: &[Cause] = &[
         by: By::FabricManager,
         ..ORDINARY
     },
-    Cause {
+    CauseRule {
         id: "link-lanes",
         what: "the link has lost lanes",
         subject: "link lanes",
@@ -211,7 +211,7 @@ pub const CAUSES: &[Cause] = &[
         by: By::Hands,
         ..ORDINARY
     },
-    Cause {
+    CauseRule {
         id: "link-errors",
         what: "the link has bit errors",
         subject: "link errors",
@@ -235,7 +235,7 @@ pub const CAUSES: &[Cause] = &[
         by: By::Hands,
         ..ORDINARY
     },
-    Cause {
+    CauseRule {
         id: "link-flaps",
         what: "the link went down and came back, which takes half a minute each time",
         subject: "link flaps",
@@ -246,7 +246,7 @@ pub const CAUSES: &[Cause] = &[
         by: By::Hands,
         ..ORDINARY
     },
-    Cause {
+    CauseRule {
         id: "iommu",
         what: "the IOMMU translates the addresses of the NIC",
         subject: "IOMMU",
@@ -272,7 +272,7 @@ pub const CAUSES: &[Cause] = &[
         by: By::Root,
         ..ORDINARY
     },
-    Cause {
+    CauseRule {
         id: "numa",
         what: "the process runs far from the NIC",
         subject: "NUMA",
@@ -297,7 +297,7 @@ pub const CAUSES: &[Cause] = &[
         by: By::User,
         ..ORDINARY
     },
-    Cause {
+    CauseRule {
         id: "cpu-slow",
         what: "the CPUs of the node are slow",
         subject: "CPU clock",
@@ -320,7 +320,7 @@ pub const CAUSES: &[Cause] = &[
         by: By::Root,
         ..ORDINARY
     },
-    Cause {
+    CauseRule {
         id: "cpu-sleep",
         what: "the CPUs sleep deeply between operations",
         subject: "idle states",
@@ -337,7 +337,7 @@ pub const CAUSES: &[Cause] = &[
         by: By::Root,
         ..ORDINARY
     },
-    Cause {
+    CauseRule {
         id: "cpu-noise",
         what: "other processes use the CPUs of the node",
         subject: "busy CPUs",
@@ -348,7 +348,7 @@ pub const CAUSES: &[Cause] = &[
         by: By::User,
         ..ORDINARY
     },
-    Cause {
+    CauseRule {
         id: "others-use",
         what: "other processes use the NIC",
         subject: "use by others",
@@ -358,7 +358,7 @@ pub const CAUSES: &[Cause] = &[
         by: By::User,
         ..ORDINARY
     },
-    Cause {
+    CauseRule {
         id: "memory-bw",
         what: "the memory of the node is slow",
         subject: "memory",
@@ -381,7 +381,7 @@ pub const CAUSES: &[Cause] = &[
         by: By::Hands,
         ..ORDINARY
     },
-    Cause {
+    CauseRule {
         id: "hugepages",
         what: "the NIC translates the addresses of many small pages",
         subject: "page size",
@@ -406,7 +406,7 @@ pub const CAUSES: &[Cause] = &[
         by: By::User,
         ..ORDINARY
     },
-    Cause {
+    CauseRule {
         id: "class-cap",
         what: "the traffic class has a ceiling",
         subject: "traffic class",
@@ -426,7 +426,7 @@ pub const CAUSES: &[Cause] = &[
         by: By::User,
         ..ORDINARY
     },
-    Cause {
+    CauseRule {
         id: "qos-differs",
         what: "the NIC has another QoS profile than the others",
         subject: "QoS profile",
@@ -435,7 +435,7 @@ pub const CAUSES: &[Cause] = &[
         by: By::Root,
         ..ORDINARY
     },
-    Cause {
+    CauseRule {
         id: "pause-mode",
         what: "the link pauses as a whole, or not at all, in place of each class",
         subject: "pause mode",
@@ -444,7 +444,7 @@ pub const CAUSES: &[Cause] = &[
         by: By::Root,
         ..ORDINARY
     },
-    Cause {
+    CauseRule {
         id: "mtu",
         what: "the NIC has another MTU than the others",
         subject: "MTU",
@@ -453,7 +453,7 @@ pub const CAUSES: &[Cause] = &[
         by: By::Root,
         ..ORDINARY
     },
-    Cause {
+    CauseRule {
         id: "esm-off",
         what: "the PCIe link of the NIC lacks the extended speed of the others",
         subject: "extended PCIe speed",
@@ -464,7 +464,7 @@ pub const CAUSES: &[Cause] = &[
         by: By::Root,
         ..ORDINARY
     },
-    Cause {
+    CauseRule {
         id: "firmware",
         what: "the NIC has other firmware than the others",
         subject: "firmware",
@@ -474,7 +474,7 @@ pub const CAUSES: &[Cause] = &[
         by: By::Root,
         ..ORDINARY
     },
-    Cause {
+    CauseRule {
         id: "driver",
         what: "the node has another driver than the others",
         subject: "driver",
@@ -484,7 +484,7 @@ pub const CAUSES: &[Cause] = &[
         by: By::Root,
         ..ORDINARY
     },
-    Cause {
+    CauseRule {
         id: "libcxi",
         what: "the node has another libcxi than the others",
         subject: "libcxi",
@@ -493,7 +493,7 @@ pub const CAUSES: &[Cause] = &[
         by: By::Root,
         ..ORDINARY
     },
-    Cause {
+    CauseRule {
         id: "kernel",
         what: "the node has another kernel than the others",
         subject: "kernel",
@@ -503,7 +503,7 @@ pub const CAUSES: &[Cause] = &[
         by: By::Root,
         ..ORDINARY
     },
-    Cause {
+    CauseRule {
         id: "port",
         what: "the port of the switch, or what is behind it, is slow",
         subject: "switch port",
@@ -527,7 +527,7 @@ pub const CAUSES: &[Cause] = &[
         by: By::FabricManager,
         ..ORDINARY
     },
-    Cause {
+    CauseRule {
         id: "congestion",
         what: "other traffic uses the path",
         subject: "congestion",
@@ -550,7 +550,7 @@ pub const CAUSES: &[Cause] = &[
         by: By::User,
         ..ORDINARY
     },
-    Cause {
+    CauseRule {
         id: "loss",
         what: "packets are lost on the way",
         subject: "lost packets",
@@ -559,7 +559,7 @@ pub const CAUSES: &[Cause] = &[
         by: By::FabricManager,
         ..ORDINARY
     },
-    Cause {
+    CauseRule {
         id: "fgfc",
         what: "the fabric holds this NIC back",
         subject: "flow control of the fabric",
@@ -579,7 +579,7 @@ pub const CAUSES: &[Cause] = &[
         by: By::FabricManager,
         ..ORDINARY
     },
-    Cause {
+    CauseRule {
         id: "global-link",
         what: "some of the parallel links between the groups are slow",
         subject: "parallel links",
@@ -597,7 +597,7 @@ pub const CAUSES: &[Cause] = &[
     },
 ];
 
-pub fn cause(id: &str) -> Option<&'static Cause> {
+pub fn cause(id: &str) -> Option<&'static CauseRule> {
     CAUSES.iter().find(|cause| cause.id == id)
 }
 

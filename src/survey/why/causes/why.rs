@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::causes::cause::Expected;
+use crate::causes::cause::ExpectedResult;
 use crate::causes::comparison::Comparison;
 
 facts::named_enum! {
@@ -98,7 +98,7 @@ pub fn item(code: &str, text: &str) -> Observation {
 
 /// Returns a column as evidence, with what a cause makes of it and whether it contradicts the
 /// cause.
-pub fn evidence(comparison: &Comparison, expected: Option<(Expected, bool)>) -> Observation {
+pub fn evidence(comparison: &Comparison, expected: Option<(ExpectedResult, bool)>) -> Observation {
     Observation {
         own: Some(comparison.own),
         others: Some(comparison.others),

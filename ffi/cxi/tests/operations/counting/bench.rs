@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use cxi::records::EventTrigOpShort;
 use cxi::sys::CXI_EQ_EC_DISABLE;
-use cxi::{Counter, EventType, Record, TriggerQueue};
+use cxi::{Counter, EventRecord, EventType, TriggerQueue};
 
 use crate::rig::{Rig, TIME_LIMIT, next};
 
@@ -42,7 +42,7 @@ impl Bench {
     pub fn triggered(&mut self) -> Triggered {
         next(&mut self.rig.events, |event| {
             assert_eq!(event.event_type(), EventType::TRIGGERED_OP, "{event:?}");
-            let Record::TriggeredShort(record) = event.record() else {
+            let EventRecord::TriggeredShort(record) = event.record() else {
                 panic!("{event:?}");
             };
             triggered(&record, event.return_code().name().unwrap())

@@ -2,7 +2,7 @@
 
 use cxi::records::EventCmdFail;
 use cxi::sys::*;
-use cxi::{Counter, Counts, EventType, MAX_FAILURES, MAX_SUCCESSES, Record, TriggerBatch};
+use cxi::{Counter, Counts, EventRecord, EventType, MAX_FAILURES, MAX_SUCCESSES, TriggerBatch};
 
 use super::bench::{Bench, Triggered, counts_of};
 use crate::rig::next;
@@ -212,7 +212,7 @@ fn refuses_trigger_beyond_service_limit() {
     });
     assert_eq!(kind, EventType::COMMAND_FAILURE);
     assert_eq!(code.name(), Some("RESOURCE_BUSY"));
-    let Record::CommandFailure(failure) = record else {
+    let EventRecord::CommandFailure(failure) = record else {
         panic!("{record:?}");
     };
     let failure: EventCmdFail = failure;

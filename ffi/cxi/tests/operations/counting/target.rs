@@ -2,7 +2,7 @@
 
 use cxi::records::TargetCmd;
 use cxi::sys::*;
-use cxi::{Counter, EventType, Record, TriggerQueue};
+use cxi::{Counter, EventRecord, EventType, TriggerQueue};
 
 use super::bench::{Bench, Triggered, counts_of, triggered};
 use crate::rig::{LEN, MATCHING, PLAIN, Rig, dma_amo, next};
@@ -41,7 +41,7 @@ impl Target {
     fn triggered(&mut self) -> Triggered {
         next(&mut self.bench.rig.target_events, |event| {
             assert_eq!(event.event_type(), EventType::TRIGGERED_OP, "{event:?}");
-            let Record::TriggeredShort(record) = event.record() else {
+            let EventRecord::TriggeredShort(record) = event.record() else {
                 panic!("{event:?}");
             };
             triggered(&record, event.return_code().name().unwrap())

@@ -79,7 +79,7 @@ const PRELOADED: &str = "libsoftnic-faults.so";
 
 /// What to do.
 #[derive(Debug, PartialEq, Eq)]
-enum Request {
+enum Invocation {
     Print(String),
     WriteSys(PathBuf),
     Run { program: OsString, arguments: Vec<OsString>, with_sys: bool, is_verbose: bool },
@@ -90,7 +90,7 @@ fn main() -> ExitCode {
         Ok(request) => request,
         Err(message) => return fail(2, &message),
     };
-    if let Request::Print(text) = &request {
+    if let Invocation::Print(text) = &request {
         return match io::stdout().write_all(text.as_bytes()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => fail(1, &format!("standard output: {error}")),
@@ -100,12 +100,12 @@ fn main() -> ExitCode {
         return fail(2, &message);
     }
     let result = match request {
-        Request::Run { program, arguments, with_sys, is_verbose } => {
+        Invocation::Run { program, arguments, with_sys, is_verbose } => {
             prepared(&program, &arguments, with_sys)
                 .and_then(|command| execute(command, &program, is_verbose))
         }
-        Request::WriteSys(directory) => write_sys(&directory),
-        Request::Print(_) => Ok(()),
+        Invocation::WriteSys(directory) => write_sys(&directory),
+        Invocation::Print(_) => Ok(()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -119,7 +119,7 @@ fn fail(status: u8, message: &str) -> ExitCode {
 }
 
 /// Parses the arguments. Those behind the program are the program's.
-fn request(mut arguments: impl Iterator<Item = OsString>) -> Result<Request, String> {
+fn request(mut arguments: impl Iterator<Item = OsString>) -> Result<Invocation, String> {
     let (mut with_sys, mut is_verbose) = (true, false);
     match env::var_os(summary::VARIABLE) {
         Some(value) if value == "1" => is_verbose = true,
@@ -134,10 +134,10 @@ fn request(mut arguments: impl Iterator<Item = OsString>) -> Result<Request, Str
             return Err(NO_PROGRAM.into());
         };
         match argument.to_str() {
-            Some("--help" | "-h") => return Ok(Request::Print(USAGE.into())),
+            Some("--help" | "-h") => return Ok(Invocation::Print(USAGE.into())),
             Some("--version" | "-V") => {
                 let version = concat!("cxi-softnic ", env!("CARGO_PKG_VERSION"), "\n");
-                return Ok(Request::Print(version.into()));
+                return Ok(Invocation::Print(version.into()));
             }
             Some("--no-sys") => with_sys = false,
             Some("--verbose") => is_verbose = true,
@@ -153,11 +153,11 @@ fn request(mut arguments: impl Iterator<Item = OsString>) -> Result<Request, Str
                         "--write-sys: expected one directory, and nothing after it: {next}"
                     ));
                 }
-                return Ok(Request::WriteSys(directory.into()));
+                return Ok(Invocation::WriteSys(directory.into()));
             }
             Some("--") => {
                 let program = arguments.next().ok_or(NO_PROGRAM)?;
-                return Ok(Request::Run {
+                return Ok(Invocation::Run {
                     program,
                     arguments: arguments.collect(),
                     with_sys,
@@ -170,7 +170,7 @@ fn request(mut arguments: impl Iterator<Item = OsString>) -> Result<Request, Str
                 ));
             }
             _ => {
-                return Ok(Request::Run {
+                return Ok(Invocation::Run {
                     program: argument,
                     arguments: arguments.collect(),
                     with_sys,
@@ -271,13 +271,13 @@ fn write_sys(directory: &Path) -> Result<(), (u8, String)> {
 mod tests {
     use super::*;
 
-    fn parse(words: &[&str]) -> Result<Request, String> {
+    fn parse(words: &[&str]) -> Result<Invocation, String> {
         request(words.iter().map(OsString::from))
     }
 
     #[test]
     fn leaves_arguments_of_the_program_alone() {
-        let expected = Request::Run {
+        let expected = Invocation::Run {
             program: "fi_info".into(),
             arguments: vec!["--no-sys".into(), "-p".into()],
             with_sys: true,

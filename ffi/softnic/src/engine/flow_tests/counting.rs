@@ -6,16 +6,16 @@ use cxi_sys::records::{CtCmd, FullDmaCmd};
 
 use super::*;
 use crate::engine::Engine;
-use crate::engine::counter::{Change, Counter, Counting};
-use crate::engine::transactions::Transaction;
+use crate::engine::counter::{CountChange, Counting, CountingEvent};
+use crate::engine::transactions::OpenTransaction;
 use crate::engine::triggers::{Action, Trigger};
 
 const ACK_OK: Option<(u32, u32, bool)> = Some((C_EVENT_ACK, C_RC_OK, false));
 
-impl Node {
+impl TestNode {
     /// Makes a counter of this node.
     fn counter(&mut self) -> usize {
-        let counter = Counter::new(self.lni, Arc::new(pages(PAGE)));
+        let counter = CountingEvent::new(self.lni, Arc::new(pages(PAGE)));
         self.engine.counters.insert(counter, 0, 512).unwrap()
     }
 
@@ -25,7 +25,7 @@ impl Node {
     }
 
     fn add(&mut self, ct: usize, success: u64) {
-        let change = Change::Add { success, failure: 0 };
+        let change = CountChange::Add { success, failure: 0 };
         let Engine { counters, eqs, .. } = &mut self.engine;
         counters.change(ct, change, eqs);
     }
@@ -143,7 +143,7 @@ fn triggered_commands_wait_for_free_transaction() {
     // These transactions never end by themselves.
     let fillers: Vec<u32> = std::iter::from_fn(|| {
         let transactions = &mut initiator.engine.transactions;
-        let filler = Transaction {
+        let filler = OpenTransaction {
             peer: 1,
             queue: None,
             eq: 0,
@@ -178,14 +178,14 @@ fn triggered_commands_wait_for_free_transaction() {
 #[test]
 fn limits_triggered_operations_of_service() {
     let (mut node, _, _) = pair(PAGE, 1);
-    let arm = |node: &mut Node, ct, threshold| {
+    let arm = |node: &mut TestNode, ct, threshold| {
         let action = Action::Event { eq: 0 };
         let Engine { counters, eqs, .. } = &mut node.engine;
         let trigger = Trigger { queue: None, threshold, action };
         counters.arm(ct, trigger, eqs)
     };
     let counters = [0, 1].map(|lni| {
-        let counter = Counter::new(lni, Arc::new(pages(PAGE)));
+        let counter = CountingEvent::new(lni, Arc::new(pages(PAGE)));
         node.engine.counters.insert(counter, 0, 512).unwrap()
     });
     for ct in counters {

@@ -4,7 +4,7 @@ use super::*;
 use crate::engine::packet::MTU;
 use crate::fabric::link_settings::InjectedError;
 
-fn new(settings: Settings, nid: u32, slot: u32) -> Option<Box<LinkModel>> {
+fn new(settings: LinkSettings, nid: u32, slot: u32) -> Option<Box<LinkModel>> {
     let nics = Nics::from_environment().unwrap();
     LinkModel::new(settings, &nics, nid, slot, None)
 }
@@ -16,8 +16,8 @@ impl LinkModel {
     }
 }
 
-fn link_model(change: impl FnOnce(&mut Settings)) -> LinkModel {
-    let mut settings = Settings::default();
+fn link_model(change: impl FnOnce(&mut LinkSettings)) -> LinkModel {
+    let mut settings = LinkSettings::default();
     change(&mut settings);
     let mut model = *new(settings, 0x12, 0).unwrap();
     (model.opened, model.active_at) = (0, 0);
@@ -25,14 +25,14 @@ fn link_model(change: impl FnOnce(&mut Settings)) -> LinkModel {
 }
 
 fn put(length: u16) -> Packet {
-    Packet { kind: Kind::Put, length, total: length.into(), ..Packet::default() }
+    Packet { kind: PacketKind::Put, length, total: length.into(), ..Packet::default() }
 }
 
 #[test]
 fn default_settings_have_no_model() {
-    assert!(new(Settings::default(), 1, 0).is_none());
+    assert!(new(LinkSettings::default(), 1, 0).is_none());
     // Nor does what only files show.
-    let mut shown = Settings::default();
+    let mut shown = LinkSettings::default();
     shown.health.tx_paused = 0.5;
     assert!(new(shown, 1, 0).is_none());
 }
@@ -54,10 +54,10 @@ fn packets_occupy_the_link_one_after_another() {
 #[test]
 fn gets_occupy_links_as_long_as_puts() {
     const SIZE: u32 = 65_536;
-    let times = |request: Kind, answer: Kind| {
+    let times = |request: PacketKind, answer: PacketKind| {
         let new = || link_model(|settings| settings.bandwidth = Some(1e9));
-        let send = |link: &mut LinkModel, kind: Kind, bytes: u32| {
-            let has_data = matches!(kind, Kind::Put | Kind::Reply);
+        let send = |link: &mut LinkModel, kind: PacketKind, bytes: u32| {
+            let has_data = matches!(kind, PacketKind::Put | PacketKind::Reply);
             let rest = if has_data { bytes } else { 0 };
             for offset in (0..rest.max(1)).step_by(MTU) {
                 let length = (rest - offset).min(MTU as u32) as u16;
@@ -72,9 +72,9 @@ fn gets_occupy_links_as_long_as_puts() {
         }
         (initiator.busy_until, target.busy_until)
     };
-    let (data, headers) = times(Kind::Put, Kind::Response);
+    let (data, headers) = times(PacketKind::Put, PacketKind::Response);
     assert_eq!(data, 100 * (u64::from(SIZE) + 32 * HEADER));
-    assert_eq!(times(Kind::Get, Kind::Reply), (headers, data));
+    assert_eq!(times(PacketKind::Get, PacketKind::Reply), (headers, data));
 }
 
 #[test]
@@ -105,8 +105,8 @@ fn jitter_is_evenly_distributed_and_repeatable() {
 fn fails_operations_with_given_numbers_only() {
     let mut link = link_model(|settings| {
         settings.faults.errors = vec![
-            InjectedError { code: C_RC_PT_DISABLED, selection: Selection::Number(3) },
-            InjectedError { code: C_RC_NO_SPACE, selection: Selection::Number(5) },
+            InjectedError { code: C_RC_PT_DISABLED, selection: FailingOperations::Number(3) },
+            InjectedError { code: C_RC_NO_SPACE, selection: FailingOperations::Number(5) },
         ];
     });
     let mut code = |kind, offset| {
@@ -115,14 +115,14 @@ fn fails_operations_with_given_numbers_only() {
         u32::from(packet.return_code)
     };
     let codes = [
-        code(Kind::Put, 0),
-        code(Kind::Put, 2048), // the same operation
-        code(Kind::Response, 0),
-        code(Kind::Get, 0),
-        code(Kind::Atomic, 0),
-        code(Kind::Rendezvous, 0),
-        code(Kind::Put, 0),
-        code(Kind::Put, 0),
+        code(PacketKind::Put, 0),
+        code(PacketKind::Put, 2048), // the same operation
+        code(PacketKind::Response, 0),
+        code(PacketKind::Get, 0),
+        code(PacketKind::Atomic, 0),
+        code(PacketKind::Rendezvous, 0),
+        code(PacketKind::Put, 0),
+        code(PacketKind::Put, 0),
     ];
     assert_eq!(codes, [0, 0, 0, 0, C_RC_PT_DISABLED, 0, C_RC_NO_SPACE, 0]);
 }
@@ -176,14 +176,16 @@ fn order_of_responses_does_not_change_faults_of_operations() {
         let mut link = link_model(|settings| {
             settings.faults.loss = 0.2;
             settings.faults.delay = Some((0.3, Duration::from_nanos(7)));
-            settings.faults.errors =
-                vec![InjectedError { code: C_RC_NO_SPACE, selection: Selection::Probability(0.3) }];
+            settings.faults.errors = vec![InjectedError {
+                code: C_RC_NO_SPACE,
+                selection: FailingOperations::Probability(0.3),
+            }];
             settings.faults.down = down;
         });
         let mut outcome = Vec::new();
         for number in 0..200 {
             for _ in 0..answers[number % answers.len()] {
-                let mut answer = Packet { kind: Kind::Response, ..Packet::default() };
+                let mut answer = Packet { kind: PacketKind::Response, ..Packet::default() };
                 link.send_to_next(&mut answer, number as u64);
             }
             let mut packet = put(8);
@@ -227,7 +229,7 @@ fn changes_bytes_of_packets_with_data_only() {
 #[test]
 fn devices_draw_different_faults() {
     let draws = |nid, slot| {
-        let mut settings = Settings::default();
+        let mut settings = LinkSettings::default();
         settings.faults.loss = 0.5;
         let mut link = *new(settings, nid, slot).unwrap();
         link.opened = 0;
@@ -250,12 +252,12 @@ fn reads_of_host_memory_delay_first_packets() {
         link.send_to_next(&mut packet, 10_000)
     };
     let dues = [
-        due(Kind::Put, 0, 2048, Origin::Memory),
-        due(Kind::Put, 2048, 2048, Origin::Memory),
-        due(Kind::Reply, 0, 8, Origin::Memory),
-        due(Kind::Put, 0, 8, Origin::Nic),
-        due(Kind::Put, 0, 0, Origin::Memory),
-        due(Kind::Response, 0, 0, Origin::Nic),
+        due(PacketKind::Put, 0, 2048, Origin::Memory),
+        due(PacketKind::Put, 2048, 2048, Origin::Memory),
+        due(PacketKind::Reply, 0, 8, Origin::Memory),
+        due(PacketKind::Put, 0, 8, Origin::Nic),
+        due(PacketKind::Put, 0, 0, Origin::Memory),
+        due(PacketKind::Response, 0, 0, Origin::Nic),
     ];
     assert_eq!(dues, [10_900, 10_000, 10_900, 10_000, 10_000, 10_000]);
     let counts = link.counts();

@@ -7,10 +7,10 @@ use proptest::prelude::*;
 use super::*;
 use crate::fabric::Health;
 use crate::fabric::health::{PcieLanes, PcieLink};
-use crate::fabric::link_settings::{InjectedError, Selection};
+use crate::fabric::link_settings::{FailingOperations, InjectedError};
 use crate::fabric::slowness::{Between, Slowness};
 
-fn settings(link: &str, faults: &str) -> Result<Settings, String> {
+fn settings(link: &str, faults: &str) -> Result<LinkSettings, String> {
     read(0, Some(link.into()), Some(faults.into()))
 }
 
@@ -33,9 +33,9 @@ fn reads_every_item() {
     assert_eq!(faults.down, Some(down));
     assert_eq!(faults.refusal, Some((C_RC_PERM_VIOLATION, 9)));
     let errors = [
-        (C_RC_PT_DISABLED, Selection::Number(100)),
-        (C_RC_NO_SPACE, Selection::Probability(1.0)),
-        (63, Selection::Number(5)),
+        (C_RC_PT_DISABLED, FailingOperations::Number(100)),
+        (C_RC_NO_SPACE, FailingOperations::Probability(1.0)),
+        (63, FailingOperations::Number(5)),
     ];
     let errors = errors.map(|(code, selection)| InjectedError { code, selection });
     assert_eq!(faults.errors, errors);
@@ -83,8 +83,8 @@ fn reads_every_item() {
             .into(),
     };
     assert_eq!(found.health, health);
-    assert_eq!(read(0, None, None), Ok(Settings::default()));
-    assert_eq!(settings("", ""), Ok(Settings::default()));
+    assert_eq!(read(0, None, None), Ok(LinkSettings::default()));
+    assert_eq!(settings("", ""), Ok(LinkSettings::default()));
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn variable_is_about_one_nic() {
     let latency = Duration::from_micros(1);
     assert_eq!((read(3).latency, read(3).faults.loss), (latency, 0.0));
     assert_eq!((read(4).latency, read(4).faults.loss), (Duration::ZERO, 0.5));
-    assert_eq!(read(5), Settings::default());
+    assert_eq!(read(5), LinkSettings::default());
     // An item of another NIC is checked all the same.
     assert!(settings("nic=7,latency=1", "").is_err());
 }
@@ -316,8 +316,9 @@ fn later_list_plants_further_files() {
 
 fn some_error() -> impl Strategy<Value = (String, InjectedError)> {
     let selection = prop_oneof![
-        (1u64..).prop_map(|number| (format!("@{number}"), Selection::Number(number))),
-        (0.0..=1.0).prop_map(|chance: f64| (format!(":{chance}"), Selection::Probability(chance))),
+        (1u64..).prop_map(|number| (format!("@{number}"), FailingOperations::Number(number))),
+        (0.0..=1.0)
+            .prop_map(|chance: f64| (format!(":{chance}"), FailingOperations::Probability(chance))),
     ];
     (2u32..64, selection).prop_map(|(code, (text, selection))| {
         let error = InjectedError { code, selection };

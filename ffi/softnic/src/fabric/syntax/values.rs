@@ -9,7 +9,7 @@ use crate::fabric::health::{
     BRIDGE_SPEEDS, LONGEST_FILE, MOST_PCIE_LINKS, MOST_PER_SECOND, PCIE_MAX, PCIE_WIDTHS,
     PcieLanes, PcieLink,
 };
-use crate::fabric::link_settings::{InjectedError, Selection};
+use crate::fabric::link_settings::{FailingOperations, InjectedError};
 use crate::fabric::slowness::CLASSES;
 
 /// Parses the path of a file below a directory. Counters have items of their own.
@@ -73,10 +73,10 @@ pub fn cause(text: &str) -> Option<String> {
 
 pub fn error(text: &str) -> Option<InjectedError> {
     if let Some((code, number)) = refusal(text) {
-        return Some(InjectedError { code, selection: Selection::Number(number) });
+        return Some(InjectedError { code, selection: FailingOperations::Number(number) });
     }
     let (code, chance) = text.split_once(':')?;
-    let selection = Selection::Probability(probability(chance)?);
+    let selection = FailingOperations::Probability(probability(chance)?);
     Some(InjectedError { code: failure(code)?, selection })
 }
 

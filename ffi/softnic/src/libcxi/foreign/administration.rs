@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use crate::engine::VniRange;
 use crate::libcxi::boundary::{answer, answer_number, from_c, require_root};
-use crate::libcxi::device::Device;
+use crate::libcxi::device::OpenDevice;
 use crate::libcxi::list;
 use crate::libcxi::service::record::{self, Service};
 use crate::libcxi::service::registry::ServiceRegistry;
@@ -249,7 +249,7 @@ pub unsafe extern "C" fn cxil_svc_get_netns(
 
 /// Changes a service without users.
 fn change(
-    device: &Device,
+    device: &OpenDevice,
     svc_id: c_uint,
     change: impl FnOnce(&ServiceRegistry, &mut Service) -> Result<(), Errno>,
 ) -> Result<(), Errno> {

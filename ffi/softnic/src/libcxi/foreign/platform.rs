@@ -6,7 +6,7 @@ use cxi_sys::*;
 use rustix::io::Errno;
 
 use crate::libcxi::boundary::{answer, from_c, require_root};
-use crate::libcxi::device::Device;
+use crate::libcxi::device::OpenDevice;
 use crate::process_memory::kernel_page_size;
 
 /// Waits until received data is in memory: has the engine handle all received packets. Packets that
@@ -120,7 +120,7 @@ pub unsafe extern "C" fn cxil_serdes_op(
 
 /// Fails as functions about an absent part do: EINVAL for bad arguments, EPERM unless the caller is
 /// root, else ENODEV.
-fn absent(device: &Device, arguments_complete: bool) -> Result<(), Errno> {
+fn absent(device: &OpenDevice, arguments_complete: bool) -> Result<(), Errno> {
     if !arguments_complete {
         return Err(Errno::INVAL);
     }

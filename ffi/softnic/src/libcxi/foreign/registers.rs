@@ -13,7 +13,7 @@ use crate::engine::telemetry::ENTRIES_IN_USE;
 use crate::engine::triggers::POOLS;
 use crate::fabric::TriggeredPools;
 use crate::libcxi::boundary::{answer, from_c, require_root};
-use crate::libcxi::device::Device;
+use crate::libcxi::device::OpenDevice;
 use crate::libcxi::service::with_services;
 
 /// The clocks of the blocks.
@@ -68,7 +68,7 @@ pub unsafe extern "C" fn cxil_map_csr(dev: *mut cxil_dev) -> c_int {
 /// Checks an access: EINVAL unless the registers are mapped, `value` is not null, and the access is
 /// aligned and in their range.
 fn check(
-    device: &Device,
+    device: &OpenDevice,
     value: *const c_void,
     csr: c_uint,
     len: usize,
@@ -90,7 +90,7 @@ fn place(csr: u32, first: u32, count: u32) -> Option<usize> {
 }
 
 /// Returns the value of a register; EOPNOTSUPP for one that this NIC does not have.
-fn value_of(device: &Device, csr: u32) -> Result<u64, Errno> {
+fn value_of(device: &OpenDevice, csr: u32) -> Result<u64, Errno> {
     if ELAPSED_TIME.contains(&csr) {
         let elapsed = device.opened.elapsed();
         return Ok(elapsed.as_secs() << 30 | u64::from(elapsed.subsec_nanos()));

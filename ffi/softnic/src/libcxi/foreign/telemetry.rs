@@ -7,18 +7,18 @@ use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::counter_names;
-use crate::counters::NicCounters;
+use crate::counters::CounterSnapshot;
 use crate::fabric::Directory;
 use crate::libcxi::boundary::{answer, from_c};
-use crate::libcxi::device::Device;
+use crate::libcxi::device::OpenDevice;
 
 /// Reads the counters of the NIC.
-pub fn counters(device: &Device) -> Result<NicCounters, Errno> {
+pub fn counters(device: &OpenDevice) -> Result<CounterSnapshot, Errno> {
     let (place, settings) = device.nic.with(|engine| {
         let wire = &engine.wire;
         Ok((wire.place().clone(), wire.settings.clone()))
     })?;
-    NicCounters::read(|| Directory::lock_existing(&place), device.nic.nid, &settings)
+    CounterSnapshot::read(|| Directory::lock_existing(&place), device.nic.nid, &settings)
 }
 
 /// Reads one counter, as [`cxil_read_n_cntrs`] does.

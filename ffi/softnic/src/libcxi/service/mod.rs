@@ -14,7 +14,7 @@ use cxi_sys::*;
 use rustix::io::Errno;
 
 use super::boundary::{answer, answer_number, from_c};
-use super::device::Device;
+use super::device::OpenDevice;
 use super::list;
 use record::Service;
 use registry::ServiceRegistry;
@@ -123,7 +123,7 @@ pub unsafe extern "C" fn cxil_svc_get_vni_range(
 
 /// Calls `work` with the services of a device.
 pub fn with_services<T>(
-    device: &Device,
+    device: &OpenDevice,
     work: impl FnOnce(&mut ServiceRegistry) -> Result<T, Errno>,
 ) -> Result<T, Errno> {
     device.nic.with(|engine| {

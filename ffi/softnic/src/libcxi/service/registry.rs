@@ -10,7 +10,7 @@ use super::record::{IDS, KINDS, LE_POOLS, Service, TLE_POOLS, TOTALS, built_in, 
 use super::text;
 use crate::engine::{ELEMENTS, Engine, PROFILES, Profile, VniRange};
 use crate::environment::Release;
-use crate::fabric::{Directory, Fabric, TriggeredPools, Use};
+use crate::fabric::{Directory, Fabric, LniUse, TriggeredPools};
 
 /// Communication profiles of the NIC (libcxi.md 11).
 const MOST_PROFILES: usize = 255;
@@ -26,7 +26,7 @@ pub struct ServiceRegistry {
     /// The pools of triggered operations.
     pub triggered: Option<Arc<TriggeredPools>>,
     services: Vec<Service>,
-    uses: Vec<Use>,
+    uses: Vec<LniUse>,
     /// The services until they are changed.
     initial: Vec<Service>,
 }
@@ -81,7 +81,7 @@ impl ServiceRegistry {
     /// Returns how many resources of a kind a service uses; the most list entries of a processing
     /// element (libcxi.md 3.1).
     pub fn in_use(&self, id: u32, kind: usize) -> u16 {
-        let sum = |count: &dyn Fn(&Use) -> u16| {
+        let sum = |count: &dyn Fn(&LniUse) -> u16| {
             let uses = self.uses.iter().filter(|used| used.service == id);
             let sum: u32 = uses.map(|used| u32::from(count(used))).sum();
             u16::try_from(sum).unwrap_or(u16::MAX)
@@ -129,7 +129,7 @@ impl ServiceRegistry {
 
     /// Returns the communication profiles of an RGID, by LCID.
     pub fn profiles_of(&self, rgid: u16) -> [Option<Profile>; PROFILES] {
-        let sharing: Vec<&Use> = (self.uses.iter()).filter(|used| used.rgid == rgid).collect();
+        let sharing: Vec<&LniUse> = (self.uses.iter()).filter(|used| used.rgid == rgid).collect();
         std::array::from_fn(|lcid| sharing.iter().find_map(|used| used.profiles[lcid]))
     }
 
@@ -369,7 +369,7 @@ pub fn allocate<T>(
 
 /// Publishes the resources that an LNI uses to all processes that use the NIC.
 pub fn publish(engine: &Engine<Fabric>, lni: usize) {
-    let used = engine.lnis.get(lni).map_or(Use::default(), |owner| {
+    let used = engine.lnis.get(lni).map_or(LniUse::default(), |owner| {
         let add_own = |count: usize, owner: usize| count + usize::from(owner == lni);
         let ptes = || engine.ptes.iter().filter(|(_, pte)| pte.lni == lni);
         // Destroyed objects count until the LNI ends (libcxi.md 10).
@@ -396,7 +396,7 @@ pub fn publish(engine: &Engine<Fabric>, lni: usize) {
         for (_, pte) in ptes() {
             entries[pte.element] += pte.lists.len() as u16;
         }
-        Use {
+        LniUse {
             service: owner.service,
             rgid: owner.rgid,
             counts: counts.map(|count| count as u16),

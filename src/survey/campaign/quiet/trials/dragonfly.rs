@@ -30,12 +30,12 @@ type Switch = (u16, u16);
 
 /// A dragonfly with one cable between each two groups.
 #[derive(Clone, Copy, Debug)]
-pub struct Dragonfly {
+pub struct ModelDragonfly {
     pub groups: u16,
     pub switches: u16,
 }
 
-impl Dragonfly {
+impl ModelDragonfly {
     /// Returns the switch of group `from` at which its cable to group `to` ends.
     fn gateway(self, from: u16, to: u16) -> Switch {
         let distance = (to + self.groups - from) % self.groups;
@@ -80,7 +80,7 @@ impl Dragonfly {
 }
 
 /// Surveys of one kind of fault.
-pub struct Trial {
+pub struct FaultTrial {
     pub name: &'static str,
     pub shapes: &'static [[u16; 4]],
     pub plant: fn(&mut Rng, [u16; 4]) -> (Planted, Unit, Direction),
@@ -107,8 +107,8 @@ fn link(random: &mut Rng, shape: [u16; 4]) -> (u16, u16) {
     (one, (one + random.u16(1..shape[0])) % shape[0])
 }
 
-pub const TRIALS: [Trial; 6] = [
-    Trial {
+pub const TRIALS: [FaultTrial; 6] = [
+    FaultTrial {
         name: "receiver",
         shapes: SWITCHES,
         plant: |random, shape| {
@@ -117,7 +117,7 @@ pub const TRIALS: [Trial; 6] = [
         },
         right: [100, 100, 100],
     },
-    Trial {
+    FaultTrial {
         name: "switch",
         shapes: SWITCHES,
         plant: |random, shape| {
@@ -127,7 +127,7 @@ pub const TRIALS: [Trial; 6] = [
         },
         right: [45, 85, 98],
     },
-    Trial {
+    FaultTrial {
         name: "switch of two",
         shapes: SWITCHES_OF_TWO,
         plant: |random, shape| {
@@ -137,7 +137,7 @@ pub const TRIALS: [Trial; 6] = [
         },
         right: [95, 95, 98],
     },
-    Trial {
+    FaultTrial {
         name: "group",
         shapes: GROUPS,
         plant: |random, shape| {
@@ -146,7 +146,7 @@ pub const TRIALS: [Trial; 6] = [
         },
         right: [95, 98, 98],
     },
-    Trial {
+    FaultTrial {
         name: "links",
         shapes: LINKS,
         plant: |random, shape| {
@@ -156,7 +156,7 @@ pub const TRIALS: [Trial; 6] = [
         },
         right: [80, 95, 98],
     },
-    Trial {
+    FaultTrial {
         name: "links, one way",
         shapes: LINKS,
         plant: |random, shape| {

@@ -18,11 +18,11 @@ use super::testing::{Cluster, Effect, Fault, Load, named, survey_of_some};
 use super::units::members;
 use crate::blame::limits::LEAST_FIGURES;
 use busy::Truth;
-use dragonfly::Dragonfly;
+use dragonfly::ModelDragonfly;
 
 /// How right a verdict is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Outcome {
+pub enum Correctness {
     /// It calls bad what is wrong, and names nothing else.
     Right,
     /// It suspects what is wrong, and names nothing else.
@@ -41,7 +41,7 @@ pub enum Outcome {
     BlamesInnocent,
 }
 
-impl Outcome {
+impl Correctness {
     pub const ALL: [Self; 8] = [
         Self::Right,
         Self::Suspect,
@@ -56,24 +56,24 @@ impl Outcome {
 
 /// What a survey of a model says.
 #[derive(Clone, Debug)]
-pub struct Verdict {
-    pub outcome: Outcome,
+pub struct TrialVerdict {
+    pub outcome: Correctness,
     /// All that it says about parts.
     pub text: String,
 }
 
 /// The survey of the model with a seed.
-type Survey = Box<dyn Fn(u64) -> Verdict + Send + Sync>;
+type ModelSurvey = Box<dyn Fn(u64) -> TrialVerdict + Send + Sync>;
 
 /// Surveys of models of one kind.
 pub struct Trial {
     pub name: String,
-    pub survey: Survey,
+    pub survey: ModelSurvey,
 }
 
 impl Trial {
     /// Creates a trial.
-    pub fn new(name: String, survey: impl Fn(u64) -> Verdict + Send + Sync + 'static) -> Self {
+    pub fn new(name: String, survey: impl Fn(u64) -> TrialVerdict + Send + Sync + 'static) -> Self {
         Self { name, survey: Box::new(survey) }
     }
 }
@@ -112,7 +112,7 @@ fn judge(
     guilty: &Guilty,
     roster: &Roster,
     is_slow: impl Fn(Pair) -> bool,
-) -> Verdict {
+) -> TrialVerdict {
     let named = named(findings);
     let is_it = |(unit, _, direction): &(Unit, Certainty, Direction)| {
         let mut parts = guilty.parts.iter();
@@ -131,19 +131,21 @@ fn judge(
     let blames = innocent.map(|(_, certainty, _)| *certainty).max();
     let bad = named.iter().filter(|one| one.1 == Certainty::Bad && is_it(one)).count();
     let outcome = match blames {
-        Some(Certainty::Bad) => Outcome::BlamesInnocent,
-        Some(_) => Outcome::SuspectsInnocent,
-        None if named.iter().any(|one| !is_it(one) && !is_slow_path(&one.0)) => Outcome::WrongName,
+        Some(Certainty::Bad) => Correctness::BlamesInnocent,
+        Some(_) => Correctness::SuspectsInnocent,
+        None if named.iter().any(|one| !is_it(one) && !is_slow_path(&one.0)) => {
+            Correctness::WrongName
+        }
         None if named.is_empty() => {
             match (is_good(findings, guilty.factor), guilty.parts.is_empty()) {
-                (true, true) => Outcome::Right,
-                (true, false) => Outcome::CalledGood,
-                (false, _) => Outcome::Undecided,
+                (true, true) => Correctness::Right,
+                (true, false) => Correctness::CalledGood,
+                (false, _) => Correctness::Undecided,
             }
         }
-        None if !named.iter().all(is_it) || named.len() < guilty.parts.len() => Outcome::Partly,
-        None if bad == named.len() => Outcome::Right,
-        None => Outcome::Suspect,
+        None if !named.iter().all(is_it) || named.len() < guilty.parts.len() => Correctness::Partly,
+        None if bad == named.len() => Correctness::Right,
+        None => Correctness::Suspect,
     };
     let causes = findings.causes.iter();
     let causes = causes.map(|cause| (cause.unit, cause.certainty, cause.direction));
@@ -157,7 +159,7 @@ fn judge(
         classes.collect::<Vec<_>>(),
         findings.answered,
     );
-    Verdict { outcome, text }
+    TrialVerdict { outcome, text }
 }
 
 /// Returns whether findings without a named part call all NICs good, with respect to a fault that
@@ -179,7 +181,7 @@ pub fn trials() -> Vec<Trial> {
 }
 
 /// Surveys a cluster with its faults, and judges the findings.
-fn survey(mut cluster: Cluster, pairs: &str, guilty: &Guilty, seed: u64) -> Verdict {
+fn survey(mut cluster: Cluster, pairs: &str, guilty: &Guilty, seed: u64) -> TrialVerdict {
     let findings = survey_of_some(&mut cluster, pairs, seed);
     let is_slow = |pair: Pair| cluster.faults.iter().any(|fault| fault.has(&cluster.roster, pair));
     judge(&findings, guilty, &cluster.roster, is_slow)
@@ -233,7 +235,7 @@ fn dragonfly_trials() -> Vec<Trial> {
                 let (planted, unit, direction) = (trial.plant)(&mut Rng::with_seed(seed), shape);
                 let mut cluster = Cluster::new(shape, &[tool], seed);
                 cluster.load = load;
-                let dragonfly = Dragonfly { groups: shape[0], switches: shape[1] };
+                let dragonfly = ModelDragonfly { groups: shape[0], switches: shape[1] };
                 let guilty = Guilty::new(vec![(unit, direction)], FACTOR, &cluster.roster);
                 cluster.faults = dragonfly.faults(planted, FACTOR, &cluster.roster);
                 survey(cluster, pairs, &guilty, seed)

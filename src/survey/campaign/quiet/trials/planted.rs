@@ -5,19 +5,19 @@ use super::super::ids::{NicId, NodeId};
 use super::super::testing::{Effect, Fault, pair};
 
 /// A cluster with a fault, and the pairs of its survey.
-pub struct Plan {
+pub struct PlantedSurvey {
     pub name: &'static str,
     pub shape: [u16; 4],
     pub pairs: &'static str,
     pub fault: Fault,
 }
 
-pub fn plans() -> Vec<Plan> {
+pub fn plans() -> Vec<PlantedSurvey> {
     use Direction::{Both, Initiator, Target};
     let slow = |unit, direction| Fault::slow(unit, direction, 2.0);
     let nic = Unit::Nic(NicId(1));
     let fails = Fault { unit: nic, direction: Both, effect: Effect::Fails };
-    let plan = |name, shape, pairs, fault| Plan { name, shape, pairs, fault };
+    let plan = |name, shape, pairs, fault| PlantedSurvey { name, shape, pairs, fault };
     let small = [0, 0, 4, 1];
     let racks = [4, 4, 8, 1];
     let (from, to) = (3, 5);
@@ -56,7 +56,7 @@ pub fn plans() -> Vec<Plan> {
 }
 
 /// Returns clusters whose faults hardly change a median: counters, tails and failures show them.
-pub fn signs() -> Vec<Plan> {
+pub fn signs() -> Vec<PlantedSurvey> {
     let nic = Unit::Nic(NicId(3));
     let switch = Unit::Switch { group: 1, switch: 0 };
     let links = Unit::GroupPair(0, 2);
@@ -76,7 +76,7 @@ pub fn signs() -> Vec<Plan> {
         ("links with tails", links, Effect::HasTail),
         ("links that fail", links, Effect::Fails),
     ];
-    let plan = |name, (shape, pairs), unit, effect| Plan {
+    let plan = |name, (shape, pairs), unit, effect| PlantedSurvey {
         name,
         shape,
         pairs,
