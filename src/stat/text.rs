@@ -357,6 +357,30 @@ traffic: 1.2 TB out, 7.5 GB/s a NIC at most (nid000419 cxi3)
         assert!(text.contains(line), "{text}");
     }
 
+    #[test]
+    fn names_nics_whose_counters_were_reset_but_not_states_that_fell() {
+        let cases = [("hni_tx_ok_opt", true), ("retry_handler/sct_in_use", false)];
+        for (counter, was_reset) in cases {
+            let mut node = testing::node("nid1", &[("cxi0", &[(counter, 5)])]);
+            let nic = &mut node.nics[0];
+            let after = nic.after.replace(nic.before.clone());
+            nic.before = after.unwrap();
+            let job = JobStat::of(vec![node], Vec::new());
+            let text = text(&job, Level::All);
+            assert_eq!(
+                text.contains("\ncounters were reset meanwhile: cxi0\n"),
+                was_reset,
+                "{text}"
+            );
+            assert_eq!(text.contains(counter), was_reset, "{text}");
+            assert!(job.has_readings());
+            let json = serde_json::to_value(&job).unwrap();
+            assert!(json["nics"][0]["counters"][counter]["delta"].is_null());
+            let read: JobStat = serde_json::from_value(json).unwrap();
+            assert!(read.changes()[0].changes.iter().eq(job.changes()[0].changes.iter()));
+        }
+    }
+
     /// A NIC that only receives is used.
     #[test]
     fn names_nics_that_carried_next_to_nothing() {
