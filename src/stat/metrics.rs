@@ -61,7 +61,23 @@ fn labels(host: &str, device: &str, counter: &str) -> Vec<(&'static str, String)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::EndStatus;
     use crate::testing;
+
+    #[test]
+    fn samples_are_counts_but_no_states_and_the_status_of_a_shell() {
+        let counts = [("hni_tx_ok_opt", 5), ("retry_handler/sct_in_use", 3)];
+        let mut node = testing::node("nid1", &[("cxi0", &counts)]);
+        node.end.as_mut().unwrap().status = Some(EndStatus::Signal(9));
+        let families = families(&JobStat::of(vec![node], Vec::new()));
+        let values = |name| {
+            let family = families.iter().find(|family| family.name == name).unwrap();
+            family.samples.iter().map(|sample| sample.value).collect::<Vec<_>>()
+        };
+        assert_eq!(values("cxidiag_stat_counter"), [5.0]);
+        assert_eq!(values("cxidiag_stat_exit_status"), [137.0]);
+        assert_eq!(values("cxidiag_stat_seconds"), [10.0]);
+    }
 
     #[test]
     fn names_the_counter_in_which_a_nic_stands_out() {

@@ -349,11 +349,11 @@ traffic: 1.2 TB out, 7.5 GB/s a NIC at most (nid000419 cxi3)
 
     #[test]
     fn says_whose_clock_was_stepped() {
-        let mut job = job();
-        job.nodes[1].clock_step_s = Some(-2.0);
+        let mut node = testing::node("nid000417", &[("cxi0", &[("hni_tx_ok_opt", 5)])]);
+        node.end.as_mut().unwrap().unix_ns -= 2_000_000_000;
         let line = "\nthe clock of nid000417 was stepped by -2.000 s meanwhile: rates use the \
                     monotonic clock\n";
-        let text = text(&job, Level::Summary);
+        let text = text(&JobStat::of(vec![node], Vec::new()), Level::Summary);
         assert!(text.contains(line), "{text}");
     }
 
