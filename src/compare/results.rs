@@ -15,8 +15,8 @@ use page::json;
 use page::json::LARGEST;
 use report::outcome;
 use report::outcome::Outcome;
-use stat::document as stat_document;
-use stat::document::StatDocument;
+use stat::job as stat_document;
+use stat::job::JobStat;
 use survey::result::Survey;
 use why::explanation::Explanation;
 
@@ -48,7 +48,7 @@ pub enum Content {
     Comparison(Box<Comparison>),
     Survey(Box<Survey>),
     /// What NICs did while a command ran.
-    Stat(Box<StatDocument<'static>>),
+    Stat(Box<JobStat>),
 }
 
 /// A document that can be compared, and the file that it was read from.

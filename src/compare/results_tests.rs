@@ -104,7 +104,7 @@ fn show_job(record: &[u8]) -> Result<(), Failure> {
     assert!(!text.contains('\u{1b}'));
     stat::metrics::families(&job);
     stat::csv::csv(&job)?;
-    draw(&page::json::document(&StatDocument::from(&job))?)
+    draw(&page::json::document(&job)?)
 }
 
 fn node(name: &str) -> NodeRecord {
@@ -142,7 +142,7 @@ fn changed_documents_are_shown_or_refused_by_key() {
         ("/results/0", outcome.clone(), draw),
         ("/results/0", outcome, compare_with),
         ("", json_of(&comparison), draw),
-        ("", json_of(&StatDocument::from(&job)), draw),
+        ("", json_of(&job), draw),
         ("", json_of(&node("nid1")), |_, record| show_job(record)),
         ("", json_of(&check(vec![bad()], vec![suspect()], None)), compare_with),
         ("", json_of(&link::document::testing::report(vec![bad()])), compare_with),

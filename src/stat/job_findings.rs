@@ -5,6 +5,8 @@ use std::array;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::outliers::{CounterQuantity, OutlyingNic, outliers};
 use health::evidence::NicEvidence;
 use health::findings;
@@ -16,8 +18,8 @@ use node::nic::counters::CounterChanges;
 pub struct JobNic {
     /// Its name in sentences: `nid000417 cxi1`.
     pub name: String,
-    /// The number of its node.
-    pub node: usize,
+    /// Name of its node.
+    pub host: String,
     /// What its counters did.
     pub changes: CounterChanges,
 }
@@ -30,23 +32,35 @@ pub struct JobEvidence<'a> {
     pub elapsed: Option<Duration>,
 }
 
-/// A rule that holds.
-#[derive(Clone, Debug, PartialEq)]
-pub struct JobFinding {
+/// What counters explain.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct StatFinding {
     /// Name of the rule.
-    pub code: &'static str,
-    /// The NICs that it is about, the most affected first; none for the whole job.
-    pub nics: Vec<usize>,
+    pub code: String,
+    /// The NICs that it is about, the most affected first; empty for the whole job.
+    pub nics: Vec<StatPlace>,
     /// The counter in which a NIC stands out; `None` for other rules.
+    #[serde(skip)]
     pub counter: Option<String>,
-    /// What is compared with the limit; of the most affected NIC.
+    /// What is compared with the limit, of the most affected NIC.
     pub value: f64,
-    /// Above which value the rule holds.
+    /// The value above which it is reported.
     pub limit: String,
     /// Where the limit comes from.
-    pub source: &'static str,
+    pub source: String,
     /// What happened, in a sentence.
     pub text: String,
+}
+
+/// A NIC in a finding.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct StatPlace {
+    /// Name of its node.
+    pub host: String,
+    /// Name of the device.
+    pub device: String,
 }
 
 /// One rule. It may find several things.
@@ -127,16 +141,16 @@ pub fn codes() -> Vec<&'static str> {
 }
 
 /// Returns the rules that hold for a job.
-pub fn job_findings(job: &JobEvidence) -> Vec<JobFinding> {
+pub fn job_findings(job: &JobEvidence) -> Vec<StatFinding> {
     let mut found = Vec::new();
     for rule in &RULES {
-        found.extend((rule.find)(job).into_iter().map(|observation| JobFinding {
-            code: rule.code,
-            nics: observation.nics,
+        found.extend((rule.find)(job).into_iter().map(|observation| StatFinding {
+            code: rule.code.to_owned(),
+            nics: job.places(&observation.nics),
             counter: observation.counter,
             value: observation.value,
             limit: rule.limit.to_owned(),
-            source: rule.source,
+            source: rule.source.to_owned(),
             text: observation.text,
         }));
     }
@@ -145,7 +159,7 @@ pub fn job_findings(job: &JobEvidence) -> Vec<JobFinding> {
 }
 
 /// Returns the rules of one NIC that hold, each once, with all NICs for which it does.
-fn single_nic_findings(job: &JobEvidence) -> Vec<JobFinding> {
+fn single_nic_findings(job: &JobEvidence) -> Vec<StatFinding> {
     let mut by_code: BTreeMap<usize, (RuleFinding, Vec<usize>)> = BTreeMap::new();
     for (index, nic) in job.nics.iter().enumerate() {
         let evidence = NicEvidence { changes: &nic.changes, packets: None };
@@ -157,19 +171,28 @@ fn single_nic_findings(job: &JobEvidence) -> Vec<JobFinding> {
             }
         }
     }
-    let merged = by_code.into_values().map(|(finding, nics)| JobFinding {
-        code: finding.code,
+    let merged = by_code.into_values().map(|(finding, nics)| StatFinding {
+        code: finding.code.to_owned(),
         counter: None,
         value: nics.len() as f64,
         limit: finding.limit,
-        source: finding.source,
+        source: finding.source.to_owned(),
         text: format!("{}: {}", job.names(&nics), finding.text),
-        nics,
+        nics: job.places(&nics),
     });
     merged.collect()
 }
 
 impl JobEvidence<'_> {
+    fn places(&self, nics: &[usize]) -> Vec<StatPlace> {
+        let nics = nics.iter().map(|nic| &self.nics[*nic]);
+        let place = |nic: &JobNic| StatPlace {
+            host: nic.host.clone(),
+            device: nic.changes.nic.device.clone(),
+        };
+        nics.map(place).collect()
+    }
+
     /// Returns the NICs with a value above `limit`, the largest first.
     fn above(&self, limit: f64, value: impl Fn(&NicEvidence) -> Option<f64>) -> Vec<(usize, f64)> {
         let values = self.nics.iter().enumerate().filter_map(|(index, nic)| {
@@ -498,10 +521,10 @@ pub fn octets(changes: &CounterChanges) -> Option<u64> {
 fn imbalance(job: &JobEvidence) -> Vec<JobObservation> {
     const FACTOR: f64 = 1.5;
     const NODES: f64 = 0.8;
-    let mut by_node: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
+    let mut by_node: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
     for nic in job.nics {
         if let Some(octets) = octets(&nic.changes) {
-            by_node.entry(nic.node).or_default().push(octets);
+            by_node.entry(&nic.host).or_default().push(octets);
         }
     }
     by_node.retain(|_, octets| octets.len() > 1);

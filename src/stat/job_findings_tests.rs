@@ -9,20 +9,23 @@ fn nic(name: &str, node: usize, counts: &[(&str, u64)]) -> JobNic {
     let by_name = counts.iter().map(|(name, by)| ((*name).to_owned(), change(*by)));
     JobNic {
         name: name.to_owned(),
-        node,
-        changes: CounterChanges::new(NicFacts::default(), by_name.collect()),
+        host: node.to_string(),
+        changes: CounterChanges::new(
+            NicFacts { device: name.to_owned(), ..NicFacts::default() },
+            by_name.collect(),
+        ),
     }
 }
 
-fn found(nics: &[JobNic]) -> Vec<JobFinding> {
+fn found(nics: &[JobNic]) -> Vec<StatFinding> {
     job_findings(&JobEvidence { nics, elapsed: Some(Duration::from_secs(SECONDS)) })
 }
 
-fn codes_of(nics: &[JobNic]) -> Vec<&'static str> {
-    found(nics).iter().map(|finding| finding.code).collect()
+fn codes_of(nics: &[JobNic]) -> Vec<String> {
+    found(nics).into_iter().map(|finding| finding.code).collect()
 }
 
-fn one(counts: &[(&str, u64)]) -> Vec<&'static str> {
+fn one(counts: &[(&str, u64)]) -> Vec<String> {
     codes_of(&[nic("cxi0", 0, counts)])
 }
 
@@ -101,7 +104,8 @@ fn names_the_nic_with_timeouts_first_and_then_the_one_held_back() {
              the time (factor 84)",
         ]
     );
-    assert_eq!((found[2].code, found[2].nics.as_slice()), ("outlier", &[5][..]));
+    let place = StatPlace { host: "1".into(), device: "nid000417 cxi1".into() };
+    assert_eq!((&*found[2].code, &*found[2].nics), ("outlier", &[place][..]));
 }
 
 /// monitoring.md 1.6 vector 10.
@@ -114,7 +118,7 @@ fn says_that_nics_are_uneven_without_naming_them() {
         })
         .collect();
     let found = found(&nics);
-    assert_eq!((found[0].code, found[0].nics.len()), ("outlier", 0));
+    assert_eq!((&*found[0].code, found[0].nics.len()), ("outlier", 0));
     assert_eq!(
         found[0].text,
         "uneven: 4 of 16 NICs are far above the others in hni_fgfc_port (events flow control of \
@@ -258,7 +262,8 @@ fn short_runs_are_named_and_equal_findings_merged() {
     let texts: Vec<&str> = found.iter().map(|finding| finding.text.as_str()).collect();
     assert_eq!(texts[0], "the command took only 4.9 s: rates are unreliable");
     assert!(texts[1].starts_with("a cxi0 and 2 more NICs: link-level retry sent"), "{texts:?}");
-    assert_eq!(found[1].nics, [0, 1, 2]);
+    let devices: Vec<&str> = found[1].nics.iter().map(|nic| nic.device.as_str()).collect();
+    assert_eq!(devices, ["a cxi0", "b cxi0", "c cxi0"]);
 }
 
 #[test]

@@ -21,13 +21,12 @@
 //!    | metrics            the report as metrics                                                  |
 //!    | request            what the arguments ask for                                             |
 //!    +-------------------------------------------------------------------------------------------+
-//!  3 | document           the report as JSON                                                     |
-//!    | roster             the processes of a parallel program on this node: who leads            |
+//!  3 | roster             the processes of a parallel program on this node: who leads            |
 //!    | text               the report as text                                                     |
 //!    | top_screen         the NICs of this node, now: a screen                                   |
 //!    +-------------------------------------------------------------------------------------------+
 //!  2 | ending             how the leader ends: as its command                                    |
-//!    | job                the records of all nodes                                               |
+//!    | job                the report of all nodes: what their NICs did, as JSON has it           |
 //!    | nic_row            one NIC as a row of a table                                            |
 //!    | nics               the NICs of this node, read before and after                           |
 //!    | parallel_program   the parallel program that a process belongs to                         |
@@ -54,7 +53,6 @@
 mod attached;
 pub mod counter_set;
 pub mod csv;
-pub mod document;
 mod ending;
 mod events;
 mod forwarding;

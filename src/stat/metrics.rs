@@ -1,25 +1,14 @@
 //! The report as metrics.
 
-use super::document::nics;
 use super::job::JobStat;
-use super::record::{EndStatus, NicRecord, NodeRecord};
-use node::nic::counter::CounterChange;
-use node::nic::counter_table::CounterRow;
 use page::openmetrics::{Family, Kind, Sample};
 
 /// A series without labels that all files of `stat` have.
 pub const SERIES: &str = "cxidiag_stat_nics";
 
-/// What a shell adds to a signal.
-const SIGNAL: i32 = 128;
-
 /// Returns the metrics: only counters of the set, and only those that the NICs have.
 pub fn families(job: &JobStat) -> Vec<Family> {
     let single = |value: Option<f64>| value.map(|value| Sample { labels: Vec::new(), value });
-    let status = job.status().map(|status| match status {
-        EndStatus::Exit(code) => code,
-        EndStatus::Signal(signal) => SIGNAL + signal,
-    });
     vec![
         Family::new(
             Kind::Counter,
@@ -31,12 +20,12 @@ pub fn families(job: &JobStat) -> Vec<Family> {
         Family::gauge(
             "cxidiag_stat_seconds",
             "Time between the readings of the counters.",
-            single(job.elapsed.map(|time| time.as_secs_f64())),
+            single(job.seconds),
         ),
         Family::gauge(
             "cxidiag_stat_exit_status",
             "Exit status of the command, 128 more than the signal that ended it.",
-            single(status.map(f64::from)),
+            single(job.shell_status().map(f64::from)),
         ),
         Family::gauge(SERIES, "NICs that were read.", single(Some(job.nics.len() as f64))),
         Family::gauge(
@@ -47,42 +36,48 @@ pub fn families(job: &JobStat) -> Vec<Family> {
     ]
 }
 
-fn counters(job: &JobStat) -> Vec<Sample> {
-    let mut samples = Vec::new();
-    for (node, nic) in nics(job) {
-        for (position, name) in node.counters.iter().enumerate() {
-            let is_gauge = CounterRow::of(name).is_some_and(|row| row.is_gauge);
-            if let Some(count) =
-                nic.change(position).and_then(CounterChange::count).filter(|_| !is_gauge)
-            {
-                samples.push(Sample { labels: labels(node, nic, name), value: count as f64 });
-            }
-        }
-    }
-    samples
+fn counters(job: &JobStat) -> impl Iterator<Item = Sample> {
+    job.counters().filter_map(|(nic, name, counter)| {
+        let value = counter?.delta? as f64;
+        Some(Sample { labels: labels(&nic.host, &nic.device, name), value })
+    })
 }
 
-fn labels(node: &NodeRecord, nic: &NicRecord, counter: &str) -> Vec<(&'static str, String)> {
-    vec![("host", node.node.clone()), ("device", nic.device.clone()), ("name", counter.to_owned())]
-}
-
-fn outliers(job: &JobStat) -> Vec<Sample> {
-    let places: Vec<_> = nics(job).collect();
+fn outliers(job: &JobStat) -> impl Iterator<Item = Sample> {
     let found = job.findings.iter().filter(|finding| finding.code == "outlier");
-    let samples = found.flat_map(|finding| {
-        let nics = finding.nics.iter().filter_map(|index: &usize| places.get(*index).copied());
-        nics.map(|(node, nic)| Sample {
-            labels: labels(node, nic, finding.counter.as_deref().unwrap_or_default()),
+    found.flat_map(|finding| {
+        let counter = finding.counter.as_deref().unwrap_or_default();
+        finding.nics.iter().map(move |nic| Sample {
+            labels: labels(&nic.host, &nic.device, counter),
             value: finding.value,
         })
-    });
-    samples.collect()
+    })
+}
+
+fn labels(host: &str, device: &str, counter: &str) -> Vec<(&'static str, String)> {
+    vec![("host", host.to_owned()), ("device", device.to_owned()), ("name", counter.to_owned())]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::EndStatus;
     use crate::testing;
+
+    #[test]
+    fn samples_are_counts_but_no_states_and_the_status_of_a_shell() {
+        let counts = [("hni_tx_ok_opt", 5), ("retry_handler/sct_in_use", 3)];
+        let mut node = testing::node("nid1", &[("cxi0", &counts)]);
+        node.end.as_mut().unwrap().status = Some(EndStatus::Signal(9));
+        let families = families(&JobStat::of(vec![node], Vec::new()));
+        let values = |name| {
+            let family = families.iter().find(|family| family.name == name).unwrap();
+            family.samples.iter().map(|sample| sample.value).collect::<Vec<_>>()
+        };
+        assert_eq!(values("cxidiag_stat_counter"), [5.0]);
+        assert_eq!(values("cxidiag_stat_exit_status"), [137.0]);
+        assert_eq!(values("cxidiag_stat_seconds"), [10.0]);
+    }
 
     #[test]
     fn names_the_counter_in_which_a_nic_stands_out() {
@@ -91,7 +86,7 @@ mod tests {
         let mut nics = vec![("cxi0", quiet); 15];
         nics.push(("cxi1", loud));
         let job = JobStat::of(vec![testing::node("nid1", &nics)], Vec::new());
-        let samples = outliers(&job);
+        let samples: Vec<Sample> = outliers(&job).collect();
         assert_eq!(samples.len(), 1);
         let expected = [("host", "nid1"), ("device", "cxi1"), ("name", "hni_fgfc_port")];
         let expected = expected.map(|(name, value)| (name, value.to_owned()));

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use super::note::note;
 use super::request::{StatAction, StatRequest};
 use super::step_directory::node_name;
-use crate::document::StatDocument;
 use crate::job::JobStat;
 use crate::record::NodeRecord;
 use crate::series::NodeSeries;
@@ -148,7 +147,7 @@ pub fn print(request: &StatRequest, job: &JobStat, outputs: &ReportFiles) -> Res
 
 impl ReportFiles {
     fn write(&self, job: &JobStat) -> Result<(), Failure> {
-        self.documents.write_json(&StatDocument::from(job))?;
+        self.documents.write_json(job)?;
         if let Some(to) = &self.documents.csv {
             to.write(&csv::csv(job)?)?;
         }
@@ -163,7 +162,7 @@ impl ReportFiles {
 /// What was found.
 pub fn check(request: &StatRequest, job: &JobStat) -> Result<(), Failure> {
     let mut found = job.findings.iter();
-    match found.find(|finding| request.fail_on.contains(&finding.code)) {
+    match found.find(|finding| request.fail_on.contains(&finding.code.as_str())) {
         Some(finding) => Err(Failure::unmet(format!("{}: {}", finding.code, finding.text))),
         None => Ok(()),
     }

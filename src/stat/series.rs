@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use humantime::format_rfc3339_seconds;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// The counters of a series: what may explain a slow job, and its traffic.
 pub const COUNTERS: [&str; 24] = [
@@ -78,13 +78,27 @@ pub struct SeriesInterval {
     pub counts: Vec<Vec<Option<u64>>>,
 }
 
-/// The series of one node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What some counters of a node did over time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), schemars(rename = "StatSeries"))]
 pub struct NodeSeries {
-    /// What it has.
-    pub head: SeriesHead,
-    /// Its intervals.
+    /// Name of the node.
+    pub host: String,
+    /// The counters of each interval.
+    pub counters: Vec<String>,
+    /// The NICs of each interval.
+    pub devices: Vec<String>,
+    /// When the first interval began, in milliseconds since 1970-01-01 (UTC).
+    pub started_unix_ms: u64,
+    /// The intervals.
     pub intervals: Vec<SeriesInterval>,
+}
+
+/// Reads the series of a document.
+pub fn fitting<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<NodeSeries>, D::Error> {
+    let series = Vec::<NodeSeries>::deserialize(from)?;
+    Ok(series.into_iter().map(NodeSeries::fitting).collect())
 }
 
 impl NodeSeries {
@@ -96,28 +110,27 @@ impl NodeSeries {
     pub fn read(text: &str) -> Result<Self, String> {
         let mut lines = text.lines();
         let head = lines.next().unwrap_or_default();
-        let head: SeriesHead = serde_json::from_str(head)
-            .map_err(|error| format!("not a series of cxidiag stat: {error}"))?;
-        let intervals = lines.filter_map(|line| serde_json::from_str(line).ok());
-        Ok(Self::of(head, intervals))
+        let SeriesHead { node: host, counters, devices, started_unix_ms } =
+            serde_json::from_str(head)
+                .map_err(|error| format!("not a series of cxidiag stat: {error}"))?;
+        let intervals = lines.filter_map(|line| serde_json::from_str(line).ok()).collect();
+        Ok(Self { host, counters, devices, started_unix_ms, intervals }.fitting())
     }
 
-    /// Returns a series. Intervals that do not have a count for each counter of each NIC are left
-    /// out.
-    pub fn of(head: SeriesHead, intervals: impl Iterator<Item = SeriesInterval>) -> Self {
-        let has_all = |interval: &SeriesInterval| {
-            let is_complete = |counts: &Vec<_>| counts.len() == head.counters.len();
-            interval.counts.len() == head.devices.len() && interval.counts.iter().all(is_complete)
-        };
-        let intervals = intervals.filter(has_all).collect();
-        Self { head, intervals }
+    /// Leaves out intervals that do not have a count for each counter of each NIC.
+    fn fitting(mut self) -> Self {
+        let (nics, counters) = (self.devices.len(), self.counters.len());
+        self.intervals.retain(|interval| {
+            interval.counts.len() == nics && interval.counts.iter().all(|nic| nic.len() == counters)
+        });
+        self
     }
 
     /// Returns the sum of `counters` of a NIC for each second, in each interval: the end of the
     /// interval in seconds after `start_unix_ms`, and the rate. Intervals that take no time have
     /// none.
     pub fn rates(&self, nic: usize, counters: &[&str], start_unix_ms: u64) -> Vec<(f64, f64)> {
-        let names = self.head.counters.iter().enumerate();
+        let names = self.counters.iter().enumerate();
         let columns = names.filter(|(_, name)| counters.contains(&name.as_str()));
         let columns: Vec<usize> = columns.map(|(column, _)| column).collect();
         let rate = |(index, interval): (usize, &SeriesInterval)| {
@@ -137,10 +150,10 @@ impl NodeSeries {
             return peaks;
         }
         for (counter, what) in PLACED {
-            let Some(column) = self.head.counters.iter().position(|name| name == counter) else {
+            let Some(column) = self.counters.iter().position(|name| name == counter) else {
                 continue;
             };
-            for (nic, device) in self.head.devices.iter().enumerate() {
+            for (nic, device) in self.devices.iter().enumerate() {
                 let count = |interval: &SeriesInterval| interval.counts[nic][column].unwrap_or(0);
                 let is_active = |index: &usize| count(&self.intervals[*index]) > 0;
                 let mut active = (0..self.intervals.len()).filter(is_active);
@@ -153,7 +166,7 @@ impl NodeSeries {
                     let all: u64 = self.intervals.iter().map(count).sum();
                     peaks.push(format!(
                         "all {all} {what} of {} {device} between {} and {}",
-                        self.head.node,
+                        self.host,
                         clock_time(self.start_of(first)),
                         clock_time(self.intervals[last].unix_ms)
                     ));
@@ -179,7 +192,7 @@ impl NodeSeries {
 
     /// Returns how long each NIC had no readings, in seconds, and a sentence about it.
     pub fn missing(&self) -> impl Iterator<Item = (&str, f64, String)> {
-        self.head.devices.iter().enumerate().filter_map(|(nic, device)| {
+        self.devices.iter().enumerate().filter_map(|(nic, device)| {
             let gaps = self.gaps(nic);
             let ms: u64 = gaps.iter().map(|(begin, end)| end.saturating_sub(*begin)).sum();
             let texts = gaps
@@ -193,7 +206,7 @@ impl NodeSeries {
             let text = format!(
                 "no readings of {} {device} between {texts}{more}: the NIC was gone, or its \
                  counters began anew",
-                self.head.node
+                self.host
             );
             (!gaps.is_empty()).then_some((device.as_str(), ms as f64 / 1e3, text))
         })
@@ -203,7 +216,7 @@ impl NodeSeries {
     fn start_of(&self, index: usize) -> u64 {
         match index.checked_sub(1) {
             Some(before) => self.intervals[before].unix_ms,
-            None => self.head.started_unix_ms,
+            None => self.started_unix_ms,
         }
     }
 
@@ -213,7 +226,7 @@ impl NodeSeries {
             let counts = self.intervals.iter().filter_map(|interval| interval.counts[nic][column]);
             counts.fold(0, u64::saturating_add)
         };
-        let names = self.head.counters.iter().enumerate();
+        let names = self.counters.iter().enumerate();
         names.map(|(column, name)| (name.as_str(), sum(column))).collect()
     }
 }
@@ -242,12 +255,10 @@ mod tests {
             counts: vec![vec![Some(*count)]],
         };
         NodeSeries {
-            head: SeriesHead {
-                node: "nid1".into(),
-                counters: vec!["retry_handler/spt_timeouts".into()],
-                devices: vec!["cxi1".into()],
-                started_unix_ms: start,
-            },
+            host: "nid1".into(),
+            counters: vec!["retry_handler/spt_timeouts".into()],
+            devices: vec!["cxi1".into()],
+            started_unix_ms: start,
             intervals: timeouts.iter().enumerate().map(interval).collect(),
         }
     }
@@ -288,10 +299,16 @@ mod tests {
         assert!(texts(&[none, none]).is_empty() && texts(&[]).is_empty());
     }
 
+    fn head_line(series: &NodeSeries) -> String {
+        let NodeSeries { host: node, counters, devices, started_unix_ms, .. } = series.clone();
+        let head = SeriesHead { node, counters, devices, started_unix_ms };
+        serde_json::to_string(&head).unwrap() + "\n"
+    }
+
     #[test]
     fn reads_lines_and_leaves_out_a_torn_one() {
         let series = series(&[1, 2, 3, 4]);
-        let mut text = serde_json::to_string(&series.head).unwrap() + "\n";
+        let mut text = head_line(&series);
         for interval in &series.intervals {
             text += &(serde_json::to_string(interval).unwrap() + "\n");
         }
@@ -306,7 +323,7 @@ mod tests {
         #[test]
         fn hostile_lines_are_refused_or_left_out(line in "[\\[\\]{}\",:a-z0-9]{0,80}") {
             let series = series(&[1, 2, 3, 4]);
-            let text = serde_json::to_string(&series.head).unwrap() + "\n" + &line;
+            let text = head_line(&series) + &line;
             let read = NodeSeries::read(&text).unwrap();
             read.peaks();
             let _ = NodeSeries::read(&line);

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-use super::job::{JobStat, SHORT};
+use super::job::JobStat;
 use super::nic_row::{TITLES, nic_row, scaled};
-use super::record::EndStatus;
 use super::series::NodeSeries;
 use crate::job_findings::{JobNic, messages, octets, percent};
 use facts::text::plural;
@@ -58,34 +57,34 @@ const IN_OTHERS: [&str; 1] = ["never_answered"];
 /// Returns the page of the report.
 pub fn page(job: &JobStat, level: Level) -> Page {
     let mut page = Page::default();
+    let nics = job.changes();
     if level == Level::Line {
-        page.line(format!("{}: {}", heading(job), in_one_line(job)));
+        page.line(format!("{}: {}", heading(job), in_one_line(job, &nics)));
         return page;
     }
     page.line(heading(job));
-    page.lines(notes(job));
-    let shown = job.findings.iter().filter(|finding| !IN_OTHERS.contains(&finding.code));
+    page.lines(notes(job, &nics));
+    let shown = job.findings.iter().filter(|finding| !IN_OTHERS.contains(&finding.code.as_str()));
     page.lines(shown.map(|finding| finding.text.as_str()));
     page.lines(job.series.iter().flat_map(NodeSeries::peaks));
     if !job.is_unusual() {
         page.line("nothing unusual");
     }
-    page.lines(messages_line(&job.nics));
-    page.lines(traffic_line(job));
+    page.lines(messages_line(&nics));
+    page.lines(traffic_line(job, &nics));
     if level >= Level::Nics {
-        nics(&mut page, job);
+        nic_table(&mut page, &nics);
     }
     if level == Level::All {
-        counters(&mut page, job);
+        counter_table(&mut page, &nics);
     }
     page
 }
 
 /// Returns the most important sentence, and what is missing.
-fn in_one_line(job: &JobStat) -> String {
-    let mut unusual = job.findings.iter().filter(|finding| finding.code != SHORT);
-    let first = unusual.next().map(|finding| finding.text.clone());
-    let all: Vec<String> = first.into_iter().chain(notes(job)).collect();
+fn in_one_line(job: &JobStat, nics: &[JobNic]) -> String {
+    let first = job.unusual().next().map(|finding| finding.text.clone());
+    let all: Vec<String> = first.into_iter().chain(notes(job, nics)).collect();
     if all.is_empty() { "nothing unusual".into() } else { all.join("; ") }
 }
 
@@ -94,27 +93,17 @@ fn heading(job: &JobStat) -> String {
     let count = |count: usize, what: &str| format!("{count} {what}{}", plural(count));
     let nodes = count(job.nodes.len(), "node");
     let nics = count(job.nics.len(), "NIC");
-    let step = job.nodes.first().and_then(|node| node.step.as_ref());
-    let step = step.map_or(String::new(), |step| format!(" ({})", step.name));
-    let command = job.nodes.first().map(|node| node.command.join(" "));
-    let command = command.filter(|words| !words.is_empty());
-    let status = job.status().map(|status| match status {
-        EndStatus::Exit(code) => format!("exit status {code}"),
-        EndStatus::Signal(signal) => format!("ended by signal {signal}"),
-    });
-    let elapsed = job.elapsed.map(|time| format!("{:.1} s", time.as_secs_f64()));
-    let rest: Vec<String> = [command, elapsed, status].into_iter().flatten().collect();
+    let step = job.job.as_ref().map_or(String::new(), |name| format!(" ({name})"));
+    let command = Some(job.program.join(" ")).filter(|words| !words.is_empty());
+    let elapsed = job.seconds.map(|seconds| format!("{seconds:.1} s"));
+    let rest: Vec<String> = [command, elapsed, job.end()].into_iter().flatten().collect();
     let rest = if rest.is_empty() { String::new() } else { format!(": {}", rest.join(", ")) };
-    let software = if job.nodes.iter().flat_map(|node| &node.nics).any(|nic| nic.is_software) {
-        " (software NICs)"
-    } else {
-        ""
-    };
+    let software = if job.is_software() { " (software NICs)" } else { "" };
     format!("{nodes}, {nics}{software}{step}{rest}")
 }
 
 /// Returns what is missing.
-fn notes(job: &JobStat) -> Vec<String> {
+fn notes(job: &JobStat, nics: &[JobNic]) -> Vec<String> {
     let mut notes = Vec::new();
     if !job.has_readings() {
         notes.push("no counters could be read".to_owned());
@@ -122,30 +111,27 @@ fn notes(job: &JobStat) -> Vec<String> {
     let merge = job.directory.as_ref().map_or(String::new(), |directory| {
         format!(" (when they have ended: cxidiag stat --merge {directory})")
     });
-    if !job.missing.is_empty() {
-        notes.push(format!("no readings from {}{merge}", job.missing.join(", ")));
+    if !job.missing_nodes.is_empty() {
+        notes.push(format!("no readings from {}{merge}", job.missing_nodes.join(", ")));
     }
     let without: Vec<&str> = job.without_end().collect();
     if !without.is_empty() {
         notes.push(format!("no end reading from {}{merge}", without.join(", ")));
     }
     let place = if job.nodes.len() == 1 { " of this node" } else { "" };
-    match job.still_running() {
+    match job.nodes.iter().map(|node| node.still_running).sum::<u32>() {
         0 => {}
         1 => notes.push(format!("1 process{place} was still running")),
         count => notes.push(format!("{count} processes{place} were still running")),
     }
-    let resets = |nic: &&JobNic| {
-        nic.changes.iter().any(|(name, change)| {
-            change == CounterChange::Reset && CounterRow::of(name).is_none_or(|row| !row.is_gauge)
-        })
-    };
-    let reset: Vec<&str> = job.nics.iter().filter(resets).map(|nic| nic.name.as_str()).collect();
+    let was_reset =
+        |nic: &&JobNic| nic.changes.iter().any(|(_, change)| change == CounterChange::Reset);
+    let reset: Vec<&str> = nics.iter().filter(was_reset).map(|nic| nic.name.as_str()).collect();
     if !reset.is_empty() {
         notes.push(format!("counters were reset meanwhile: {}", reset.join(", ")));
     }
     for node in &job.nodes {
-        notes.extend(node.clock_step().map(|step| step_text(&node.node, step)));
+        notes.extend(node.clock_step_s.map(|step| step_text(&node.host, step)));
     }
     notes
 }
@@ -173,8 +159,8 @@ fn sent(changes: &CounterChanges) -> Option<(u64, f64)> {
     Some((change.count()?, change.per_second().unwrap_or(0.0)))
 }
 
-fn traffic_line(job: &JobStat) -> Option<String> {
-    let sent: Vec<(&JobNic, u64, f64)> = (job.nics.iter())
+fn traffic_line(job: &JobStat, nics: &[JobNic]) -> Option<String> {
+    let sent: Vec<(&JobNic, u64, f64)> = (nics.iter())
         .filter_map(|nic| sent(&nic.changes).map(|(bytes, rate)| (nic, bytes, rate)))
         .collect();
     let (fastest, _, rate) = sent.iter().max_by(|(.., a), (.., b)| a.total_cmp(b))?;
@@ -188,7 +174,7 @@ fn traffic_line(job: &JobStat) -> Option<String> {
         scaled(*rate),
         fastest.name
     );
-    let unused = unused(job);
+    let unused = unused(nics);
     if !unused.is_empty() {
         let place = if job.nodes.len() > 1 { " of all nodes" } else { "" };
         line += &format!("; {}{place} carried < 1 %", unused.join(" and "));
@@ -198,9 +184,9 @@ fn traffic_line(job: &JobStat) -> Option<String> {
 
 /// Returns the names of NICs that carried next to nothing in both directions, on all nodes
 /// together; none if the bytes of any NIC are unknown.
-fn unused(job: &JobStat) -> Vec<&str> {
+fn unused(nics: &[JobNic]) -> Vec<&str> {
     let mut by_device: BTreeMap<&str, u64> = BTreeMap::new();
-    for nic in &job.nics {
+    for nic in nics {
         let Some(octets) = octets(&nic.changes) else {
             return Vec::new();
         };
@@ -213,21 +199,20 @@ fn unused(job: &JobStat) -> Vec<&str> {
     unused.map(|(device, _)| *device).collect()
 }
 
-fn nics(page: &mut Page, job: &JobStat) {
+fn nic_table(page: &mut Page, nics: &[JobNic]) {
     let [first, others @ ..] = TITLES;
     let others = others.map(|title| (title, Align::Right));
-    let rows = job.nics.iter().map(|nic| nic_row(nic).to_vec());
+    let rows = nics.iter().map(|nic| nic_row(nic).to_vec());
     table(page, &[&[(first, Align::Left)], &others[..]].concat(), rows.collect());
 }
 
 /// Adds the counters that have counted.
-fn counters(page: &mut Page, job: &JobStat) {
+fn counter_table(page: &mut Page, nics: &[JobNic]) {
     let mut rows = Vec::new();
-    for nic in &job.nics {
+    for nic in nics {
         for (name, change) in nic.changes.iter() {
             let row = CounterRow::of(name);
             let value = match change {
-                _ if row.is_some_and(|row| row.is_gauge) => continue,
                 CounterChange::Counted { by: 0, .. } => continue,
                 CounterChange::Counted { by, .. } => by.to_string(),
                 CounterChange::Reset => "reset".into(),
@@ -336,7 +321,7 @@ traffic: 1.2 TB out, 7.5 GB/s a NIC at most (nid000419 cxi3)
                 ("lpe_net_match_request_0", software),
             ];
             let job = JobStat::of(vec![testing::node("nid1", &[("cxi0", &counts)])], Vec::new());
-            messages_line(&job.nics).unwrap()
+            messages_line(&job.changes()).unwrap()
         };
         let expected = "messages: 50 % found a posted receive, 50 % came unexpected";
         assert_eq!(line(0), expected);
@@ -359,18 +344,42 @@ traffic: 1.2 TB out, 7.5 GB/s a NIC at most (nid000419 cxi3)
         short.started_ns += 9_000_000_000;
         short.started_unix_ns += 9_000_000_000;
         let job = JobStat::of(vec![short], Vec::new());
-        assert_eq!(job.findings[0].code, SHORT);
-        assert_eq!(in_one_line(&job), "nothing unusual");
+        assert_eq!(job.findings[0].code, "short");
+        assert_eq!(in_one_line(&job, &job.changes()), "nothing unusual");
     }
 
     #[test]
     fn says_whose_clock_was_stepped() {
-        let mut job = job();
-        job.nodes[1].end.as_mut().unwrap().unix_ns -= 2_000_000_000;
+        let mut node = testing::node("nid000417", &[("cxi0", &[("hni_tx_ok_opt", 5)])]);
+        node.end.as_mut().unwrap().unix_ns -= 2_000_000_000;
         let line = "\nthe clock of nid000417 was stepped by -2.000 s meanwhile: rates use the \
                     monotonic clock\n";
-        let text = text(&job, Level::Summary);
+        let text = text(&JobStat::of(vec![node], Vec::new()), Level::Summary);
         assert!(text.contains(line), "{text}");
+    }
+
+    #[test]
+    fn names_nics_whose_counters_were_reset_but_not_states_that_fell() {
+        let cases = [("hni_tx_ok_opt", true), ("retry_handler/sct_in_use", false)];
+        for (counter, was_reset) in cases {
+            let mut node = testing::node("nid1", &[("cxi0", &[(counter, 5)])]);
+            let nic = &mut node.nics[0];
+            let after = nic.after.replace(nic.before.clone());
+            nic.before = after.unwrap();
+            let job = JobStat::of(vec![node], Vec::new());
+            let text = text(&job, Level::All);
+            assert_eq!(
+                text.contains("\ncounters were reset meanwhile: cxi0\n"),
+                was_reset,
+                "{text}"
+            );
+            assert_eq!(text.contains(counter), was_reset, "{text}");
+            assert!(job.has_readings());
+            let json = serde_json::to_value(&job).unwrap();
+            assert!(json["nics"][0]["counters"][counter]["delta"].is_null());
+            let read: JobStat = serde_json::from_value(json).unwrap();
+            assert!(read.changes()[0].changes.iter().eq(job.changes()[0].changes.iter()));
+        }
     }
 
     /// A NIC that only receives is used.
@@ -379,7 +388,8 @@ traffic: 1.2 TB out, 7.5 GB/s a NIC at most (nid000419 cxi3)
         let line = |counts: &[(&str, u64)]| {
             let busy = [("hni_sts_tx_ok_octets", 75_000_000), ("hni_sts_rx_ok_octets", 75_000_000)];
             let node = testing::node("nid1", &[("cxi0", &busy), ("cxi1", counts)]);
-            traffic_line(&JobStat::of(vec![node], Vec::new())).unwrap()
+            let job = JobStat::of(vec![node], Vec::new());
+            traffic_line(&job, &job.changes()).unwrap()
         };
         let sent = ("hni_sts_tx_ok_octets", 1000);
         let received = |bytes| ("hni_sts_rx_ok_octets", bytes);

@@ -60,10 +60,9 @@ pub fn run(request: &StatRequest) -> Result<(), Failure> {
     terminal.show(&[], Duration::ZERO)?;
     while !is_ended_within(read_at + INTERVAL)? {
         let (after, now) = (nics.read_again(&machine), Instant::now());
-        let pairs = before.iter().zip(&after).enumerate();
-        let changed = pairs.map(|(node, ((facts, before), (_, after)))| JobNic {
+        let changed = before.iter().zip(&after).map(|((facts, before), (_, after))| JobNic {
             name: facts.device.clone(),
-            node,
+            host: String::new(),
             changes: CounterChanges::between(facts.clone(), before, after),
         });
         terminal.show(&changed.collect::<Vec<_>>(), now - read_at)?;

@@ -72,7 +72,7 @@ mod tests {
 
     fn nics(counts: &[(&str, u64)]) -> Vec<JobNic> {
         let node = testing::node("nid1", &[("cxi0", counts), ("cxi1", &[])]);
-        JobStat::of(vec![node], Vec::new()).nics
+        JobStat::of(vec![node], Vec::new()).changes()
     }
 
     fn lines(counts: &[(&str, u64)], rows: usize, columns: usize) -> Vec<String> {

@@ -23,8 +23,8 @@ use ping::document::Ping;
 use plan::tools::TOOLS;
 use report::outcome::{Outcome, SCHEMA_VERSION};
 use selftest::document::SelfTest;
-use stat::document as stat_document;
-use stat::document::StatDocument;
+use stat::job as stat_document;
+use stat::job::JobStat;
 use stat::job_findings;
 use survey::nic_diagnosis;
 use survey::nic_diagnosis::NicDiagnosis;
@@ -185,7 +185,7 @@ fn stat_schema() -> Value {
         ("/properties/command", "const", json!("stat")),
         ("/$defs/StatFinding/properties/code", "enum", json!(job_findings::codes())),
     ];
-    let mut schema = schema::<StatDocument>("What the NICs of a job did", &rules);
+    let mut schema = schema::<JobStat>("What the NICs of a job did", &rules);
     close(&mut schema);
     schema
 }

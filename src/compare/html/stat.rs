@@ -7,16 +7,13 @@ use super::chart::{self, Axis, Curve};
 use super::parts::{Badge, badge, cell, charts, columns, facts, figure, table, time};
 use super::quantity::Quantity;
 use facts::severity::Severity;
-use stat::document::StatDocument;
+use stat::job::JobStat;
 use stat::nic_row::{TITLES, nic_row};
 use stat::series::NodeSeries;
 
 /// NICs of the table that are shown at once, and curves of a picture.
 const MOST_NICS: usize = 64;
 const MOST_CURVES: usize = 6;
-
-/// The code of the finding that is no problem of a NIC.
-const SHORT: &str = "short";
 
 /// What a picture over time shows.
 struct TimeLine {
@@ -61,10 +58,10 @@ const TIME_LINES: [TimeLine; 4] = [
 ];
 
 /// Returns the verdict on a job.
-pub fn status(stat: &StatDocument) -> Badge {
-    if stat.findings.iter().any(|finding| finding.code != SHORT) {
+pub fn status(stat: &JobStat) -> Badge {
+    if stat.unusual().next().is_some() {
         (Severity::Bad, "unusual")
-    } else if !stat.missing_nodes.is_empty() || !stat.nodes.iter().all(|node| node.has_end) {
+    } else if !stat.missing_nodes.is_empty() || stat.without_end().next().is_some() {
         // The node that is missing may be the slow one.
         (Severity::Suspect, "readings missing")
     } else {
@@ -73,13 +70,13 @@ pub fn status(stat: &StatDocument) -> Badge {
 }
 
 /// Returns the most important sentence.
-pub fn finding(stat: &StatDocument) -> String {
+pub fn finding(stat: &JobStat) -> String {
     let first = stat.findings.first();
     first.map_or(String::new(), |finding| finding.text.clone())
 }
 
 /// Returns where the command ran.
-pub fn place(stat: &StatDocument) -> String {
+pub fn place(stat: &JobStat) -> String {
     match &*stat.nodes {
         [node] => node.host.clone(),
         nodes => format!("{} nodes", nodes.len()),
@@ -87,13 +84,11 @@ pub fn place(stat: &StatDocument) -> String {
 }
 
 /// Returns the section below its title.
-pub fn section(stat: &StatDocument) -> Markup {
-    let without: Vec<&str> =
-        (stat.nodes.iter()).filter(|node| !node.has_end).map(|node| node.host.as_str()).collect();
-    let series = stat.series();
-    let peaks: Vec<String> = series.iter().flat_map(NodeSeries::peaks).collect();
+pub fn section(stat: &JobStat) -> Markup {
+    let without: Vec<&str> = stat.without_end().collect();
+    let peaks: Vec<String> = stat.series.iter().flat_map(NodeSeries::peaks).collect();
     let pictures: Vec<Markup> =
-        (TIME_LINES.iter()).filter_map(|line| over_time(line, stat, &series)).collect();
+        (TIME_LINES.iter()).filter_map(|line| over_time(line, stat)).collect();
     html! {
         p { (badge(status(stat))) " " (finding(stat)) }
         ul {
@@ -113,11 +108,7 @@ pub fn section(stat: &StatDocument) -> Markup {
 }
 
 /// Returns what was run.
-pub fn circumstances(file: &str, stat: &StatDocument) -> Markup {
-    let end = match (stat.exit_status, stat.signal) {
-        (Some(status), _) => Some(format!("exit status {status}")),
-        (None, signal) => signal.map(|signal| format!("ended by signal {signal}")),
-    };
+pub fn circumstances(file: &str, stat: &JobStat) -> Markup {
     facts(&[
         ("Command", Some(stat.program.join(" ")).filter(|text| !text.is_empty())),
         ("File", Some(file.to_owned())),
@@ -125,15 +116,15 @@ pub fn circumstances(file: &str, stat: &StatDocument) -> Markup {
         ("Nodes", Some(stat.nodes.len().to_string())),
         ("Started", Some(time(stat.started_unix_ms))),
         ("Time", stat.seconds.map(|seconds| format!("{seconds:.1} s"))),
-        ("End", end),
+        ("End", stat.end()),
         ("Counters", Some(stat.set.clone())),
         ("cxidiag", Some(stat.cxidiag_version.clone())),
     ])
 }
 
 /// Returns the table of NICs. More than a screen of them unfold.
-fn nics(stat: &StatDocument) -> Markup {
-    let nics = stat.nics();
+fn nics(stat: &JobStat) -> Markup {
+    let nics = stat.changes();
     let rows: Vec<Vec<Markup>> =
         (nics.iter()).map(|nic| nic_row(nic).iter().map(cell).collect()).collect();
     let [first, others @ ..] = TITLES;
@@ -152,18 +143,18 @@ fn nics(stat: &StatDocument) -> Markup {
 
 /// Returns a picture of some counters over time, of the NICs on which they have counted most.
 /// `None` if they have not counted.
-fn over_time(line: &TimeLine, stat: &StatDocument, series: &[NodeSeries]) -> Option<Markup> {
-    let start = series.iter().map(|series| series.head.started_unix_ms).min()?;
+fn over_time(line: &TimeLine, stat: &JobStat) -> Option<Markup> {
+    let start = stat.series.iter().map(|series| series.started_unix_ms).min()?;
     let mut curves: Vec<(f64, Curve)> = Vec::new();
-    for node_series in series {
-        for (nic, device) in node_series.head.devices.iter().enumerate() {
+    for node_series in &stat.series {
+        for (nic, device) in node_series.devices.iter().enumerate() {
             let points = node_series.rates(nic, line.counters, start);
             let points: Vec<(f64, f64)> =
                 (points.into_iter()).map(|(at, rate)| (at, rate * line.scale)).collect();
             let largest = points.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
             if largest > 0.0 {
                 let curve = Curve {
-                    name: stat.name(&node_series.head.node, device),
+                    name: stat.name(&node_series.host, device),
                     is_main: true,
                     points,
                     ..Curve::default()

@@ -467,14 +467,13 @@ pub const STAT: Package = Package {
             ],
             &[
                 ("ending", "how the leader ends: as its command"),
-                ("job", "the records of all nodes"),
+                ("job", "the report of all nodes: what their NICs did, as JSON has it"),
                 ("nic_row", "one NIC as a row of a table"),
                 ("nics", "the NICs of this node, read before and after"),
                 ("parallel_program", "the parallel program that a process belongs to"),
                 ("step_directory", "the files of all nodes of a parallel program"),
             ],
             &[
-                ("document", "the report as JSON"),
                 ("roster", "the processes of a parallel program on this node: who leads"),
                 ("text", "the report as text"),
                 ("top_screen", "the NICs of this node, now: a screen"),
