@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use super::nics::Nics;
-use super::request::StatRequest;
+use super::options::StatRequest;
 use crate::parallel_program::Program;
 use crate::record::{FORMAT, NodeRecord, nanoseconds};
 use facts::time_of_day::Clocks;

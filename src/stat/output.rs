@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use super::note::note;
-use super::request::{Form, StatRequest};
+use super::options::{Form, StatRequest};
 use super::step_directory::node_name;
 use crate::document::StatDocument;
 use crate::job::JobStat;
