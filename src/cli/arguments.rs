@@ -4,12 +4,13 @@ use std::env;
 use std::ffi::OsString;
 use std::path::Path;
 
-use crate::definition;
+use clap::{ArgMatches, Command, FromArgMatches};
+
 use crate::definition::OptionDef;
-use crate::parser;
 use crate::parser::{Parsed, hint_before};
 use crate::usage::{Completion, Entry, Usage, Value};
 use crate::version::print_version;
+use crate::{definition, derived, parser};
 use facts::device::{DeviceName, LIBCXI_VARIABLE, LibraryFile};
 use facts::error::Failure;
 use page::print;
@@ -32,24 +33,74 @@ pub fn read<T>(
     arguments: &[OsString],
     request: &mut T,
 ) -> Result<Option<Vec<OsString>>, Failure> {
-    let takes_words = !matches!(usage.arguments, Completion::Nothing);
-    let declared = options.iter().map(|option| option.entry.declared());
-    let declared = declared.chain([parser::help(), parser::version()]);
-    let declared = declared.chain(takes_words.then(parser::words));
-    let matches = match parser::read(declared, arguments, |_| None)? {
-        Parsed::Matches(matches) => matches,
-        Parsed::Help { is_long } => return print(&usage.text(is_long)).map(|()| None),
-        Parsed::Version => {
-            return print_version(&usage.program, usage.replaced_version).map(|()| None);
-        }
-    };
+    let declared = options.iter().map(|option| &option.entry);
+    let Some(matches) = typed(usage, declared, arguments)? else { return Ok(None) };
     definition::read(options, &matches, request)?;
+    words(usage, &matches, arguments).map(Some)
+}
+
+/// What was typed for a command whose request declares its options.
+pub struct Typed<T> {
+    pub request: T,
+    /// The arguments that are no options.
+    pub words: Vec<OsString>,
+    matches: ArgMatches,
+}
+
+impl<T: FromArgMatches> Typed<T> {
+    /// Reads the arguments of `command`. Returns `None` if they ask for help or the version, which
+    /// are then printed.
+    ///
+    /// # Errors
+    ///
+    /// As of [`read`].
+    pub fn read(
+        usage: &Usage,
+        command: &'static Command,
+        arguments: &[OsString],
+    ) -> Result<Option<Self>, Failure> {
+        let options: Vec<Entry> = derived::options(command).collect();
+        let Some(matches) = typed(usage, options.iter(), arguments)? else { return Ok(None) };
+        let request = derived::read(command, &matches)?;
+        let words = words(usage, &matches, arguments)?;
+        Ok(Some(Self { request, words, matches }))
+    }
+
+    /// Returns whether an option is among the arguments.
+    pub fn is_given(&self, long: &str) -> bool {
+        derived::is_given(&self.matches, long)
+    }
+}
+
+/// Returns what was typed, or `None` if the arguments ask for help or the version, which are then
+/// printed.
+fn typed<'a>(
+    usage: &Usage,
+    options: impl Iterator<Item = &'a Entry>,
+    arguments: &[OsString],
+) -> Result<Option<ArgMatches>, Failure> {
+    let takes_words = !matches!(usage.arguments, Completion::Nothing);
+    let declared = options.map(Entry::declared).chain([parser::help(), parser::version()]);
+    let declared = declared.chain(takes_words.then(parser::words));
+    match parser::read(declared, arguments, |_| None)? {
+        Parsed::Matches(matches) => Ok(Some(matches)),
+        Parsed::Help { is_long } => print(&usage.text(is_long)).map(|()| None),
+        Parsed::Version => print_version(&usage.program, usage.replaced_version).map(|()| None),
+    }
+}
+
+/// Returns the arguments that are no options.
+fn words(
+    usage: &Usage,
+    matches: &ArgMatches,
+    arguments: &[OsString],
+) -> Result<Vec<OsString>, Failure> {
     let words = matches.try_get_many(parser::WORDS).ok().flatten();
     let words: Vec<OsString> = words.map_or_else(Vec::new, |words| words.cloned().collect());
     if !matches!(usage.arguments, Completion::Files) {
         refuse_document(&words, arguments)?;
     }
-    Ok(Some(words))
+    Ok(words)
 }
 
 pub fn texts(words: Vec<OsString>) -> Result<Vec<String>, Failure> {

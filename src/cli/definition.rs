@@ -10,9 +10,9 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::ArgMatches;
-use clap::parser::ValueSource;
+use clap::{ArgMatches, Command, FromArgMatches};
 
+use super::derived;
 use super::usage::{Completion, Entry, Value};
 use super::values::{file_only, place, text};
 use facts::error::Failure;
@@ -166,10 +166,25 @@ impl<T: 'static> OptionDef<T> {
     }
 }
 
+/// Returns the options of a request that `command` declares, without defaults and lists.
+pub fn derived_options<T: FromArgMatches + 'static>(
+    command: &'static Command,
+) -> impl Iterator<Item = OptionDef<T>> {
+    let definition = move |entry: Entry| {
+        let long = entry.long;
+        OptionDef {
+            set: Box::new(move |all: &mut T, value| derived::update(command, long, value, all)),
+            entry,
+            repeats: false,
+        }
+    };
+    derived::options(command).map(definition)
+}
+
 impl<T> OptionDef<T> {
     /// Returns whether the option is among the arguments.
     pub fn is_given(&self, matches: &ArgMatches) -> bool {
-        matches.value_source(self.entry.long) == Some(ValueSource::CommandLine)
+        derived::is_given(matches, self.entry.long)
     }
 
     /// Sets what the arguments say. The last value counts, unless each adds to those before it.

@@ -4,12 +4,14 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//!  4 | lib          the list of modules                                                          |
+//!  5 | lib          the list of modules                                                          |
 //!    +-------------------------------------------------------------------------------------------+
-//!  3 | arguments    arguments that several commands read alike                                   |
+//!  4 | arguments    arguments that several commands read alike                                   |
 //!    | output       what a command prints and writes                                             |
 //!    +-------------------------------------------------------------------------------------------+
-//!  2 | definition   an option: its syntax, its help and what it sets                             |
+//!  3 | definition   an option: its syntax, its help and what it sets                             |
+//!    +-------------------------------------------------------------------------------------------+
+//!  2 | derived      the options of a command, from the struct of its request                     |
 //!    +-------------------------------------------------------------------------------------------+
 //!  1 | parser       arguments -> what was typed; refusals in our words                           |
 //!    | usage        what a command takes: help, manual, completion                               |
@@ -26,6 +28,7 @@
 
 pub mod arguments;
 pub mod definition;
+pub mod derived;
 pub mod nearest;
 pub mod output;
 pub mod parser;

@@ -3,11 +3,14 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
+use clap::{Args, Command};
 use serde::Serialize;
 
 use crate::definition::OptionDef;
 use crate::usage::Completion;
+use crate::{definition, derived};
 use facts::error::{Failure, Kind};
 use page::destination::Place;
 use page::documents::Documents;
@@ -80,36 +83,31 @@ pub fn or_refusal<T>(arguments: &[OsString], read: Result<T, Failure>) -> Result
 }
 
 /// The metrics that the arguments ask for.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct MetricsRequest {
+    /// Write metrics to FILE: for the node exporter of Prometheus if it is *.prom, else OpenMetrics
+    ///
+    /// FILE is replaced in one step and readable by all. The node exporter reads it with its
+    /// textfile collector; OpenMetrics is version 1.0.
+    #[arg(long = "openmetrics", value_name = "FILE")]
+    #[arg(value_parser = derived::file(), add = Completion::Files)]
     file: Option<PathBuf>,
+
+    /// Form of this file: node-exporter, openmetrics (default: by its name)
+    #[arg(long = "openmetrics-format", value_name = "FORMAT")]
+    #[arg(value_parser = dialect, add = Completion::Words(formats))]
     dialect: Option<Dialect>,
 }
 
 /// Returns `--openmetrics` and `--openmetrics-format`.
-pub fn metrics() -> [OptionDef<MetricsRequest>; 2] {
-    let file = OptionDef::file("openmetrics", |metrics: &mut MetricsRequest| &mut metrics.file);
-    let format =
-        OptionDef::text("openmetrics-format", "FORMAT", |metrics: &mut MetricsRequest, typed| {
-            let mut dialects = Dialect::ALL.into_iter();
-            let found = dialects.find(|(name, _)| *name == typed);
-            let (_, dialect) =
-                found.ok_or_else(|| format!("expected {}", formats().join(" or ")))?;
-            metrics.dialect = Some(dialect);
-            Ok(())
-        });
-    [
-        file.explained(
-            "Write metrics to FILE: for the node exporter of Prometheus if it is *.prom, else \
-             OpenMetrics\n\n\
-             FILE is replaced in one step and readable by all. The node exporter reads it with \
-             its textfile collector; OpenMetrics is version 1.0.",
-        ),
-        format.completed_by(Completion::Words(formats)).explained(format!(
-            "Form of this file: {} (default: by its name)",
-            formats().join(", ")
-        )),
-    ]
+pub fn metrics() -> impl Iterator<Item = OptionDef<MetricsRequest>> {
+    static COMMAND: LazyLock<Command> = LazyLock::new(derived::declared::<MetricsRequest>);
+    definition::derived_options(&COMMAND)
+}
+
+fn dialect(typed: &str) -> Result<Dialect, String> {
+    let found = Dialect::ALL.into_iter().find(|(name, _)| *name == typed);
+    found.map(|(_, dialect)| dialect).ok_or_else(|| format!("expected {}", formats().join(" or ")))
 }
 
 /// Returns the names of the dialects.

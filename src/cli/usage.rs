@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use clap::builder::ValueParser;
+use clap::builder::{ArgExt, ValueParser};
 use clap::{Arg, ArgAction};
 
 use super::values::LEFT_OUT;
@@ -12,7 +12,7 @@ use super::values::LEFT_OUT;
 const EXPLANATION: usize = 26;
 
 /// Begins the paragraph of [`Entry::text`] that only the manual shows.
-const DETAILS: &str = "\n\n";
+pub const DETAILS: &str = "\n\n";
 
 /// What a shell offers for a value or an argument.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,6 +29,9 @@ pub enum Completion {
     #[default]
     Nothing,
 }
+
+/// An option of a request ([`super::derived`]) has it with `#[arg(add = ...)]`.
+impl ArgExt for Completion {}
 
 /// The value of an option.
 #[derive(Clone, Copy, Debug)]

@@ -11,6 +11,9 @@ use page::destination::Place;
 /// The value of an option whose value was omitted: `--json` is `--json=-`.
 pub const LEFT_OUT: &str = "-";
 
+/// What is allowed in place of a value that is not UTF-8.
+pub const NO_TEXT: &str = "expected plain text";
+
 /// Returns where a document goes: to a file, or to standard output if the name was omitted.
 ///
 /// # Errors
@@ -58,7 +61,7 @@ pub fn contents(path: &str) -> Result<String, String> {
 ///
 /// What is allowed, if the value is not UTF-8.
 pub fn text(value: &OsStr) -> Result<&str, String> {
-    value.to_str().ok_or_else(|| "expected plain text".into())
+    value.to_str().ok_or_else(|| NO_TEXT.into())
 }
 
 pub fn names(values: &[impl Display]) -> Vec<String> {

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::note::note;
+use super::options::StatRequest;
 use super::output;
-use super::request::StatRequest;
 use super::step_directory::{self, latest};
 use crate::job::JobStat;
 use crate::record::NodeRecord;
@@ -34,7 +34,7 @@ pub struct NodesOfJob {
 
 /// The default time that the first node waits for the others: this, and a part of the time of the
 /// command, because nodes of a long run end further apart.
-pub const GATHER: Duration = Duration::from_secs(10);
+const GATHER: Duration = Duration::from_secs(10);
 const PART_OF_RUN: u32 = 20;
 /// The longest of these times.
 const LONGEST_GATHER: Duration = Duration::from_secs(300);
@@ -257,6 +257,14 @@ mod tests {
             }),
             nics: Vec::new(),
         }
+    }
+
+    #[test]
+    fn help_states_the_time_to_wait() {
+        let options = crate::usage().options;
+        let gather = options.iter().find(|option| option.long == "gather").expect("an option");
+        let default = gather.default().expect("a default");
+        assert!(default.starts_with(&humantime::format_duration(GATHER).to_string()), "{default}");
     }
 
     #[test]

@@ -26,8 +26,8 @@ use super::interpreter;
 use super::new_record::new_record;
 use super::nics::RecordedNics;
 use super::note::note;
+use super::options::StatRequest;
 use super::output;
-use super::request::StatRequest;
 use super::roster::{self, NodeRole, RosterFile};
 use super::sampler::CounterSampler;
 use super::step_directory::StepDirectory;
@@ -345,7 +345,7 @@ impl<'a> Leader<'a> {
 
     /// Passes a signal on to the command, which has not been waited for yet.
     fn forward(&mut self, received: ReceivedSignal, child: &Child) {
-        let forwarding = self.request.forwarding;
+        let forwarding = self.request.forwarding.unwrap_or_default();
         let signal = forwarding.signal(received, forwarding::leads_session());
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let (Some(signal), Some(pid)) = (signal, pid) else {

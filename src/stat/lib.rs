@@ -5,21 +5,21 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//!  8 | lib                arguments -> one of these forms                                        |
+//!  9 | lib                arguments -> one of these forms                                        |
 //!    +-------------------------------------------------------------------------------------------+
-//!  7 | launch             the leader of a node: reads, runs the command, reads again             |
-//!    | options            what `stat` takes                                                      |
+//!  8 | launch             the leader of a node: reads, runs the command, reads again             |
 //!    +-------------------------------------------------------------------------------------------+
-//!  6 | attached           `--start` and `--stop`: two readings by two processes                  |
+//!  7 | attached           `--start` and `--stop`: two readings by two processes                  |
 //!    | gather             the report of all nodes, from their files                              |
 //!    +-------------------------------------------------------------------------------------------+
-//!  5 | new_record         the record of a node before its command                                |
+//!  6 | new_record         the record of a node before its command                                |
 //!    | output             where the report goes                                                  |
 //!    | top                `--top`: the screen, once a second                                     |
 //!    +-------------------------------------------------------------------------------------------+
+//!  5 | options            what `stat` takes, and what its arguments ask for                      |
+//!    +-------------------------------------------------------------------------------------------+
 //!  4 | csv                the report as comma-separated values                                   |
 //!    | metrics            the report as metrics                                                  |
-//!    | request            what the arguments ask for                                             |
 //!    +-------------------------------------------------------------------------------------------+
 //!  3 | roster             the processes of a parallel program on this node: who leads            |
 //!    | text               the report as text                                                     |
@@ -71,7 +71,6 @@ mod outliers;
 mod output;
 mod parallel_program;
 pub mod record;
-mod request;
 mod roster;
 mod sampler;
 pub mod series;
@@ -84,8 +83,8 @@ mod top_screen;
 
 use std::ffi::OsString;
 
+use self::options::StatAction;
 pub use self::options::usage;
-use self::request::StatAction;
 use cli::output::{or_early_failure, or_refusal};
 use facts::error::Failure;
 

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use super::nics::RecordedNics;
-use super::request::StatRequest;
+use super::options::StatRequest;
 use crate::parallel_program::ParallelProgram;
 use crate::record::{FORMAT, NodeRecord, nanoseconds};
 use facts::time_of_day::Clocks;

@@ -1,32 +1,34 @@
 //! What `stat` takes.
 
 use std::ffi::OsString;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 use std::time::Duration;
 
+use clap::{ArgAction, Args, Command};
+
 use super::forwarding::Forwarding;
-use super::gather::GATHER;
 use super::note::NAME;
-use super::request::{LINGER, StatAction, StatRequest};
 use crate::counter_set;
 use crate::counter_set::CounterSet;
 use crate::job_findings;
 use crate::metrics::SERIES;
-use crate::text::LEVELS;
-use cli::definition::OptionDef;
+use crate::text::{LEVELS, Level};
+use cli::arguments::Typed;
+use cli::output::MetricsRequest;
 use cli::usage::{Completion, Usage};
-use cli::{arguments, output};
+use cli::{arguments, derived, values};
 use facts::device::DeviceName;
-use facts::error::{Failure, cause, invalid};
-use facts::number::time_text;
-use facts::user_file;
+use facts::error::{Failure, invalid};
+use facts::number::time;
+use page::destination::Place;
 
-/// Bounds of `--linger`.
-const LINGERS: std::ops::RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(600);
+/// Bounds of `--linger` and `--gather`.
+const WAITS: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(600);
 
 /// Bounds of `--interval`: reading more often would disturb what is measured.
-const INTERVALS: std::ops::RangeInclusive<Duration> =
-    Duration::from_millis(200)..=Duration::from_secs(3600);
+const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(200)..=Duration::from_secs(3600);
 
 /// Returns what the command takes.
 pub fn usage() -> Usage {
@@ -43,7 +45,7 @@ pub fn usage() -> Usage {
         arguments: Completion::Devices,
         about_arguments: "DEVICE is cxiN (hardware) or soft0 to soft99 (software NIC). Without DEVICE, the\n\
                           NICs of the job (SLINGSHOT_DEVICES) are read, else all of this machine.",
-        options: arguments::entries(options()),
+        options: derived::entries(&COMMAND),
         remarks: vec![
             "A launcher starts one copy for each rank: srun cxidiag stat -- ./app. One copy\n\
              of each node reads the NICs, the others become the command at once. The\n\
@@ -56,174 +58,194 @@ pub fn usage() -> Usage {
     }
 }
 
-/// What the options set.
-#[derive(Default)]
-struct TypedStat {
-    /// What an option sets alone.
-    request: StatRequest,
-    set: Option<CounterSet>,
-    start: Option<PathBuf>,
-    stop: Option<PathBuf>,
+static COMMAND: LazyLock<Command> = LazyLock::new(derived::declared::<StatRequest>);
+
+/// What the arguments ask for.
+#[derive(Clone, Debug, Args)]
+pub struct StatRequest {
+    /// NICs beside those that are arguments (default: none)
+    ///
+    /// With commas between several.
+    #[arg(short, long = "device", value_name = "DEV,...", value_delimiter = ',')]
+    #[arg(add = Completion::Devices)]
+    pub devices: Vec<DeviceName>,
+
+    /// Counters to read: job, quick, link, all, a group such as CxiErrStats, or those that FILE
+    /// names
+    ///
+    /// 'job' has what most reports need, about 210; 'quick', 'link' and 'all' are those of
+    /// --counters of the tools. The groups are Open MPI's. FILE names a counter, a set or a group
+    /// on each line; 'rh:' begins the name of a counter of the retry handler, and '#' a comment.
+    #[arg(long, value_name = "SET|@FILE", default_value = counter_set::JOB, value_parser = set)]
+    #[arg(add = Completion::Words(CounterSet::names))]
+    pub set: CounterSet,
+
+    /// How much to report: line, summary, nics (a line for each NIC) or all (its counters)
+    ///
+    /// 'line' is one line, 'summary' some sentences; 'all' has every counter that has counted.
+    #[arg(long = "report", value_name = "LEVEL", default_value = "summary")]
+    #[arg(add = Completion::Words(|| LEVELS.map(|(name, _)| name.to_owned()).into()))]
+    pub level: Level,
+
+    /// Report only if something is unusual
+    #[arg(short = 'q', long = "quiet")]
+    pub is_quiet: bool,
+
+    /// Write the report to FILE, not to standard error
+    #[arg(short, long, value_name = "FILE")]
+    #[arg(value_parser = derived::file(), add = Completion::Files)]
+    pub output: Option<PathBuf>,
+
+    /// Print one JSON document instead of the text, or write it to FILE
+    #[arg(long, value_name = "FILE", require_equals = true)]
+    #[arg(value_parser = derived::document(), add = Completion::Files)]
+    pub json: Option<Place>,
+
+    /// Print a row for each counter as CSV instead of the report, or write it to FILE
+    #[arg(long, value_name = "FILE", require_equals = true)]
+    #[arg(value_parser = derived::document(), add = Completion::Files)]
+    pub csv: Option<Place>,
+
+    #[command(flatten)]
+    pub metrics: MetricsRequest,
+
+    /// Show the arguments of COMMAND, not its name alone
+    ///
+    /// Arguments may hold secrets.
+    #[arg(long)]
+    pub with_arguments: bool,
+
+    /// Pass on all signals to COMMAND, or none (default: those that it does not get otherwise)
+    ///
+    /// Without this option, COMMAND gets SIGINT, SIGTERM, SIGHUP, SIGQUIT and others such as
+    /// SIGUSR1 that are sent to stat alone: it gets a signal to the whole process group anyway.
+    #[arg(long = "forward", value_name = "all|none", value_parser = forwarding)]
+    #[arg(add = Completion::Words(|| vec!["all".into(), "none".into()]))]
+    pub forwarding: Option<Forwarding>,
+
+    /// How long to wait for other ranks of this node, after the end of COMMAND
+    ///
+    /// What these ranks send in the end counts, too.
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    #[arg(value_parser = |typed: &str| time(typed, WAITS))]
+    pub linger: Duration,
+
+    /// Directory for files while COMMAND runs, which all nodes share (default: the working
+    /// directory)
+    ///
+    /// The files hold the first readings, so that --stop can finish the report if stat is killed.
+    #[arg(long = "dir", value_name = "FILE", default_value = ".")]
+    #[arg(value_parser = derived::file(), add = Completion::Files)]
+    pub directory: PathBuf,
+
+    /// How long the first node waits for the files of the others (default: 10s and 5 % of the run)
+    ///
+    /// It waits three times as long while the command of another node runs, and at most 5 minutes
+    /// by default.
+    #[arg(long, value_name = "TIME", value_parser = |typed: &str| time(typed, WAITS))]
+    pub gather: Option<Duration>,
+
+    /// Each node reports itself; --merge reports all later
+    ///
+    /// The names of its documents have the name of the node before their ending.
+    #[arg(long = "no-gather", action = ArgAction::SetFalse)]
+    pub is_gathered: bool,
+
+    /// Report what the nodes in DIR have read
+    ///
+    /// The report is that of the first node where all nodes share a directory.
+    #[arg(long = "merge")]
     is_merge: bool,
+
+    /// Show what the NICs of this node do, once a second
+    ///
+    /// Each NIC has a row; the counters that count fastest follow with their meaning. The key q
+    /// ends it.
+    #[arg(long = "top")]
     is_top: bool,
-    directory: Option<PathBuf>,
+
+    /// Also read 24 counters every TIME, from 200ms on: when did it happen?
+    ///
+    /// The report says when timeouts and link errors happened, if only in a part of the time; JSON
+    /// has all intervals, and so has NODE.series.jsonl with --keep. Not for measurements of
+    /// latency.
+    #[arg(long, value_name = "TIME", value_parser = |typed: &str| time(typed, INTERVALS))]
+    pub interval: Option<Duration>,
+
+    /// Keep these files
+    ///
+    /// They are cxidiag-stat.JOB.STEP/NODE.start and NODE.json.
+    #[arg(long = "keep")]
+    pub is_kept: bool,
+
+    /// Read the counters into FILE, as in a prolog
+    ///
+    /// No command runs.
+    #[arg(long, value_name = "FILE", value_parser = derived::file(), add = Completion::Files)]
+    start: Option<PathBuf>,
+
+    /// Report since --start=FILE, as in an epilog
+    ///
+    /// FILE may also be the NODE.start of a stat that was killed.
+    #[arg(long, value_name = "FILE", value_parser = derived::file(), add = Completion::Files)]
+    stop: Option<PathBuf>,
+
+    /// With --stop or --merge: exit status 3 if one of these holds, such as timeouts,outlier
+    ///
+    /// For epilogs that drain a node.
+    #[arg(long, value_name = "CODE,...", value_delimiter = ',')]
+    #[arg(action = ArgAction::Set, value_parser = code)]
+    #[arg(add = Completion::Words(|| values::names(&job_findings::codes())))]
+    pub fail_on: Vec<&'static str>,
+
+    /// What to do.
+    #[arg(skip)]
+    pub form: StatAction,
 }
 
-impl TypedStat {
-    /// Returns which options run no command.
-    fn forms(&self) -> [bool; 4] {
-        [self.start.is_some(), self.stop.is_some(), self.is_merge, self.is_top]
+/// What to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StatAction {
+    /// Reads the counters, runs a command, and reads them again.
+    Run(Vec<OsString>),
+    /// Reads the counters into a file.
+    Start(PathBuf),
+    /// Reads them again, and reports since this file was written.
+    Stop(PathBuf),
+    /// Reports what the nodes in these directories have read.
+    Merge(Vec<PathBuf>),
+    /// Shows what the NICs do once a second.
+    Top,
+}
+
+impl Default for StatAction {
+    /// Returns the form without options, before its command is read.
+    fn default() -> Self {
+        Self::Run(Vec::new())
     }
 }
 
-fn options() -> Vec<OptionDef<TypedStat>> {
-    type Def = OptionDef<TypedStat>;
-    let mut options = vec![
-        arguments::devices().within(|typed: &mut TypedStat| &mut typed.request.devices),
-        Def::value("set", "SET|@FILE", set, |typed| &mut typed.set)
-        .completed_by(Completion::Words(CounterSet::names))
-        .explained(
-            "Counters to read: job, quick, link, all, a group such as CxiErrStats, or those that \
-             FILE names (default: job)\n\n\
-             'job' has what most reports need, about 210; 'quick', 'link' and 'all' are those of \
-             --counters of the tools. The groups are Open MPI's. FILE names a counter, a set or a \
-             group on each line; 'rh:' begins the name of a counter of the retry handler, and '#' \
-             a comment.",
-        ),
-        Def::value("report", "LEVEL", str::parse, |typed| &mut typed.request.level)
-        .completed_by(Completion::Words(levels))
-        .explained(
-            "How much to report: line, summary, nics (a line for each NIC) or all (its counters) \
-             (default: summary)\n\n\
-             'line' is one line, 'summary' some sentences; 'all' has every counter that has \
-             counted.",
-        ),
-        Def::switch("quiet", |typed| typed.request.is_quiet = true)
-            .letter('q')
-            .explained("Report only if something is unusual"),
-        Def::file("output", |typed| &mut typed.request.output)
-            .letter('o')
-            .explained("Write the report to FILE, not to standard error"),
-        output::json().within(|typed: &mut TypedStat| &mut typed.request.json),
-        Def::document("csv", |typed| &mut typed.request.csv).explained(
-            "Print a row for each counter as CSV instead of the report, or write it to FILE",
-        ),
-    ];
-    let metrics = output::metrics();
-    options.extend(
-        metrics.map(|option| option.within(|typed: &mut TypedStat| &mut typed.request.metrics)),
-    );
-    options.extend([
-        Def::switch("with-arguments", |typed| typed.request.with_arguments = true).explained(
-            "Show the arguments of COMMAND, not its name alone\n\n\
-             Arguments may hold secrets.",
-        ),
-        Def::text("forward", "all|none", |typed, text| {
-            typed.request.forwarding = match text {
-                "all" => Forwarding::All,
-                "none" => Forwarding::Off,
-                _ => return Err("expected all or none".into()),
-            };
-            Ok(())
-        })
-        .completed_by(Completion::Words(forwardings))
-        .explained(
-            "Pass on all signals to COMMAND, or none (default: those that it does not get \
-             otherwise)\n\n\
-             Without this option, COMMAND gets SIGINT, SIGTERM, SIGHUP, SIGQUIT and others such \
-             as SIGUSR1 that are sent to stat alone: it gets a signal to the whole process group \
-             anyway.",
-        ),
-        Def::time("linger", LINGERS, |typed| &mut typed.request.linger)
-        .explained(format!(
-            "How long to wait for other ranks of this node, after the end of COMMAND \
-                     (default: {})\n\n\
-                     What these ranks send in the end counts, too.",
-            time_text(LINGER)
-        )),
-        Def::file("dir", |typed| &mut typed.directory).explained(
-            "Directory for files while COMMAND runs, which all nodes share (default: the working \
-             directory)\n\n\
-             The files hold the first readings, so that --stop can finish the report if stat is \
-             killed.",
-        ),
-        Def::time("gather", LINGERS, |typed| &mut typed.request.gather)
-        .explained(format!(
-            "How long the first node waits for the files of the others (default: {} and \
-                     5 % of the run)\n\n\
-                     It waits three times as long while the command of another node runs, and at most 5 minutes by default.",
-            time_text(GATHER)
-        )),
-        Def::switch("no-gather", |typed| typed.request.is_gathered = false).explained(
-            "Each node reports itself; --merge reports all later\n\n\
-             The names of its documents have the name of the node before their ending.",
-        ),
-        Def::switch("merge", |typed| typed.is_merge = true).explained(
-            "Report what the nodes in DIR have read\n\n\
-             The report is that of the first node where all nodes share a directory.",
-        ),
-        Def::switch("top", |typed| typed.is_top = true).explained(
-            "Show what the NICs of this node do, once a second\n\n\
-             Each NIC has a row; the counters that count fastest follow with their meaning. The key q ends it.",
-        ),
-        Def::time("interval", INTERVALS, |typed| &mut typed.request.interval)
-        .explained(
-            "Also read 24 counters every TIME, from 200ms on: when did it happen?\n\n\
-             The report says when timeouts and link errors happened, if only in a part of the \
-             time; JSON has all intervals, and so has NODE.series.jsonl with --keep. Not for \
-             measurements of latency.",
-        ),
-        Def::switch("keep", |typed| typed.request.is_kept = true).explained(
-            "Keep these files\n\n\
-             They are cxidiag-stat.JOB.STEP/NODE.start and NODE.json.",
-        ),
-        Def::file("start", |typed| &mut typed.start).explained(
-            "Read the counters into FILE, as in a prolog\n\n\
-             No command runs.",
-        ),
-        Def::file("stop", |typed| &mut typed.stop).explained(
-            "Report since --start=FILE, as in an epilog\n\n\
-             FILE may also be the NODE.start of a stat that was killed.",
-        ),
-        Def::value("fail-on", "CODE,...", codes, |typed| &mut typed.request.fail_on)
-        .completed_by(Completion::Words(all_codes))
-        .explained(
-            "With --stop or --merge: exit status 3 if one of these holds, such as \
-             timeouts,outlier\n\n\
-             For epilogs that drain a node.",
-        ),
-    ]);
-    options
+fn forwarding(text: &str) -> Result<Forwarding, &'static str> {
+    match text {
+        "all" => Ok(Forwarding::All),
+        "none" => Ok(Forwarding::Off),
+        _ => Err("expected all or none"),
+    }
 }
 
-fn levels() -> Vec<String> {
-    LEVELS.map(|(name, _)| name.to_owned()).to_vec()
-}
-
-fn forwardings() -> Vec<String> {
-    ["all", "none"].map(str::to_owned).to_vec()
-}
-
-fn all_codes() -> Vec<String> {
-    job_findings::codes().into_iter().map(str::to_owned).collect()
+/// Returns the code of a finding.
+fn code(text: &str) -> Result<&'static str, String> {
+    let known = job_findings::codes();
+    let found = known.iter().find(|code| **code == text).copied();
+    found.ok_or_else(|| format!("expected codes of findings: {}", known.join(", ")))
 }
 
 /// Returns the set with a name, or in a file.
 fn set(text: &str) -> Result<CounterSet, String> {
-    let Some(path) = text.strip_prefix('@') else {
-        return CounterSet::named(text);
-    };
-    let lines = user_file::text(path.as_ref())
-        .map_err(|error| format!("cannot read the file: {}", cause(&error)))?;
-    CounterSet::from_lines(text, &lines)
-}
-
-/// Returns the codes of findings in a list.
-fn codes(text: &str) -> Result<Vec<&'static str>, String> {
-    let known = job_findings::codes();
-    let code = |word: &str| known.iter().find(|code| **code == word).copied();
-    let found: Option<Vec<&'static str>> = text.split(',').map(code).collect();
-    found.ok_or_else(|| format!("expected codes of findings: {}", known.join(", ")))
+    match text.strip_prefix('@') {
+        Some(path) => CounterSet::from_lines(text, &values::contents(path)?),
+        None => CounterSet::named(text),
+    }
 }
 
 /// Returns whether an argument may be a command: it is no option and no NIC.
@@ -234,19 +256,15 @@ fn is_command(argument: &OsString) -> bool {
 
 /// Reads the arguments. Returns `None` if they ask for help or the version.
 pub fn parse(arguments: &[OsString]) -> Result<Option<StatRequest>, Failure> {
-    let new = || {
-        let request = StatRequest { linger: LINGER, is_gathered: true, ..StatRequest::default() };
-        TypedStat { request, ..TypedStat::default() }
-    };
-    let read = |own, typed: &mut TypedStat| arguments::read(&usage(), &options(), own, typed);
+    let usage = usage();
+    let read = |own| Typed::<StatRequest>::read(&usage, &COMMAND, own);
     let (mut own, mut command) = arguments::parts(arguments);
     if command.is_none() {
         // The first word that is neither an option, nor its value, nor a NIC is the command.
         for first in (0..own.len()).filter(|word| is_command(&own[*word])) {
-            let mut typed = new();
-            match read(&own[..first], &mut typed) {
+            match read(&own[..first]) {
                 Ok(None) => return Ok(None),
-                Ok(Some(_)) if !typed.forms().contains(&true) => {
+                Ok(Some(typed)) if forms(&typed).is_empty() => {
                     arguments::refuse_document(&own[first..=first], own)?;
                     (own, command) = (&arguments[..first], Some(&arguments[first..]));
                     break;
@@ -255,99 +273,70 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<StatRequest>, Failure> {
             }
         }
     }
-    let mut typed = new();
-    let Some(words) = read(own, &mut typed)? else {
+    let Some(mut typed) = read(own)? else {
         return Ok(None);
     };
-    let form = form(&typed, command, &words)?;
-    typed.request.metrics.file_with(SERIES)?;
+    let form = form(&typed, command)?;
+    let Typed { request, words, .. } = &mut typed;
+    request.metrics.file_with(SERIES)?;
     match form {
-        StatAction::Merge(_) if !typed.request.devices.is_empty() => {
+        StatAction::Merge(_) if !request.devices.is_empty() => {
             return Err(Failure::usage("--merge reads no NIC: leave out --device"));
         }
         StatAction::Merge(_) => {}
-        _ => arguments::add_devices(&mut typed.request.devices, words, own)?,
+        _ => arguments::add_devices(&mut request.devices, std::mem::take(words), own)?,
     }
-    Ok(Some(StatRequest {
-        form,
-        set: match typed.set {
-            Some(set) => set,
-            None => CounterSet::named(counter_set::JOB).map_err(Failure::usage)?,
-        },
-        directory: typed.directory.unwrap_or_else(|| ".".into()),
-        ..typed.request
-    }))
+    Ok(Some(StatRequest { form, ..typed.request }))
+}
+
+/// Returns which options run no command.
+fn forms(typed: &Typed<StatRequest>) -> Vec<&'static str> {
+    let all = ["start", "stop", "merge", "top"];
+    all.into_iter().filter(|long| typed.is_given(long)).collect()
 }
 
 /// Returns what to do, and refuses options that do not belong to it.
-fn form(
-    typed: &TypedStat,
-    command: Option<&[OsString]>,
-    words: &[OsString],
-) -> Result<StatAction, Failure> {
+fn form(typed: &Typed<StatRequest>, command: Option<&[OsString]>) -> Result<StatAction, Failure> {
+    let (request, words) = (&typed.request, &typed.words);
     let see = |what: &str| Failure::usage(format!("{what} (see {NAME} --help)"));
-    let without_command = |option: &str| {
-        if command.is_some() {
-            return Err(Failure::usage(format!("--{option} runs no command")));
-        }
-        Ok(())
+    let refuse = |is_wrong: bool, why: &str| {
+        if is_wrong { Err(Failure::usage(why)) } else { Ok(()) }
     };
-    if typed.forms().into_iter().filter(|is_given| *is_given).count() > 1 {
-        return Err(Failure::usage("--start, --stop, --merge and --top exclude each other"));
+    match forms(typed)[..] {
+        [] => {}
+        [form] => refuse(command.is_some(), &format!("--{form} runs no command"))?,
+        _ => refuse(true, "--start, --stop, --merge and --top exclude each other")?,
     }
-    if typed.is_top {
-        without_command("top")?;
-        let documents = [
-            typed.request.json.is_some(),
-            typed.request.csv.is_some(),
-            typed.request.metrics.file_with(SERIES)?.is_some(),
-            typed.request.output.is_some(),
-            typed.request.interval.is_some(),
-            !typed.request.fail_on.is_empty(),
-        ];
-        if documents.contains(&true) {
-            let why = "--top writes no report: no --json, --csv, --openmetrics, --output, \
-                       --interval, --fail-on";
-            return Err(Failure::usage(why));
+    let form = match (&request.start, &request.stop, command) {
+        _ if request.is_top => {
+            request.metrics.file_with(SERIES)?;
+            let documents = ["json", "csv", "openmetrics", "output", "interval", "fail-on"];
+            refuse(
+                documents.into_iter().any(|long| typed.is_given(long)),
+                "--top writes no report: no --json, --csv, --openmetrics, --output, \
+                 --interval, --fail-on",
+            )?;
+            StatAction::Top
         }
-        return Ok(StatAction::Top);
-    }
-    if typed.is_merge {
-        without_command("merge")?;
-        if words.is_empty() {
-            return Err(see("--merge needs a directory"));
-        }
-        if typed.request.interval.is_some() {
-            return Err(Failure::usage("--interval needs a COMMAND"));
-        }
-        return Ok(StatAction::Merge(words.iter().map(PathBuf::from).collect()));
-    }
-    let form = match (&typed.start, &typed.stop) {
-        (Some(path), _) => {
-            without_command("start")?;
-            StatAction::Start(path.clone())
-        }
-        (None, Some(path)) => {
-            without_command("stop")?;
-            if !words.is_empty() || typed.set.is_some() {
-                return Err(Failure::usage(
-                    "--stop reads the NICs and the counters of its file: no DEVICE, no --set",
-                ));
-            }
+        _ if request.is_merge && words.is_empty() => return Err(see("--merge needs a directory")),
+        _ if request.is_merge => StatAction::Merge(words.iter().map(PathBuf::from).collect()),
+        (Some(path), ..) => StatAction::Start(path.clone()),
+        (None, Some(path), _) => {
+            refuse(
+                !words.is_empty() || typed.is_given("set"),
+                "--stop reads the NICs and the counters of its file: no DEVICE, no --set",
+            )?;
             StatAction::Stop(path.clone())
         }
-        (None, None) => match command {
-            Some(command) if !command.is_empty() => StatAction::Run(command.to_vec()),
-            Some(_) => return Err(see("there is no COMMAND after --")),
-            None => return Err(see("there is no COMMAND")),
-        },
+        (None, None, None) => return Err(see("there is no COMMAND")),
+        (None, None, Some([])) => return Err(see("there is no COMMAND after --")),
+        (None, None, Some(command)) => StatAction::Run(command.to_vec()),
     };
-    if typed.request.interval.is_some() && !matches!(form, StatAction::Run(_)) {
-        return Err(Failure::usage("--interval needs a COMMAND"));
-    }
-    if !typed.request.fail_on.is_empty() && !matches!(form, StatAction::Stop(_)) {
+    let is_run = matches!(form, StatAction::Run(_));
+    refuse(request.interval.is_some() && !is_run, "--interval needs a COMMAND")?;
+    if !request.fail_on.is_empty() && !matches!(form, StatAction::Stop(_) | StatAction::Merge(_)) {
         let allowed = "it is for --stop and --merge: the exit status is that of COMMAND";
-        return Err(Failure::usage(invalid("fail-on", typed.request.fail_on.join(","), allowed)));
+        return Err(Failure::usage(invalid("fail-on", request.fail_on.join(","), allowed)));
     }
     Ok(form)
 }
@@ -382,5 +371,26 @@ mod tests {
         let refused = started("--json out.json ls").unwrap_err();
         assert_eq!(refused, "unexpected argument 'out.json'");
         assert!(started("cxi0").unwrap_err().contains("there is no COMMAND"));
+    }
+
+    #[test]
+    fn refuses_options_that_do_not_belong_together() {
+        for (arguments, expected) in [
+            ("--start=a --stop=b", "--start, --stop, --merge and --top exclude each other"),
+            ("--top -- ls", "--top runs no command"),
+            ("--top --keep --csv", "--top writes no report: no --json, --csv"),
+            ("--stop=a --set=job", "--stop reads the NICs and the counters of its file"),
+            ("--merge", "--merge needs a directory (see cxidiag stat --help)"),
+            ("--merge a --interval=1s", "--interval needs a COMMAND"),
+            (
+                "--fail-on=x --fail-on=outlier ls",
+                "invalid value 'outlier' for --fail-on: it is for",
+            ),
+            ("--merge a -d cxi0", "--merge reads no NIC: leave out --device"),
+            ("--openmetrics-format=openmetrics ls", "--openmetrics-format needs --openmetrics"),
+        ] {
+            let refused = started(arguments).unwrap_err();
+            assert!(refused.starts_with(expected), "{arguments}: {refused}");
+        }
     }
 }

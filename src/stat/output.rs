@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use super::note::note;
-use super::request::{StatAction, StatRequest};
+use super::options::{StatAction, StatRequest};
 use super::step_directory::node_name;
 use crate::job::JobStat;
 use crate::record::NodeRecord;

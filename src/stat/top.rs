@@ -8,7 +8,7 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwins
 
 use super::nics::RecordedNics;
 use super::note::note;
-use super::request::StatRequest;
+use super::options::StatRequest;
 use crate::job_findings::JobNic;
 use crate::top_screen::screen;
 use facts::error::{Context, Failure};

@@ -235,6 +235,7 @@ pub const CLI: Package = Package {
                 ("parser", "arguments -> what was typed; refusals in our words"),
                 ("usage", "what a command takes: help, manual, completion"),
             ],
+            &[("derived", "the options of a command, from the struct of its request")],
             &[("definition", "an option: its syntax, its help and what it sets")],
             &[
                 ("arguments", "arguments that several commands read alike"),
@@ -481,8 +482,8 @@ pub const STAT: Package = Package {
             &[
                 ("csv", "the report as comma-separated values"),
                 ("metrics", "the report as metrics"),
-                ("request", "what the arguments ask for"),
             ],
+            &[("options", "what `stat` takes, and what its arguments ask for")],
             &[
                 ("new_record", "the record of a node before its command"),
                 ("output", "where the report goes"),
@@ -492,10 +493,7 @@ pub const STAT: Package = Package {
                 ("attached", "`--start` and `--stop`: two readings by two processes"),
                 ("gather", "the report of all nodes, from their files"),
             ],
-            &[
-                ("launch", "the leader of a node: reads, runs the command, reads again"),
-                ("options", "what `stat` takes"),
-            ],
+            &[("launch", "the leader of a node: reads, runs the command, reads again")],
             &[("lib", "arguments -> one of these forms")],
         ],
     },
