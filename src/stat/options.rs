@@ -73,7 +73,7 @@ pub struct StatRequest {
     /// Counters to read: job, quick, link, all, a group such as CxiErrStats, or those that FILE
     /// names
     ///
-    /// 'job' has what most reports need, about 210; 'quick', 'link' and 'all' are those of
+    /// 'job' has what most reports need, about 210; 'quick', 'link' and 'all' are sets of
     /// --counters of the tools. The groups are Open MPI's. FILE names a counter, a set or a group
     /// on each line; 'rh:' begins the name of a counter of the retry handler, and '#' a comment.
     #[arg(long, value_name = "SET|@FILE", default_value = counter_set::JOB, value_parser = set)]
@@ -153,7 +153,7 @@ pub struct StatRequest {
 
     /// Report what the nodes in DIR have read
     ///
-    /// The report is that of the first node where all nodes share a directory.
+    /// As the first node reports where all nodes share a directory.
     #[arg(long = "merge")]
     is_merge: bool,
 
