@@ -40,14 +40,14 @@ pub fn read<T>(
 }
 
 /// What was typed for a command whose request declares its options.
-pub struct Typed<T> {
+pub struct TypedArguments<T> {
     pub request: T,
     /// The arguments that are no options.
     pub words: Vec<OsString>,
     matches: ArgMatches,
 }
 
-impl<T: FromArgMatches> Typed<T> {
+impl<T: FromArgMatches> TypedArguments<T> {
     /// Reads the arguments of `command`. Returns `None` if they ask for help or the version, which
     /// are then printed.
     ///
@@ -157,6 +157,10 @@ pub fn library_of_environment() -> Option<LibraryFile> {
     Some(LibraryFile::new(path.into(), LIBCXI_VARIABLE))
 }
 
+/// What `--device` does in commands whose arguments are NICs.
+pub const DEVICES: &str = "NICs beside those that are arguments (default: none)\n\n\
+                           With commas between several.";
+
 /// Returns `--device` of commands whose arguments are NICs. It adds to them.
 pub fn devices() -> OptionDef<Vec<DeviceName>> {
     let add = |devices: &mut Vec<DeviceName>, typed: &str| {
@@ -168,10 +172,7 @@ pub fn devices() -> OptionDef<Vec<DeviceName>> {
     OptionDef::text("device", "DEV,...", add)
         .letter('d')
         .completed_by(Completion::Devices)
-        .explained(
-            "NICs beside those that are arguments (default: none)\n\n\
-             With commas between several.",
-        )
+        .explained(DEVICES)
         .repeated()
 }
 

@@ -137,7 +137,7 @@ mod tests {
     use std::sync::LazyLock;
 
     use super::*;
-    use crate::arguments::Typed;
+    use crate::arguments::TypedArguments;
     use crate::usage::Usage;
 
     #[derive(Debug, Args)]
@@ -169,10 +169,10 @@ mod tests {
     static COMMAND: LazyLock<Command> = LazyLock::new(declared::<Request>);
 
     /// Returns what is read from these words, or the message of a refusal.
-    fn read(words: &str) -> Result<Typed<Request>, String> {
+    fn read(words: &str) -> Result<TypedArguments<Request>, String> {
         let words: Vec<OsString> = words.split_whitespace().map(OsString::from).collect();
         let usage = Usage { arguments: Completion::Devices, ..Usage::default() };
-        let typed = Typed::read(&usage, &COMMAND, &words);
+        let typed = TypedArguments::read(&usage, &COMMAND, &words);
         typed.map(|typed| typed.expect("a request")).map_err(|failure| failure.message())
     }
 
@@ -235,7 +235,7 @@ mod tests {
     fn refuses_a_value_that_is_no_text() {
         use std::os::unix::ffi::OsStringExt;
         let words = [OsString::from_vec(b"--wait=\xff".to_vec())];
-        let typed = Typed::<Request>::read(&Usage::default(), &COMMAND, &words);
+        let typed = TypedArguments::<Request>::read(&Usage::default(), &COMMAND, &words);
         let message = typed.map(|_| ()).unwrap_err().message();
         assert_eq!(message, "invalid value '\u{fffd}' for --wait: expected plain text");
     }

@@ -17,9 +17,11 @@ use page::documents::Documents;
 use page::openmetrics::{Dialect, MetricsFile};
 use page::page::{Page, style_of_stdout};
 
+/// What `--json` does.
+pub const JSON: &str = "Print one JSON document instead of the text, or write it to FILE";
+
 pub fn json() -> OptionDef<Option<Place>> {
-    OptionDef::document("json", |place| place)
-        .explained("Print one JSON document instead of the text, or write it to FILE")
+    OptionDef::document("json", |place| place).explained(JSON)
 }
 
 /// Returns `--quiet` of commands with a verdict.

@@ -15,7 +15,7 @@ use crate::counter_set::CounterSet;
 use crate::job_findings;
 use crate::metrics::SERIES;
 use crate::text::{LEVELS, Level};
-use cli::arguments::Typed;
+use cli::arguments::TypedArguments;
 use cli::output::MetricsRequest;
 use cli::usage::{Completion, Usage};
 use cli::{arguments, derived, values};
@@ -63,10 +63,7 @@ static COMMAND: LazyLock<Command> = LazyLock::new(derived::declared::<StatReques
 /// What the arguments ask for.
 #[derive(Clone, Debug, Args)]
 pub struct StatRequest {
-    /// NICs beside those that are arguments (default: none)
-    ///
-    /// With commas between several.
-    #[arg(short, long = "device", value_name = "DEV,...", value_delimiter = ',')]
+    #[arg(short, long = "device", help = arguments::DEVICES, value_name = "DEV,...", value_delimiter = ',')]
     #[arg(add = Completion::Devices)]
     pub devices: Vec<DeviceName>,
 
@@ -96,8 +93,7 @@ pub struct StatRequest {
     #[arg(value_parser = derived::file(), add = Completion::Files)]
     pub output: Option<PathBuf>,
 
-    /// Print one JSON document instead of the text, or write it to FILE
-    #[arg(long, value_name = "FILE", require_equals = true)]
+    #[arg(long, help = cli::output::JSON, value_name = "FILE", require_equals = true)]
     #[arg(value_parser = derived::document(), add = Completion::Files)]
     pub json: Option<Place>,
 
@@ -257,7 +253,7 @@ fn is_command(argument: &OsString) -> bool {
 /// Reads the arguments. Returns `None` if they ask for help or the version.
 pub fn parse(arguments: &[OsString]) -> Result<Option<StatRequest>, Failure> {
     let usage = usage();
-    let read = |own| Typed::<StatRequest>::read(&usage, &COMMAND, own);
+    let read = |own| TypedArguments::<StatRequest>::read(&usage, &COMMAND, own);
     let (mut own, mut command) = arguments::parts(arguments);
     if command.is_none() {
         // The first word that is neither an option, nor its value, nor a NIC is the command.
@@ -277,7 +273,7 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<StatRequest>, Failure> {
         return Ok(None);
     };
     let form = form(&typed, command)?;
-    let Typed { request, words, .. } = &mut typed;
+    let TypedArguments { request, words, .. } = &mut typed;
     request.metrics.file_with(SERIES)?;
     match form {
         StatAction::Merge(_) if !request.devices.is_empty() => {
@@ -290,13 +286,16 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<StatRequest>, Failure> {
 }
 
 /// Returns which options run no command.
-fn forms(typed: &Typed<StatRequest>) -> Vec<&'static str> {
+fn forms(typed: &TypedArguments<StatRequest>) -> Vec<&'static str> {
     let all = ["start", "stop", "merge", "top"];
     all.into_iter().filter(|long| typed.is_given(long)).collect()
 }
 
 /// Returns what to do, and refuses options that do not belong to it.
-fn form(typed: &Typed<StatRequest>, command: Option<&[OsString]>) -> Result<StatAction, Failure> {
+fn form(
+    typed: &TypedArguments<StatRequest>,
+    command: Option<&[OsString]>,
+) -> Result<StatAction, Failure> {
     let (request, words) = (&typed.request, &typed.words);
     let see = |what: &str| Failure::usage(format!("{what} (see {NAME} --help)"));
     let refuse = |is_wrong: bool, why: &str| {

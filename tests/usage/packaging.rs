@@ -591,10 +591,18 @@ fn summarizes_tests_that_passed_failed_and_were_skipped() {
     );
     let failed = "     Running tests/guide.rs (target/debug/deps/guide-b9dd157ab3f187d8)\n\
                   test runs_examples_of_guide ... FAILED\n\
+                  ---- reads_links stdout ----\n\
+                  thread 'reads_links' (1) panicked at tests/links.rs:1:2:\n\
+                  ---- runs_examples_of_guide stdout ----\n\
+                  listed\n\
+                  thread 'runs_examples_of_guide' (2) panicked at tests/guide.rs:1:2:\n\
+                  assertion failed\n\
                   test result: FAILED. 6 passed; 1 failed; 0 ignored; 0 measured\n";
     assert_eq!(
         summary("290", &format!("{passed}{failed}")),
-        "1 of 25 tests failed, 4 min 50 s:\n    guide: runs_examples_of_guide\n"
+        "1 of 25 tests failed, 4 min 50 s:\n    guide: runs_examples_of_guide\n        \
+         thread 'runs_examples_of_guide' (2) panicked at tests/guide.rs:1:2:\n        \
+         assertion failed\n"
     );
     let crashed = "     Running tests/link.rs (target/debug/deps/link-b9dd157ab3f187d8)\n\
                    error: test failed, to rerun pass `-p cxidiag --test link`\n";

@@ -210,7 +210,8 @@ fn test_comparison(column: Column, figures: &TestFigures) -> Option<Comparison> 
     let Some(ways) = figures.robust() else {
         return ratio(column, figures);
     };
-    let comparison = agreed(ways.iter().map(|way| ratio(column, way)))?;
+    let agreed = agreed(ways.iter().map(|way| ratio(column, way)))?;
+    let comparison = Comparison { is_beside_busy: true, ..agreed };
     if !figures.is_bandwidth {
         return Some(comparison);
     }
@@ -239,20 +240,22 @@ fn difference_comparison(
         });
         addition(column, &figures, &base)
     };
-    let is_quiet = figures.robust().is_none() && base.robust().is_none();
-    if is_quiet && column != Column::Pause {
-        return addition(column, figures, base);
-    }
-    if is_quiet {
+    let is_beside_busy = figures.robust().is_some() || base.robust().is_some();
+    let medians = || addition(column, figures, base);
+    let p5s = || floors(|floor| floor.p5);
+    let compared = match (column, is_beside_busy) {
+        (_, true) => agreed([floors(|floor| floor.min), p5s()].into_iter())?,
         // A CPU that sleeps makes each operation late. Programs that run in the pauses make most of
         // them late, because they empty the caches, and no process waits for a CPU.
-        let ways = [addition(column, figures, base), floors(|floor| floor.p5)];
-        return Some(Comparison { is_beside_busy: false, ..agreed(ways.into_iter())? });
-    }
-    let compared = agreed([floors(|floor| floor.min), floors(|floor| floor.p5)].into_iter())?;
-    // Beside busy CPUs, a program runs in each pause.
-    let may_be_busy = column == Column::Pause && compared.outcome == Compared::Slower;
-    Some(if may_be_busy { Comparison { outcome: Compared::Unclear, ..compared } } else { compared })
+        (Column::Pause, false) => agreed([medians(), p5s()].into_iter())?,
+        (_, false) => medians()?,
+    };
+    let outcome = match compared.outcome {
+        // Beside busy CPUs, a program runs in each pause.
+        Compared::Slower if is_beside_busy && column == Column::Pause => Compared::Unclear,
+        outcome => outcome,
+    };
+    Some(Comparison { outcome, is_beside_busy, ..compared })
 }
 
 /// Returns the comparison in which several ways to compare agree, with the figures of the first
@@ -266,7 +269,6 @@ fn agreed(ways: impl Iterator<Item = Option<Comparison>>) -> Option<Comparison> 
     Some(Comparison {
         shares,
         outcome: if is_one { first.outcome } else { Compared::Unclear },
-        is_beside_busy: true,
         ..first
     })
 }
