@@ -472,6 +472,15 @@ width  0 during the     good
     }
 
     #[test]
+    fn says_how_many_entries_follow() {
+        let mut page = Page::default();
+        for (all, shown) in [(3, 4), (4, 4), (5, 4), (9, 4)] {
+            page.and_more(all, shown);
+        }
+        assert_eq!(page.text(TextStyle::Plain), "and 1 more\nand 5 more\n");
+    }
+
+    #[test]
     fn shows_control_characters_of_names() {
         let mut page = Page::default();
         page.line("a\x1b[31m");
