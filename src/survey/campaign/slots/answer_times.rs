@@ -3,7 +3,8 @@
 //! An operation without an answer in its slot says that the pair is dead, or that the slot is too
 //! short for the fabric. Most pairs of a class are not dead: if most of them have no answer, a few
 //! are probed in a long slot. If these answer, the class is slow: its lists get one operation, and
-//! slots as long as that takes. Otherwise the failures stand.
+//! slots as long as that takes. Otherwise the failures stand. A pair whose class answers is measured
+//! in a long slot itself if its small operations were answered: it may be slow.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,12 +13,13 @@ use super::lengths::with_window;
 use super::pairs::MeasuredRounds;
 use crate::quiet::answer::{Answer, Figures, Pair, Stage};
 use crate::quiet::findings::Test;
-use crate::quiet::ids::TestId;
+use crate::quiet::ids::{NicId, TestId};
 use crate::quiet::roster::Roster;
+use crate::quiet::rounds::Round;
 use crew::location::Class;
 
 /// The windows of probes. In the last one, a NIC sends 64 KiB at 4 kB/s.
-const WINDOWS: [Duration; 2] = [Duration::from_secs(3), Duration::from_secs(15)];
+pub const WINDOWS: [Duration; 2] = [Duration::from_secs(3), Duration::from_secs(15)];
 
 /// Operations of at most this many bytes need the first of these windows only.
 const SMALL: u64 = 4096;
@@ -38,6 +40,8 @@ pub struct AnswerTimes {
     classes: BTreeMap<(TestId, Class), ClassAnswers>,
     /// Pairs that are dead in an earlier test: they say nothing about the time of answers.
     dead: BTreeSet<Pair>,
+    /// How long a single operation of a pair takes that is slower than its class.
+    slow_pairs: BTreeMap<(TestId, Pair), Duration>,
 }
 
 /// The pairs of a class of the sweep, as far as they are needed.
@@ -76,9 +80,42 @@ impl AnswerTimes {
                 answers.forget_if_enough();
             }
         }
-        let is_open = |pair: &&Pair| !suspects.values().any(|pairs| pairs.contains(pair));
-        self.dead.extend(block.unanswered.iter().filter(is_open));
         suspects
+    }
+
+    /// Returns some pairs without an answer of a block, of different NICs, that may be slower than
+    /// their class: their smaller operations were answered, and a NIC of which some pairs are dead
+    /// is not in them.
+    pub fn lone_pairs(&self, test: &Test, block: &MeasuredRounds) -> Vec<Pair> {
+        let is_of_dead_nic = |pair: &Pair| {
+            let of_nic = |nic| self.dead.iter().filter(move |dead| dead.nics().contains(&nic));
+            pair.nics().into_iter().any(|nic| of_nic(nic).count() >= PROBES)
+        };
+        let failed = block.pairs.iter().filter(|result| matches!(result.answer, Answer::Failed(_)));
+        let unanswered = failed.map(|result| &result.pair).filter(|pair| {
+            test.size_bytes > SMALL
+                && block.unanswered.contains(pair)
+                && !self.dead.contains(pair)
+                && !is_of_dead_nic(pair)
+        });
+        some_disjoint(unanswered, &mut BTreeSet::new())
+    }
+
+    /// Notes how long a single operation of a pair takes that is slower than its class.
+    pub fn add_slow_pair(&mut self, test: TestId, pair: Pair, time: Duration) {
+        self.slow_pairs.insert((test, pair), time);
+    }
+
+    /// Notes that pairs are dead.
+    pub fn add_dead(&mut self, pairs: impl IntoIterator<Item = Pair>) {
+        self.dead.extend(pairs);
+    }
+
+    /// Returns the shortest slot of a round of slow pairs that are measured for the time `pair`;
+    /// `None` if no pair of it is slower than its class.
+    pub fn slot_of_slow_pairs(&self, round: &Round, pair: Duration) -> Option<Duration> {
+        let times = round.pairs.iter().map(|own| self.slow_pairs.get(&(round.test, *own)));
+        Some(slot(times.flatten().copied().max()?, pair))
     }
 
     /// Returns how long an operation of a class takes in slots that suffice for more of them at
@@ -109,13 +146,23 @@ impl AnswerTimes {
         self.classes.get(&(test, class)).is_some_and(|class| class.slow.is_some())
     }
 
+    /// Returns whether lists of a pair have one operation.
+    pub fn is_slow_pair(&self, test: TestId, pair: Pair) -> bool {
+        self.slow_pairs.contains_key(&(test, pair))
+    }
+
     /// Returns the shortest slot of a test whose pairs are measured for the time `pair`; `None` if
     /// no class is slow.
     pub fn slot(&self, test: TestId, pair: Duration) -> Option<Duration> {
         let slow = self.classes.iter().filter(|((own, _), _)| *own == test);
-        let slowest = slow.filter_map(|(_, class)| class.slow).max()?;
-        Some(with_window(pair + (slowest * SPARE).min(WINDOWS[1])))
+        Some(slot(slow.filter_map(|(_, class)| class.slow).max()?, pair))
     }
+}
+
+/// Returns the shortest slot for pairs whose single operations take the time `slowest`, and that are
+/// measured for the time `pair`.
+fn slot(slowest: Duration, pair: Duration) -> Duration {
+    with_window(pair + (slowest * SPARE).min(WINDOWS[1]))
 }
 
 /// Returns the windows in which pairs of a test are probed.
@@ -125,18 +172,23 @@ pub fn windows(test: &Test) -> &'static [Duration] {
 
 /// Returns some pairs of each class, of different NICs.
 pub fn probes(suspects: &Suspects) -> Vec<Pair> {
-    let (mut probes, mut nics) = (Vec::new(), BTreeSet::new());
-    for pairs in suspects.values() {
-        let free = pairs.iter().filter(|pair| {
-            let is_free = pair.nics().iter().all(|nic| !nics.contains(nic));
-            if is_free {
-                nics.extend(pair.nics());
-            }
-            is_free
-        });
-        probes.extend(free.take(PROBES));
-    }
-    probes
+    let mut nics = BTreeSet::new();
+    suspects.values().flat_map(|pairs| some_disjoint(pairs.iter(), &mut nics)).collect()
+}
+
+/// Returns some of these pairs without a NIC in common, and not in `nics`, to which it adds them.
+fn some_disjoint<'a>(
+    pairs: impl Iterator<Item = &'a Pair>,
+    nics: &mut BTreeSet<NicId>,
+) -> Vec<Pair> {
+    let free = pairs.filter(|pair| {
+        let is_free = pair.nics().iter().all(|nic| !nics.contains(nic));
+        if is_free {
+            nics.extend(pair.nics());
+        }
+        is_free
+    });
+    free.take(PROBES).copied().collect()
 }
 
 /// Returns how long an operation of this size takes.

@@ -10,7 +10,7 @@ use super::lengths::with_window;
 use super::members::Members;
 use super::pace::{Pace, estimate};
 use super::{Crew, LostMembers, MemberWork, pairs};
-use crate::quiet::answer::{Answer, PairResult, Stage};
+use crate::quiet::answer::{Answer, Pair, PairResult, Stage};
 use crate::quiet::busy::{BusyNode, BusySlots};
 use crate::quiet::conductor::{Conductor, Settings, SurveyPhase, SurveyProgress};
 use crate::quiet::findings::{Findings, Test};
@@ -196,8 +196,7 @@ impl QuietSurvey {
             if rounds.is_empty() {
                 return Ok(());
             }
-            let is_short = self.conductor.has_short_slots(&rounds);
-            let (count, slot) = self.pace.block(&rounds, is_short, left);
+            let (count, slot) = self.next_block(&rounds, left);
             if left.is_some_and(|left| left < slot) {
                 crew.note("the time is up");
                 self.conductor.end_sweep();
@@ -208,6 +207,19 @@ impl QuietSurvey {
             self.measure(crew, recorder, &rounds, slot)?;
             rounds = later;
         }
+    }
+
+    /// Returns how many of the first rounds are a block, and the length of its slots. A round with a
+    /// pair that is slower than its class is a block by itself.
+    fn next_block(&mut self, rounds: &[Round], left: Option<Duration>) -> (usize, Duration) {
+        let pair = self.pair_time();
+        let slow_slot = |round: &Round| self.answer_times.slot_of_slow_pairs(round, pair);
+        let alike = rounds.iter().take_while(|round| slow_slot(round).is_none()).count();
+        let first_slow = slow_slot(&rounds[0]);
+        let rounds = &rounds[..alike.max(1)];
+        let is_short = first_slow.is_none() && self.conductor.has_short_slots(rounds);
+        let (count, slot) = self.pace.block(rounds, is_short, left);
+        (count, slot.max(first_slow.unwrap_or_default()))
     }
 
     /// Returns how much of the time is left, if there is a limit.
@@ -290,7 +302,8 @@ impl QuietSurvey {
     ) -> Result<(), Failure> {
         let roster = self.conductor.roster();
         let variant = |test, pair| {
-            let is_slow = self.answer_times.is_slow(test, roster.class(pair));
+            let is_slow = self.answer_times.is_slow(test, roster.class(pair))
+                || self.answer_times.is_slow_pair(test, pair);
             if is_slow { self.single(test) } else { test }
         };
         let line = |roster: &Roster, width| self.line(recorder, roster, width);
@@ -336,7 +349,7 @@ impl QuietSurvey {
         let test = block.test;
         let suspects = self.answer_times.add(block, self.conductor.roster());
         if suspects.is_empty() {
-            return Ok(());
+            return self.measure_lone_pairs(crew, recorder, block);
         }
         let slow = self.probe(crew, recorder, test, &suspects)?;
         let mut pairs = BTreeSet::new();
@@ -356,7 +369,69 @@ impl QuietSurvey {
                 "{tool}, {class}: most pairs had no answer in time; slots are longer, and lists shorter"
             ));
         }
+        self.measure_lone_pairs(crew, recorder, block)
+    }
+
+    /// Measures pairs of a block again that had no answer although their class has, in lists of one
+    /// operation and long slots: they may be slow, not dead.
+    fn measure_lone_pairs(
+        &mut self,
+        crew: &mut dyn Crew,
+        recorder: &dyn ResultRecorder,
+        block: &mut pairs::MeasuredRounds,
+    ) -> Result<(), Failure> {
+        let test = block.test;
+        let size_bytes = self.tests()[test.index()].size_bytes;
+        loop {
+            let lone = self.answer_times.lone_pairs(&self.tests()[test.index()], block);
+            let slot = with_window(answer_times::WINDOWS[0]);
+            if lone.is_empty() || self.left().is_some_and(|left| left < slot) {
+                break;
+            }
+            for result in self.measure_singles(crew, recorder, test, lone, slot)? {
+                match result.answer {
+                    Answer::Measured(figures) => {
+                        let time = answer_times::time(figures, size_bytes);
+                        self.answer_times.add_slow_pair(test, result.pair, time);
+                    }
+                    Answer::Failed(_) => self.answer_times.add_dead([result.pair]),
+                    Answer::Untested(_) => {}
+                }
+                let mut own = block.pairs.iter_mut();
+                if let Some(own) = own.find(|own| own.pair == result.pair) {
+                    *own = PairResult { stage: own.stage, round: own.round, ..result };
+                }
+            }
+        }
+        self.answer_times.add_dead(block.pairs.iter().filter_map(|result| {
+            let is_dead = matches!(result.answer, Answer::Failed(_));
+            (is_dead && block.unanswered.contains(&result.pair)).then_some(result.pair)
+        }));
         Ok(())
+    }
+
+    /// Measures these pairs in lists of one operation, in a slot of this length.
+    fn measure_singles(
+        &mut self,
+        crew: &mut dyn Crew,
+        recorder: &dyn ResultRecorder,
+        test: TestId,
+        pairs: Vec<Pair>,
+        slot: Duration,
+    ) -> Result<Vec<PairResult>, Failure> {
+        self.shorten_lists(crew, recorder)?;
+        let rounds = [Round { test, stage: Stage::Sweep, pairs }];
+        let block = pairs::measure(
+            crew,
+            &rounds,
+            self.round,
+            slot,
+            &|test, _| self.single(test),
+            &|roster, width| self.line(recorder, roster, width),
+        )?;
+        self.round += 1;
+        self.lose(crew.members(), &block.lost);
+        Ok(block.pairs)
     }
 
     /// Returns how long a single operation takes in each suspect class that is slow, not dead.
@@ -373,7 +448,6 @@ impl QuietSurvey {
         let mut slow: BTreeMap<Class, Duration> = longer.collect();
         let mut open = suspects.clone();
         open.retain(|class, _| !self.answer_times.is_slow(test, *class));
-        self.shorten_lists(crew, recorder)?;
         for window in windows(&self.tests()[test.index()]) {
             let slot = with_window(*window);
             if open.is_empty() {
@@ -384,18 +458,8 @@ impl QuietSurvey {
                 slow.extend(open.keys().map(|class| (*class, *window)));
                 break;
             }
-            let rounds = [Round { test, stage: Stage::Sweep, pairs: probes(&open) }];
-            let block = pairs::measure(
-                crew,
-                &rounds,
-                self.round,
-                slot,
-                &|test, _| self.single(test),
-                &|roster, width| self.line(recorder, roster, width),
-            )?;
-            self.round += 1;
             let size_bytes = self.tests()[test.index()].size_bytes;
-            for result in &block.pairs {
+            for result in self.measure_singles(crew, recorder, test, probes(&open), slot)? {
                 let class = self.conductor.roster().class(result.pair);
                 let time = match result.answer {
                     Answer::Measured(figures) => answer_times::time(figures, size_bytes),
@@ -406,7 +470,6 @@ impl QuietSurvey {
                 let longest = slow.entry(class).or_default();
                 *longest = (*longest).max(time);
             }
-            self.lose(crew.members(), &block.lost);
             open.retain(|class, _| !slow.contains_key(class));
         }
         Ok(slow)

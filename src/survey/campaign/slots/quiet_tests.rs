@@ -251,3 +251,23 @@ fn dead_parts_cost_few_long_slots() {
         }
     }
 }
+
+/// A part whose lists take longer than a slot is slow, not dead.
+#[test]
+fn slow_parts_of_slow_fabrics_are_measured() {
+    let links = Unit::GroupPair(0, 2);
+    for (unit, direction) in [
+        (Unit::Nic(NicId(3)), Direction::Both),
+        (Unit::Nic(NicId(3)), Direction::Initiator),
+        (links, Direction::Both),
+    ] {
+        for (factor, seed) in [(4.0, 1), (20.0, 2), (100.0, 3)] {
+            let slow = Fault { unit, direction, effect: Effect::Throttles(factor) };
+            let (findings, crew) = with_rates([4, 2, 2, 1], &all_classes(25e6), Some(slow), seed);
+            assert_eq!(bad(&findings), [unit], "{direction:?} {factor}");
+            let evidence = findings.causes.iter().flat_map(|cause| &cause.evidence);
+            assert!(evidence.into_iter().all(|one| one.value.is_some()), "{findings:?}");
+            assert_eq!(findings.answered, findings.planned, "{unit:?} {factor}: {:?}", crew.notes);
+        }
+    }
+}
