@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use crate::bench::CheckedNic;
 use crate::checks::GROUPS;
-use crate::document::{FactCertainty, SelfTest, TestedNic};
+use crate::document::{Fact, SelfTest, TestedNic};
 use crate::effects::{effect_name, effects, flags};
-use crate::peer::{PEER, PeerRuns};
+use crate::peer::{CHECKS, PEER, PeerRuns};
 use crate::run::CheckSelection;
 use crate::table::CheckEffect;
 use crate::text;
@@ -361,22 +361,14 @@ fn dry_run(request: &SelfTestRequest) -> String {
 
 /// Returns the table of `--list`.
 fn list() -> String {
-    let row =
-        |name: String, fact: &str, certainty: FactCertainty, effect: &str, statement: &str| {
-            let statement = page::wrap::wrapped(statement, 60, "").join("\n");
-            vec![name, fact.to_owned(), certainty.name().to_owned(), effect.to_owned(), statement]
-        };
+    let row = |group: &str, fact: &Fact, effect: CheckEffect| {
+        let (name, effect) = (format!("{group}/{}", fact.name), effect_name(effect).to_owned());
+        let statement = page::wrap::wrapped(fact.statement, 60, "").join("\n");
+        vec![name, fact.sections.to_owned(), fact.certainty.name().to_owned(), effect, statement]
+    };
     let local = CheckSelection::default();
-    let local = local.checks().map(|(group, check)| {
-        let name = format!("{}/{}", group.name, check.fact.name);
-        let effect = effect_name(check.effect);
-        row(name, check.fact.sections, check.fact.certainty, effect, check.fact.statement)
-    });
-    let own_objects = effect_name(CheckEffect::OwnResources);
-    let peer = crate::peer::CHECKS.iter().map(|check| {
-        let name = format!("{PEER}/{}", check.name);
-        row(name, check.fact, check.certainty, own_objects, check.statement)
-    });
+    let local = local.checks().map(|(group, check)| row(group.name, &check.fact, check.effect));
+    let peer = CHECKS.iter().map(|check| row(PEER, &check.fact, CheckEffect::OwnResources));
     let titles = ["Check", "Fact", "Certainty", "Effect", "Statement"];
     let lines = table::lines(&titles, local.chain(peer).collect(), &[Align::Left; 5]);
     lines.join("\n") + "\n"

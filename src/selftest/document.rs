@@ -71,6 +71,19 @@ impl FactVerdict {
     }
 }
 
+/// A fact, and the name of its check.
+#[derive(Clone, Copy)]
+pub struct Fact {
+    /// The name of the check within its group.
+    pub name: &'static str,
+    /// The sections that state the fact: `nic.md 8.2`.
+    pub sections: &'static str,
+    /// How certain the page is of it.
+    pub certainty: FactCertainty,
+    /// The fact in one line.
+    pub statement: &'static str,
+}
+
 /// A check of one fact.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
@@ -103,16 +116,12 @@ pub struct FactResult {
 
 impl FactResult {
     /// Returns the result of a check that has found nothing else than the fact.
-    pub fn holding(
-        (group, name): (&'static str, &'static str),
-        fact: &'static str,
-        certainty: FactCertainty,
-        statement: &'static str,
-    ) -> Self {
+    pub fn holding(group: &'static str, fact: Fact) -> Self {
+        let Fact { name, sections, certainty, statement } = fact;
         Self {
             group,
             name,
-            fact,
+            fact: sections,
             certainty,
             statement,
             verdict: FactVerdict::Holds,
@@ -124,9 +133,7 @@ impl FactResult {
             elapsed_us: 0,
         }
     }
-}
 
-impl FactResult {
     /// Returns the result of a check that the time limit has kept from beginning.
     pub fn not_examined(self) -> Self {
         let reason = "the time limit was over (--time-limit)".to_owned();
@@ -351,6 +358,12 @@ pub(super) mod tests {
 
     pub fn check(name: &'static str, verdict: FactVerdict) -> FactResult {
         let text = |wanted| (verdict == wanted).then(|| "text".to_owned());
+        let fact = Fact {
+            name,
+            sections: "nic.md 6.4",
+            certainty: FactCertainty::Stated,
+            statement: "a put ends with one ACK",
+        };
         FactResult {
             verdict,
             expected: text(FactVerdict::Differs),
@@ -360,12 +373,7 @@ pub(super) mod tests {
                 .or(text(FactVerdict::NotExamined)),
             command: (verdict == FactVerdict::Differs).then(|| "15 00".into()),
             elapsed_us: 3,
-            ..FactResult::holding(
-                ("moves", name),
-                "nic.md 6.4",
-                FactCertainty::Stated,
-                "a put ends with one ACK",
-            )
+            ..FactResult::holding("moves", fact)
         }
     }
 

@@ -2,10 +2,11 @@
 //! the data that it moves.
 
 use std::ffi::OsString;
+use std::iter;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use crate::document::{FactCertainty, FactResult, FactVerdict};
+use crate::document::{Fact, FactCertainty, FactResult, FactVerdict};
 use diag::probe::Probe;
 use facts::device::LIBCXI_VARIABLE;
 use facts::error::{Failure, Kind};
@@ -24,144 +25,80 @@ const LONGEST: Duration = Duration::from_secs(30);
 
 /// A check by a tool.
 pub struct ToolCheck {
-    /// Its name within the group.
-    pub name: &'static str,
-    /// The sections that state the fact.
-    pub fact: &'static str,
-    /// How certain they are of it.
-    pub certainty: FactCertainty,
-    /// The fact in one line.
-    pub statement: &'static str,
-    tool: &'static str,
-    options: &'static [&'static str],
+    pub fact: Fact,
+    /// The tool and its options.
+    command: &'static str,
 }
 
-const fn by_tool(
-    name: &'static str,
-    fact: &'static str,
-    statement: &'static str,
-    tool: &'static str,
-    options: &'static [&'static str],
-) -> ToolCheck {
-    ToolCheck { name, fact, certainty: FactCertainty::Stated, statement, tool, options }
+/// Returns the check of a stated fact by a tool and its options.
+const fn by_tool(name: &'static str, sections: &'static str, command: &'static str) -> ToolCheck {
+    let fact = Fact { name, sections, certainty: FactCertainty::Stated, statement: "" };
+    ToolCheck { fact, command }
+}
+
+impl ToolCheck {
+    /// Sets the fact in one line.
+    const fn shows(mut self, statement: &'static str) -> Self {
+        self.fact.statement = statement;
+        self
+    }
 }
 
 /// Options of all latency tools.
 const FEW: [&str; 3] = ["--iters=20", "--warmup=2", "--latency-gap=0"];
 
 pub static CHECKS: &[ToolCheck] = &[
-    by_tool(
-        "write",
-        "nic.md 3.2",
-        "restricted writes from 1 byte to 64 KiB arrive",
-        "write-lat",
-        &["--size=1:65536"],
-    ),
-    by_tool(
-        "immediate-write",
-        "nic.md 3.2",
-        "restricted immediate writes of up to 128 bytes arrive",
-        "write-lat",
-        &["--size=1:128"],
-    ),
-    by_tool(
-        "unrestricted-write",
-        "nic.md 3.2",
-        "unrestricted writes from 1 byte to 64 KiB arrive",
-        "write-lat",
-        &["--size=1:65536", "--unrestricted"],
-    ),
-    by_tool(
-        "read",
-        "nic.md 3.8",
-        "restricted reads from 1 byte to 64 KiB return their data",
-        "read-lat",
-        &["--size=1:65536"],
-    ),
-    by_tool(
-        "unrestricted-read",
-        "nic.md 3.9",
-        "unrestricted reads, full gets to an entry without matching, return their data",
-        "read-lat",
-        &["--size=1:65536", "--unrestricted"],
-    ),
-    by_tool(
-        "atomic",
-        "nic.md 11.2",
-        "restricted atomic operations take effect",
-        "atomic-lat",
-        &["--atomic-op=SUM", "--atomic-type=UINT64"],
-    ),
+    by_tool("write", "nic.md 3.2", "write-lat --size=1:65536")
+        .shows("restricted writes from 1 byte to 64 KiB arrive"),
+    by_tool("immediate-write", "nic.md 3.2", "write-lat --size=1:128")
+        .shows("restricted immediate writes of up to 128 bytes arrive"),
+    by_tool("unrestricted-write", "nic.md 3.2", "write-lat --size=1:65536 --unrestricted")
+        .shows("unrestricted writes from 1 byte to 64 KiB arrive"),
+    by_tool("read", "nic.md 3.8", "read-lat --size=1:65536")
+        .shows("restricted reads from 1 byte to 64 KiB return their data"),
+    by_tool("unrestricted-read", "nic.md 3.9", "read-lat --size=1:65536 --unrestricted")
+        .shows("unrestricted reads, full gets to an entry without matching, return their data"),
+    by_tool("atomic", "nic.md 11.2", "atomic-lat --atomic-op=SUM --atomic-type=UINT64")
+        .shows("restricted atomic operations take effect"),
     by_tool(
         "fetching-atomic",
         "nic.md 11.4",
-        "fetching atomic operations return the old value",
-        "atomic-lat",
-        &["--atomic-op=SUM", "--atomic-type=UINT64", "--fetching"],
-    ),
+        "atomic-lat --atomic-op=SUM --atomic-type=UINT64 --fetching",
+    )
+    .shows("fetching atomic operations return the old value"),
     by_tool(
         "matching-atomic",
         "nic.md 11.6",
-        "atomic operations select their entry by match bits",
-        "atomic-lat",
-        &["--atomic-op=CSWAP", "--atomic-type=INT32", "--matching"],
-    ),
-    by_tool(
-        "send",
-        "nic.md 13",
-        "messages from 1 byte to 64 KiB arrive, immediate and by DMA",
-        "send-lat",
-        &["--size=1:65536"],
-    ),
-    by_tool(
-        "rendezvous",
-        "nic.md 10.3",
-        "messages by rendezvous arrive",
-        "send-lat",
-        &["--size=1:65536", "--rdzv"],
-    ),
-    by_tool(
-        "high-rate-puts",
-        "nic.md 3.11",
-        "High Rate Puts of up to 2048 bytes arrive, immediate and by DMA, and larger ones without",
-        "write-bw",
-        &["--size=1:8192", "--iters=50", "--list-size=16"],
-    ),
+        "atomic-lat --atomic-op=CSWAP --atomic-type=INT32 --matching",
+    )
+    .shows("atomic operations select their entry by match bits"),
+    by_tool("send", "nic.md 13", "send-lat --size=1:65536")
+        .shows("messages from 1 byte to 64 KiB arrive, immediate and by DMA"),
+    by_tool("rendezvous", "nic.md 10.3", "send-lat --size=1:65536 --rdzv")
+        .shows("messages by rendezvous arrive"),
+    by_tool("high-rate-puts", "nic.md 3.11", "write-bw --size=1:8192 --iters=50 --list-size=16")
+        .shows(
+            "High Rate Puts of up to 2048 bytes arrive, immediate and by DMA, and larger ones \
+         without",
+        ),
     by_tool(
         "write-bandwidth",
         "nic.md 9.4",
-        "lists of writes are counted, and each list ends with one TRIGGERED_OP",
-        "write-bw",
-        &["--size=1:65536", "--iters=20", "--list-size=16", "--no-hrp"],
-    ),
-    by_tool(
-        "read-bandwidth",
-        "nic.md 9.4",
-        "lists of reads are counted, and each list ends with one TRIGGERED_OP",
-        "read-bw",
-        &["--size=1:65536", "--iters=20", "--list-size=16"],
-    ),
-    by_tool(
-        "atomic-bandwidth",
-        "nic.md 9.4",
-        "lists of atomic operations are counted",
-        "atomic-bw",
-        &["--iters=20", "--list-size=16"],
-    ),
-    by_tool(
-        "send-bandwidth",
-        "nic.md 9.2",
-        "messages are counted at their target",
-        "send-bw",
-        &["--size=1:65536", "--iters=20", "--list-size=16"],
-    ),
+        "write-bw --size=1:65536 --iters=20 --list-size=16 --no-hrp",
+    )
+    .shows("lists of writes are counted, and each list ends with one TRIGGERED_OP"),
+    by_tool("read-bandwidth", "nic.md 9.4", "read-bw --size=1:65536 --iters=20 --list-size=16")
+        .shows("lists of reads are counted, and each list ends with one TRIGGERED_OP"),
+    by_tool("atomic-bandwidth", "nic.md 9.4", "atomic-bw --iters=20 --list-size=16")
+        .shows("lists of atomic operations are counted"),
+    by_tool("send-bandwidth", "nic.md 9.2", "send-bw --size=1:65536 --iters=20 --list-size=16")
+        .shows("messages are counted at their target"),
     by_tool(
         "rendezvous-bandwidth",
         "nic.md 10.3",
-        "lists of messages by rendezvous arrive in both directions",
-        "send-bw",
-        &["--size=4096:65536", "--iters=20", "--list-size=16", "--rdzv", "--bidirectional"],
-    ),
+        "send-bw --size=4096:65536 --iters=20 --list-size=16 --rdzv --bidirectional",
+    )
+    .shows("lists of messages by rendezvous arrive in both directions"),
 ];
 
 /// Returns whether there is a check of this name: `peer/write`.
@@ -170,7 +107,7 @@ pub fn exists(name: &str) -> bool {
 }
 
 fn is_selected(check: &ToolCheck, name: &str) -> bool {
-    name == PEER || name.strip_prefix("peer/") == Some(check.name)
+    name == PEER || name.strip_prefix("peer/") == Some(check.fact.name)
 }
 
 /// The runs against one server.
@@ -202,9 +139,7 @@ impl PeerRuns<'_> {
         for check in selected {
             interrupt::check()?;
             let started = Instant::now();
-            let name = (PEER, check.name);
-            let (certainty, statement) = (check.certainty, check.statement);
-            let mut result = FactResult::holding(name, check.fact, certainty, statement);
+            let mut result = FactResult::holding(PEER, check.fact);
             if started > end {
                 add(result.not_examined());
                 continue;
@@ -217,7 +152,7 @@ impl PeerRuns<'_> {
                 Ok(None) => {}
                 Ok(Some(problem)) => {
                     result.verdict = FactVerdict::Differs;
-                    result.expected = Some(format!("{} without an error", self.line(check)));
+                    result.expected = Some(format!("{} without an error", check.command));
                     result.seen = Some(self.anonymous(&problem));
                 }
                 Err(why) => {
@@ -235,9 +170,10 @@ impl PeerRuns<'_> {
     /// Runs a tool. Returns what its NIC or the NIC of the peer has done wrong, or why the run says
     /// nothing about the NICs.
     fn problem(&self, check: &ToolCheck) -> Result<Result<Option<String>, String>, Failure> {
+        let (tool, options) = check.command.split_once(' ').unwrap_or((check.command, ""));
         let probe = Probe {
-            tool: check.tool,
-            arguments: self.arguments(check),
+            tool,
+            arguments: self.arguments(tool, options),
             variables: self.variables(),
             limit: Some(LIMIT),
             longest: Some(LONGEST),
@@ -255,15 +191,13 @@ impl PeerRuns<'_> {
         })
     }
 
-    fn arguments(&self, check: &ToolCheck) -> Vec<OsString> {
+    fn arguments(&self, tool: &str, options: &str) -> Vec<OsString> {
         let device = format!("--device={}", self.plan.device);
-        let few: &[&str] = if check.tool.ends_with("-lat") { &FEW } else { &[] };
-        let own = ["--verify"].iter().chain(few).chain(check.options);
-        let texts = own.map(|option| (*option).to_owned());
-        texts
-            .chain([device])
-            .chain(self.passed_on.iter().cloned())
-            .chain(["--".to_owned(), self.host.to_owned()])
+        let few: &[&str] = if tool.ends_with("-lat") { &FEW } else { &[] };
+        let own = iter::once("--verify").chain(few.iter().copied()).chain(options.split(' '));
+        own.chain([&*device])
+            .chain(self.passed_on.iter().map(String::as_str))
+            .chain(["--", self.host])
             .map(OsString::from)
             .collect()
     }
@@ -272,11 +206,6 @@ impl PeerRuns<'_> {
         let library = self.plan.libcxi.as_ref();
         let library = library.map(|file| file.path.to_string_lossy().into_owned());
         vec![(LIBCXI_VARIABLE, library)]
-    }
-
-    /// Returns the command line, without the host.
-    fn line(&self, check: &ToolCheck) -> String {
-        format!("{} {}", check.tool, check.options.join(" "))
     }
 
     /// Returns a message without the name and address of the host, unless names are asked for.
@@ -346,7 +275,7 @@ mod tests {
 
     #[test]
     fn names_of_checks_are_unique() {
-        let mut names: Vec<&str> = CHECKS.iter().map(|check| check.name).collect();
+        let mut names: Vec<&str> = CHECKS.iter().map(|check| check.fact.name).collect();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), CHECKS.len());

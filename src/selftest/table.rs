@@ -1,7 +1,7 @@
 //! A check as plain data.
 
 use crate::bench::{Bench, Checked};
-use crate::document::FactCertainty;
+use crate::document::{Fact, FactCertainty};
 use facts::error_flag::ErrorFlag;
 
 /// What a check does to the NIC.
@@ -30,38 +30,46 @@ impl CheckEffect {
     }
 }
 
+/// Observes a fact.
+pub type Run = fn(&mut Bench) -> Checked;
+
 /// A named check of one fact.
 pub struct FactCheck {
     pub fact: Fact,
     /// What the check does to the NIC.
     pub effect: CheckEffect,
-    /// Observes the fact.
-    pub run: fn(&mut Bench) -> Checked,
+    pub run: Run,
 }
 
 impl FactCheck {
+    /// Sets the fact in one line.
+    pub const fn shows(mut self, statement: &'static str) -> Self {
+        self.fact.statement = statement;
+        self
+    }
+
     /// Marks a check that reads only.
-    pub const fn reads(self) -> Self {
-        let effect = CheckEffect::Reads;
-        Self { effect, ..self }
+    pub const fn reads(mut self) -> Self {
+        self.effect = CheckEffect::Reads;
+        self
     }
 
     /// Marks a check that provokes errors: the flags that it sets, with the number of times.
-    pub const fn provokes(self, flags: &'static [(ErrorFlag, u32)]) -> Self {
-        let effect = CheckEffect::Errors(flags);
-        Self { effect, ..self }
+    pub const fn provokes(mut self, flags: &'static [(ErrorFlag, u32)]) -> Self {
+        self.effect = CheckEffect::Errors(flags);
+        self
     }
 
     /// Marks a check that asks for an AtomicOp of PCIe: the flags that it sets, as above.
-    pub const fn pcie_atomic(self, flags: &'static [(ErrorFlag, u32)]) -> Self {
-        let effect = CheckEffect::PcieAtomic(flags);
-        Self { effect, ..self }
+    pub const fn pcie_atomic(mut self, flags: &'static [(ErrorFlag, u32)]) -> Self {
+        self.effect = CheckEffect::PcieAtomic(flags);
+        self
     }
 
     /// Marks a check that runs with --risky only.
-    pub const fn risky(self) -> Self {
-        let effect = CheckEffect::Risky;
-        Self { effect, ..self }
+    pub const fn risky(mut self) -> Self {
+        self.effect = CheckEffect::Risky;
+        self
     }
 }
 
@@ -72,42 +80,27 @@ pub struct CheckGroup {
     pub checks: &'static [FactCheck],
 }
 
-/// A fact, and the name of its check.
-#[derive(Clone, Copy)]
-pub struct Fact {
-    /// The name of the check within its group.
-    pub name: &'static str,
-    /// The sections that state the fact: `nic.md 8.2`.
-    pub sections: &'static str,
-    /// How certain the page is of it.
-    pub certainty: FactCertainty,
-    /// The fact in one line.
-    pub statement: &'static str,
+/// Returns the check of a fact that a page states without a mark, which observes it by `run`.
+pub const fn stated(name: &'static str, sections: &'static str, run: Run) -> FactCheck {
+    check(name, sections, FactCertainty::Stated, run)
 }
 
-/// Begins a check with the fact that it observes, in one line.
-pub const fn fact(statement: &'static str) -> Fact {
-    Fact { name: "", sections: "", certainty: FactCertainty::Stated, statement }
+/// Returns the check of a fact that a page infers, or that its sources contradict.
+pub const fn inferred(name: &'static str, sections: &'static str, run: Run) -> FactCheck {
+    check(name, sections, FactCertainty::Inferred, run)
 }
 
-impl Fact {
-    /// Names the check of a fact that a page states without a mark.
-    pub const fn stated(self, name: &'static str, sections: &'static str) -> Self {
-        Self { name, sections, ..self }
-    }
+/// Returns the check of a fact that no source says, and that the software NIC assumes.
+pub const fn assumed(name: &'static str, sections: &'static str, run: Run) -> FactCheck {
+    check(name, sections, FactCertainty::Assumed, run)
+}
 
-    /// Names the check of a fact that a page infers, or that its sources contradict.
-    pub const fn inferred(self, name: &'static str, sections: &'static str) -> Self {
-        Self { certainty: FactCertainty::Inferred, ..self.stated(name, sections) }
-    }
-
-    /// Names the check of a fact that no source says, and that the software NIC assumes.
-    pub const fn assumed(self, name: &'static str, sections: &'static str) -> Self {
-        Self { certainty: FactCertainty::Assumed, ..self.stated(name, sections) }
-    }
-
-    /// Returns the check, which observes the fact by `run`.
-    pub const fn run(self, run: fn(&mut Bench) -> Checked) -> FactCheck {
-        FactCheck { fact: self, effect: CheckEffect::OwnResources, run }
-    }
+const fn check(
+    name: &'static str,
+    sections: &'static str,
+    certainty: FactCertainty,
+    run: Run,
+) -> FactCheck {
+    let fact = Fact { name, sections, certainty, statement: "" };
+    FactCheck { fact, effect: CheckEffect::OwnResources, run }
 }

@@ -12,9 +12,20 @@ use plan::depths::Row;
 use plan::run_options::{RunOptions, Side};
 use plan::tool::Tool;
 
+/// One size of a run, whose data are numbered and checked.
+#[derive(Clone, Copy)]
+pub struct SizeOfRun<'a> {
+    pub run: &'a RunOptions,
+    pub size: u64,
+    /// Is asked between blocks of data whether the peer is still there.
+    pub supervisor: &'a dyn Supervisor,
+}
+
 /// What a benchmark needs of the peer.
 #[derive(Clone, Copy)]
 pub struct Peer<'a> {
+    /// The endpoint of this side.
+    pub own: &'a Endpoint,
     pub address: FabricAddress,
     /// Portal index of the target on both sides. Each pair of queues has one of its own.
     pub portal: u32,
@@ -51,12 +62,7 @@ pub trait Benchmark: 'static {
     /// # Errors
     ///
     /// A call that the library or the kernel refuses, and a peer that ends during the set-up.
-    fn set_up(
-        endpoint: &Endpoint,
-        peer: Peer<'_>,
-        run: &RunOptions,
-        side: Side,
-    ) -> Result<Self::Resources, Failure>;
+    fn set_up(peer: Peer<'_>, run: &RunOptions, side: Side) -> Result<Self::Resources, Failure>;
 
     /// Puts onto the lists of this side what stands there in `row`, and was not there in the row
     /// before. Nothing is under way meanwhile.
@@ -81,12 +87,7 @@ pub trait Benchmark: 'static {
     /// # Errors
     ///
     /// A copy that fails, and a peer that ends meanwhile.
-    fn fill(
-        _: &Self::Resources,
-        _run: &RunOptions,
-        _size: u64,
-        _supervisor: &dyn Supervisor,
-    ) -> Result<(), Failure> {
+    fn fill(_: &Self::Resources, _size: SizeOfRun<'_>) -> Result<(), Failure> {
         Ok(())
     }
 
@@ -101,13 +102,7 @@ pub trait Benchmark: 'static {
     ///
     /// A byte or value that differs from the one that the operations leave, a copy that fails, and
     /// a peer that ends meanwhile.
-    fn check(
-        _: &Self::Resources,
-        _run: &RunOptions,
-        _size: u64,
-        _issued: Issued,
-        _supervisor: &dyn Supervisor,
-    ) -> Result<u64, Failure> {
+    fn check(_: &Self::Resources, _size: SizeOfRun<'_>, _issued: Issued) -> Result<u64, Failure> {
         Ok(0)
     }
 
@@ -221,6 +216,9 @@ pub trait RepeatTransaction {
 
 /// Two-sided latency: the client sends a message, and the server answers with one.
 pub trait RoundTripLatency: Benchmark {
+    /// Whether a peer may demand a barrier before each message, as the legacy tool does.
+    const HAS_LEGACY_SYNC: bool = true;
+
     /// Makes this side's part of a round trip with messages of `size` bytes and passes it to
     /// `repeat`, as [`OneSidedLatency::measure`] does. Both sides call it.
     ///

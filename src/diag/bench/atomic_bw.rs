@@ -7,16 +7,14 @@
 use cxi::records::{DmaAmoCmd, IdcAmoCmd};
 use cxi::{EmitError, MemoryRegion, TransmitBatch};
 
-use super::api::{Bandwidth, BenchmarkTask, Issued, Peer, RepeatLists};
+use super::api::{Bandwidth, BenchmarkTask, Issued, Peer, RepeatLists, SizeOfRun};
 use super::common::atomics;
 use super::common::lists::{ListInitiator, Words};
 use super::common::{
     Direction, ListCommand, ListOffsets, OneSided, Operands, SideResources, Target, measure_lists,
 };
-use crate::endpoint::Endpoint;
 use facts::atomic::Atomic;
 use facts::error::Failure;
-use measure::Supervisor;
 use plan::run_options::RunOptions;
 use plan::tool::Tool;
 use plan::tools;
@@ -37,17 +35,13 @@ impl OneSided for AtomicBandwidth {
         task.bandwidth::<Self>()
     }
 
-    fn initiator(
-        endpoint: &Endpoint,
-        peer: Peer<'_>,
-        run: &RunOptions,
-    ) -> Result<ListInitiator, Failure> {
+    fn initiator(peer: Peer<'_>, run: &RunOptions) -> Result<ListInitiator, Failure> {
         let atomic = run.atomic()?;
         let list_size = run.lists()?.list_size;
         let buffer = atomics::initiator_buffer(atomic, list_size.into());
-        let mut lists = ListInitiator::new(endpoint, peer, buffer, list_size.into(), WORDS)?;
-        if endpoint.hrp(run).is_on() {
-            lists.allow_high_rate(endpoint, run.min_size)?;
+        let mut lists = ListInitiator::new(peer, buffer, list_size.into(), WORDS)?;
+        if peer.own.hrp(run).is_on() {
+            lists.allow_high_rate(peer.own, run.min_size)?;
         }
         if run.idc().is_on() {
             let context = atomics::idc_context(run, atomic, Some(lists.counter()));
@@ -62,18 +56,16 @@ impl OneSided for AtomicBandwidth {
         Ok(lists)
     }
 
-    fn target(endpoint: &Endpoint, peer: Peer<'_>, run: &RunOptions) -> Result<Target, Failure> {
-        atomics::target(endpoint, peer, run, run.lists()?.list_size.into())
+    fn target(peer: Peer<'_>, run: &RunOptions) -> Result<Target, Failure> {
+        atomics::target(peer, run, run.lists()?.list_size.into())
     }
 
     fn verify(
         resources: &SideResources<ListInitiator>,
-        run: &RunOptions,
-        _: u64,
+        size: SizeOfRun<'_>,
         issued: Issued,
-        _: &dyn Supervisor,
     ) -> Result<u64, Failure> {
-        atomics::check(resources, run, run.lists()?.list_size.into(), issued)
+        atomics::check(resources, size.run, size.run.lists()?.list_size.into(), issued)
     }
 }
 

@@ -8,16 +8,14 @@
 use cxi::records::{DmaAmoCmd, IdcAmoCmd};
 use cxi::{EventType, MemoryRegion, Prepared, TransmitQueue, idc_amo_words};
 
-use super::api::{BenchmarkTask, Issued, OneSidedLatency, Peer, RepeatTransaction};
+use super::api::{BenchmarkTask, Issued, OneSidedLatency, Peer, RepeatTransaction, SizeOfRun};
 use super::common::atomics::{self, ELEMENT};
 use super::common::{
     CompletionEvent, Direction, Initiator, NotIssued, OneSided, Operands, PreparedCommand,
     SideResources, Target, measure,
 };
-use crate::endpoint::Endpoint;
 use facts::atomic::Atomic;
 use facts::error::{Context, Failure};
-use measure::Supervisor;
 use plan::run_options::RunOptions;
 use plan::tool::Tool;
 use plan::tools;
@@ -38,32 +36,26 @@ impl OneSided for AtomicLatency {
         task.one_sided::<Self>()
     }
 
-    fn initiator(
-        endpoint: &Endpoint,
-        peer: Peer<'_>,
-        run: &RunOptions,
-    ) -> Result<Initiator, Failure> {
+    fn initiator(peer: Peer<'_>, run: &RunOptions) -> Result<Initiator, Failure> {
         let atomic = run.atomic()?;
         let buffer = atomics::initiator_buffer(atomic, 1);
-        let mut initiator = Initiator::new(endpoint, peer, buffer)?;
+        let mut initiator = Initiator::new(peer, buffer)?;
         if run.idc().is_on() {
             initiator.set_idc_context(atomics::idc_context(run, atomic, None))?;
         }
         Ok(initiator)
     }
 
-    fn target(endpoint: &Endpoint, peer: Peer<'_>, run: &RunOptions) -> Result<Target, Failure> {
-        atomics::target(endpoint, peer, run, 1)
+    fn target(peer: Peer<'_>, run: &RunOptions) -> Result<Target, Failure> {
+        atomics::target(peer, run, 1)
     }
 
     fn verify(
         resources: &SideResources<Initiator>,
-        run: &RunOptions,
-        _: u64,
+        size: SizeOfRun<'_>,
         issued: Issued,
-        _: &dyn Supervisor,
     ) -> Result<u64, Failure> {
-        atomics::check(resources, run, 1, issued)
+        atomics::check(resources, size.run, 1, issued)
     }
 }
 

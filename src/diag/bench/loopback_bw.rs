@@ -6,10 +6,9 @@
 use super::api::{Bandwidth, BenchmarkTask, Peer, RepeatLists};
 use super::common::lists::{ListInitiator, Words};
 use super::common::{
-    Direction, Entry, ListOffsets, OneSided, Reports, RestrictedDma, SideResources, Target,
-    WriteOrder, measure_lists,
+    Direction, Entry, ListOffsets, OneSided, RestrictedDma, SideResources, Target, WriteOrder,
+    measure_lists,
 };
-use crate::endpoint::Endpoint;
 use facts::error::Failure;
 use plan::buffers::Buffer;
 use plan::run_options::RunOptions;
@@ -32,29 +31,21 @@ impl OneSided for LoopbackBandwidth {
         task.bandwidth::<Self>()
     }
 
-    fn initiator(
-        endpoint: &Endpoint,
-        peer: Peer<'_>,
-        run: &RunOptions,
-    ) -> Result<ListInitiator, Failure> {
+    fn initiator(peer: Peer<'_>, run: &RunOptions) -> Result<ListInitiator, Failure> {
         let list_size = run.lists()?.list_size.into();
-        ListInitiator::new(endpoint, peer, Buffer::full(run), list_size, WORDS)
+        ListInitiator::new(peer, Buffer::full(run), list_size, WORDS)
     }
 
-    fn target(endpoint: &Endpoint, peer: Peer<'_>, run: &RunOptions) -> Result<Target, Failure> {
-        Target::new(endpoint, peer, run, Buffer::full(run), &[], entry(run))
+    fn target(peer: Peer<'_>, run: &RunOptions) -> Result<Target, Failure> {
+        Target::new(peer, run, Buffer::full(run), &[], entry(run))
     }
 }
 
 /// Returns the list entry. The legacy tool, too, relaxes the order of the last write only.
 fn entry(run: &RunOptions) -> Entry {
     Entry {
-        put: true,
-        get: false,
-        matching: None,
-        reports: Reports::Nothing,
         order: if run.relaxes_writes() { WriteOrder::RelaxedAtEnd } else { WriteOrder::Strict },
-        buffer_id: 0,
+        ..Entry::for_puts(run)
     }
 }
 

@@ -9,7 +9,6 @@ use super::common::{
     Direction, ListOffsets, OneSided, RestrictedDma, SideResources, UnrestrictedDma,
     failed_full_get, measure_lists,
 };
-use crate::endpoint::Endpoint;
 use facts::error::Failure;
 use plan::buffers::Buffer;
 use plan::run_options::RunOptions;
@@ -32,13 +31,9 @@ impl OneSided for ReadBandwidth {
         task.bandwidth::<Self>()
     }
 
-    fn initiator(
-        endpoint: &Endpoint,
-        peer: Peer<'_>,
-        run: &RunOptions,
-    ) -> Result<ListInitiator, Failure> {
+    fn initiator(peer: Peer<'_>, run: &RunOptions) -> Result<ListInitiator, Failure> {
         let list_size = run.lists()?.list_size.into();
-        ListInitiator::new(endpoint, peer, Buffer::full(run), list_size, WORDS)
+        ListInitiator::new(peer, Buffer::full(run), list_size, WORDS)
     }
 }
 

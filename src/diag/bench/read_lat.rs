@@ -10,7 +10,6 @@ use super::common::{
     CompletionEvent, Direction, Initiator, NotIssued, OneSided, SideResources, failed_full_get,
     measure,
 };
-use crate::endpoint::Endpoint;
 use facts::error::{Context, Failure};
 use plan::buffers::Buffer;
 use plan::run_options::RunOptions;
@@ -34,12 +33,8 @@ impl OneSided for ReadLatency {
         task.one_sided::<Self>()
     }
 
-    fn initiator(
-        endpoint: &Endpoint,
-        peer: Peer<'_>,
-        run: &RunOptions,
-    ) -> Result<Initiator, Failure> {
-        Initiator::new(endpoint, peer, Buffer::full(run))
+    fn initiator(peer: Peer<'_>, run: &RunOptions) -> Result<Initiator, Failure> {
+        Initiator::new(peer, Buffer::full(run))
     }
 }
 
@@ -70,7 +65,7 @@ mod tests {
     use super::*;
     use crate::bench::api::Benchmark;
     use crate::bench::common::{Numbering, memory};
-    use crate::bench::testing::{Alone, ISSUED, Times, both_ends, endpoint};
+    use crate::bench::testing::{ISSUED, Times, both_ends, endpoint, of_run};
     use plan::testing::plan;
 
     /// Each byte arrives at its offset, and no other byte changes.
@@ -91,10 +86,10 @@ mod tests {
                 assert_eq!(read, numbers, "{size} {options:?}");
                 assert!(rest.iter().all(|byte| *byte == 0), "{size}");
                 assert_eq!(
-                    ReadLatency::check(&client, &plan.run, size, ISSUED, &Alone).unwrap(),
+                    ReadLatency::check(&client, of_run(&plan.run, size), ISSUED).unwrap(),
                     size
                 );
-                ReadLatency::check(&client, &plan.run, size + 1, ISSUED, &Alone).unwrap_err();
+                ReadLatency::check(&client, of_run(&plan.run, size + 1), ISSUED).unwrap_err();
             }
             ReadLatency::close(client).unwrap();
             ReadLatency::close(server).unwrap();

@@ -14,18 +14,16 @@ use cxi::{
 };
 
 use super::api::{
-    Bandwidth, Benchmark, BenchmarkTask, Issued, Lists, Part, Peer, RepeatLists, Step,
+    Bandwidth, Benchmark, BenchmarkTask, Issued, Lists, Part, Peer, RepeatLists, SizeOfRun, Step,
 };
 use super::common::lists::{FURTHER_SLOTS, ListInitiator, Words};
 use super::common::memory::{self, map};
 use super::common::rendezvous::{self, RendezvousPortal, SoftwareFetcher};
 use super::common::{
     Direction, Entry, IdcContext, ImmediatePut, ListCommand, ListOffsets, Numbering, Portals,
-    PostedList, Reports, ThresholdCounter, WriteOrder, portals,
+    PostedList, Reports, ThresholdCounter, portals,
 };
-use crate::endpoint::Endpoint;
 use facts::error::Failure;
-use measure::Supervisor;
 use node::explain;
 use node::explain::Explain;
 use node::gpu::Use;
@@ -86,12 +84,7 @@ impl Benchmark for SendBandwidth {
         task.bandwidth::<Self>()
     }
 
-    fn set_up(
-        endpoint: &Endpoint,
-        peer: Peer<'_>,
-        run: &RunOptions,
-        side: Side,
-    ) -> Result<ListResources, Failure> {
+    fn set_up(peer: Peer<'_>, run: &RunOptions, side: Side) -> Result<ListResources, Failure> {
         let lists = run.lists()?;
         let part = SendBandwidth::part(run, side);
         let list_size = u32::from(lists.list_size);
@@ -99,7 +92,7 @@ impl Benchmark for SendBandwidth {
             if is_used { Buffer::full(run) } else { Buffer::small(UNUSED_BUFFER) }
         };
         let own = buffer(part.issues());
-        let mut sender = ListInitiator::new(endpoint, peer, own, list_size, WORDS)?;
+        let mut sender = ListInitiator::new(peer, own, list_size, WORDS)?;
         Numbering::of(run, run.min_size).fill_all(&sender.initiator.buffer, peer.supervisor)?;
 
         // Messages of the peer's next list may arrive while this side waits for an answer.
@@ -108,35 +101,30 @@ impl Benchmark for SendBandwidth {
             (true, false) => EVENTS_PER_MESSAGE as u32,
             (true, true) => 2 * EVENTS_PER_MESSAGE as u32,
         };
-        let mut portals = Portals::new(endpoint, events_per_message * (list_size + 1))?;
-        let arrived = ThresholdCounter::new(endpoint, &portals.events)?;
-        let buffer = map(endpoint, Use::Receive, buffer(part.is_target()))?;
-        let mut portal = portals.open(endpoint, peer.portal, true)?;
+        let mut portals = Portals::new(peer.own, events_per_message * (list_size + 1))?;
+        let arrived = ThresholdCounter::new(peer.own, &portals.events)?;
+        let buffer = map(peer.own, Use::Receive, buffer(part.is_target()))?;
+        let mut portal = portals.open(peer.own, peer.portal, true)?;
         let entry = Entry {
-            put: true,
-            get: false,
-            matching: run.rdzv.then(|| rendezvous::messages_of(endpoint, peer.address)),
+            matching: run.rdzv.then(|| rendezvous::messages_of(peer)),
             reports: Reports::Counted(arrived.number()),
-            order: WriteOrder::for_run(run),
-            buffer_id: 0,
+            ..Entry::for_puts(run)
         };
         let list = portals.append_behind(&mut portal, &buffer, entry, run.extensions.posted)?;
         let receiver = ListReceiver { portals, portal, list, buffer };
 
         let rendezvous = if run.rdzv {
-            let fetched = ThresholdCounter::new(endpoint, &sender.initiator.events)?;
+            let fetched = ThresholdCounter::new(peer.own, &sender.initiator.events)?;
             let source = RendezvousPortal::new(
-                endpoint,
-                peer.address,
+                peer,
                 side,
                 &sender.initiator.buffer,
                 Reports::Counted(fetched.number()),
                 list_size + 1,
             )?;
             let mut fetcher = SoftwareFetcher::new(
-                endpoint,
+                peer,
                 &sender.initiator.profile,
-                peer.address,
                 &receiver.portals,
                 &receiver.buffer,
                 list_size + FURTHER_SLOTS,
@@ -153,7 +141,7 @@ impl Benchmark for SendBandwidth {
             command
         };
         let (message, mut answer) = if run.rdzv {
-            let message = rendezvous::put(endpoint, &sender.initiator, side, 0);
+            let message = rendezvous::put(peer.own, &sender.initiator, side, 0);
             (message, rendezvous::eager(message))
         } else {
             let message = sender.initiator.full(Direction::Put, 0);
@@ -193,25 +181,18 @@ impl Benchmark for SendBandwidth {
         run.extensions.depth().is_some()
     }
 
-    fn fill(
-        resources: &ListResources,
-        run: &RunOptions,
-        size: u64,
-        supervisor: &dyn Supervisor,
-    ) -> Result<(), Failure> {
+    fn fill(resources: &ListResources, size: SizeOfRun<'_>) -> Result<(), Failure> {
         if !resources.part.issues() {
             return Ok(());
         }
         let buffer = &resources.sender.initiator.buffer;
-        ListOffsets::new(run, size)?.fill(buffer, run, size, supervisor)
+        ListOffsets::new(size.run, size.size)?.fill(buffer, size)
     }
 
     fn check(
         resources: &ListResources,
-        run: &RunOptions,
-        size: u64,
+        size: SizeOfRun<'_>,
         issued: Issued,
-        supervisor: &dyn Supervisor,
     ) -> Result<u64, Failure> {
         // Both sides complete an iteration that either has begun.
         let is_begun = issued.own > 0 || issued.peer != Some(0);
@@ -219,9 +200,9 @@ impl Benchmark for SendBandwidth {
             return Ok(0);
         }
         let buffer = &resources.receiver.buffer;
-        let offsets = ListOffsets::new(run, size)?;
-        let checked = offsets.check(buffer, "the receiving buffer", run, size, supervisor)?;
-        memory::clear(buffer, run)?;
+        let offsets = ListOffsets::new(size.run, size.size)?;
+        let checked = offsets.check(buffer, "the receiving buffer", size)?;
+        memory::clear(buffer, size.run)?;
         Ok(checked)
     }
 

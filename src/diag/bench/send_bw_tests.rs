@@ -5,6 +5,7 @@ use std::slice;
 use super::*;
 use crate::bench::common::PORTAL_INDEX;
 use crate::bench::testing::{Alone, endpoint};
+use crate::endpoint::Endpoint;
 use plan::testing::plan;
 
 const SIZE: u64 = 64;
@@ -16,9 +17,13 @@ fn completes_rendezvous_iteration_that_peer_began() {
     let plan = plan("send-bw", &["-R", "-b", "-l", "4", "-s", "64"]);
     let [here, there] = [endpoint(&plan), endpoint(&plan)];
     let set_up = |own: &Endpoint, other: &Endpoint, side| {
-        let peer =
-            Peer { address: other.address().address, portal: PORTAL_INDEX, supervisor: &Alone };
-        SendBandwidth::set_up(own, peer, &plan.run, side).unwrap()
+        let peer = Peer {
+            own,
+            address: other.address().address,
+            portal: PORTAL_INDEX,
+            supervisor: &Alone,
+        };
+        SendBandwidth::set_up(peer, &plan.run, side).unwrap()
     };
     let mut client = set_up(&here, &there, Side::Client);
     let mut server = set_up(&there, &here, Side::Server);

@@ -15,19 +15,17 @@ use cxi::{
 
 use super::api::{
     Benchmark, BenchmarkTask, Issued, MessageKind, Peer, RepeatRoundTrip, RoundTrip,
-    RoundTripLatency,
+    RoundTripLatency, SizeOfRun,
 };
 use super::common::memory::{self, map};
 use super::common::rendezvous::{self, RendezvousPortal, SoftwareFetcher};
 use super::common::{
     Direction, Entry, IdcContext, Initiator, NotIssued, Numbering, PORTAL_INDEX, Portals,
-    PostedList, Reports, UNRECEIVED, WriteOrder, answer, portals,
+    PostedList, Reports, UNRECEIVED, answer, portals,
 };
-use crate::endpoint::Endpoint;
-use facts::device::FabricAddress;
 use facts::error::{Context, Failure};
 use facts::interrupt;
-use measure::{Clock, Supervisor, WaitPolicy};
+use measure::{Clock, WaitPolicy};
 use node::explain;
 use node::explain::Explain;
 use node::gpu::Use;
@@ -100,28 +98,21 @@ impl Benchmark for SendLatency {
         task.round_trip::<Self>()
     }
 
-    fn set_up(
-        endpoint: &Endpoint,
-        peer: Peer<'_>,
-        run: &RunOptions,
-        side: Side,
-    ) -> Result<MessageResources, Failure> {
-        let initiator = Initiator::new(endpoint, peer, Buffer::full(run))?;
+    fn set_up(peer: Peer<'_>, run: &RunOptions, side: Side) -> Result<MessageResources, Failure> {
+        let initiator = Initiator::new(peer, Buffer::full(run))?;
         Numbering::of(run, run.min_size).fill_all(&initiator.buffer, peer.supervisor)?;
-        let receiver = MessageReceiver::new(endpoint, peer.address, run)?;
+        let receiver = MessageReceiver::new(peer, run)?;
         let (rendezvous, template) = if run.rdzv {
             let (events, buffer) = (Reports::Events, &initiator.buffer);
-            let source =
-                RendezvousPortal::new(endpoint, peer.address, side, buffer, events, EVENT_PAGE)?;
+            let source = RendezvousPortal::new(peer, side, buffer, events, EVENT_PAGE)?;
             let fetcher = SoftwareFetcher::new(
-                endpoint,
+                peer,
                 &initiator.profile,
-                peer.address,
                 &receiver.portals,
                 &receiver.buffer,
                 FETCH_SLOTS,
             )?;
-            let put = rendezvous::put(endpoint, &initiator, side, 0);
+            let put = rendezvous::put(peer.own, &initiator, side, 0);
             (Some(MessageRendezvous { source, fetcher }), put)
         } else {
             (None, initiator.full(Direction::Put, 0))
@@ -147,22 +138,13 @@ impl Benchmark for SendLatency {
         run.extensions.depth().is_some()
     }
 
-    fn fill(
-        resources: &MessageResources,
-        run: &RunOptions,
-        size: u64,
-        supervisor: &dyn Supervisor,
-    ) -> Result<(), Failure> {
+    fn fill(resources: &MessageResources, size: SizeOfRun<'_>) -> Result<(), Failure> {
+        let SizeOfRun { run, size, supervisor } = size;
         Numbering::of(run, size).fill(&resources.initiator.buffer, size, supervisor)
     }
 
-    fn check(
-        resources: &MessageResources,
-        run: &RunOptions,
-        size: u64,
-        _: Issued,
-        supervisor: &dyn Supervisor,
-    ) -> Result<u64, Failure> {
+    fn check(resources: &MessageResources, size: SizeOfRun<'_>, _: Issued) -> Result<u64, Failure> {
+        let SizeOfRun { run, size, supervisor } = size;
         let (numbering, buffer) = (Numbering::of(run, size), &resources.receiver.buffer);
         let checked = numbering.check(buffer, "the receiving buffer", [0], size, supervisor)?;
         memory::clear(buffer, run)?;
@@ -204,9 +186,9 @@ impl RoundTripLatency for SendLatency {
             let mut command = resources.template;
             command.set_request_len(size as u32);
             if run.rdzv {
-                launched(resources, OnDemand(command), run.use_ll, repeat)
+                launched(resources, Dma::<true>(command), run.use_ll, repeat)
             } else {
-                eager(resources, Eager(command), run, repeat)
+                eager(resources, Dma::<false>(command), run, repeat)
             }
         }
     }
@@ -280,26 +262,24 @@ impl MessageResources {
 }
 
 impl MessageReceiver {
-    fn new(endpoint: &Endpoint, peer: FabricAddress, run: &RunOptions) -> Result<Self, Failure> {
-        let mut portals = Portals::new(endpoint, EVENT_PAGE)?;
-        let buffer = map(endpoint, Use::Receive, Buffer::full(run))?;
+    fn new(peer: Peer<'_>, run: &RunOptions) -> Result<Self, Failure> {
+        let mut portals = Portals::new(peer.own, EVENT_PAGE)?;
+        let buffer = map(peer.own, Use::Receive, Buffer::full(run))?;
         let entry = Entry {
-            put: true,
-            get: false,
-            matching: run.rdzv.then(|| rendezvous::messages_of(endpoint, peer)),
+            matching: run.rdzv.then(|| rendezvous::messages_of(peer)),
             reports: Reports::Events,
-            order: WriteOrder::for_run(run),
             buffer_id: ORDINARY,
+            ..Entry::for_puts(run)
         };
         let Extensions { posted, unexpected, .. } = run.extensions;
         let is_matching = run.rdzv || posted.is_used() || unexpected.is_used();
-        let mut ordinary = portals.open(endpoint, PORTAL_INDEX, is_matching)?;
+        let mut ordinary = portals.open(peer.own, PORTAL_INDEX, is_matching)?;
         let receiving = if unexpected.is_used() {
             Receiving::Late(portals.append_overflow(&mut ordinary, &buffer, entry)?)
         } else {
             Receiving::Posted(portals.append_behind(&mut ordinary, &buffer, entry, posted)?)
         };
-        let mut last = portals.open(endpoint, LAST_INDEX, run.rdzv)?;
+        let mut last = portals.open(peer.own, LAST_INDEX, run.rdzv)?;
         let entry = Entry { buffer_id: LAST, ..entry };
         portals.append(&mut last, &buffer, entry)?;
         Ok(Self { portals, ordinary, receiving, last, buffer })
@@ -350,27 +330,17 @@ impl<const WORDS: usize> MessageSending<WORDS> for Immediate {
     }
 }
 
-/// A send whose payload the NIC reads from the buffer.
-struct Eager(FullDmaCmd);
+/// A put by DMA. If it is `FETCHED`, by rendezvous: the peer's NIC fetches the payload.
+struct Dma<const FETCHED: bool>(FullDmaCmd);
 
-impl MessageSending<8> for Eager {
+impl<const FETCHED: bool> MessageSending<8> for Dma<FETCHED> {
     const ACKNOWLEDGED: bool = true;
-    const FETCHED: bool = false;
+    const FETCHED: bool = FETCHED;
 
     fn prepare(&self, initiator: &Initiator) -> Result<Prepared<8>, Failure> {
-        aimed(self.0, initiator)
-    }
-}
-
-/// A rendezvous put: the peer's NIC fetches the payload.
-struct OnDemand(FullDmaCmd);
-
-impl MessageSending<8> for OnDemand {
-    const ACKNOWLEDGED: bool = true;
-    const FETCHED: bool = true;
-
-    fn prepare(&self, initiator: &Initiator) -> Result<Prepared<8>, Failure> {
-        aimed(self.0, initiator)
+        let mut command = self.0;
+        command.set_index_ext(initiator.index_ext());
+        initiator.transmit.prepare_dma(&command).nic(NOT_ISSUED)
     }
 }
 
@@ -392,12 +362,6 @@ impl<const WORDS: usize, S: MessageSending<WORDS>> MessageSending<WORDS> for Rec
     fn prepare(&self, initiator: &Initiator) -> Result<Prepared<WORDS>, Failure> {
         self.sending.prepare(initiator)
     }
-}
-
-fn aimed(mut command: FullDmaCmd, initiator: &Initiator) -> Result<Prepared<8>, Failure> {
-    command.set_index_ext(initiator.index_ext());
-    let prepared = initiator.transmit.prepare_dma(&command);
-    prepared.nic(NOT_ISSUED)
 }
 
 /// One side of a round trip.
@@ -595,7 +559,7 @@ fn unexpected(event: &Event<'_>, expected: EventType) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::testing::{Alone, ISSUED, endpoint};
+    use crate::bench::testing::{Alone, ISSUED, endpoint, of_run};
     use measure::MonotonicRaw;
     use plan::testing::plan;
 
@@ -623,14 +587,14 @@ mod tests {
             let plan = plan("send-lat", options);
             let endpoint = endpoint(&plan);
             let peer = Peer {
+                own: &endpoint,
                 address: endpoint.address().address,
                 portal: PORTAL_INDEX,
                 supervisor: &Alone,
             };
-            let mut resources =
-                SendLatency::set_up(&endpoint, peer, &plan.run, Side::Client).unwrap();
+            let mut resources = SendLatency::set_up(peer, &plan.run, Side::Client).unwrap();
             SendLatency::measure(&mut resources, &plan.run, plan.run.max_size, Three).unwrap();
-            SendLatency::check(&resources, &plan.run, plan.run.max_size, ISSUED, &Alone).unwrap();
+            SendLatency::check(&resources, of_run(&plan.run, plan.run.max_size), ISSUED).unwrap();
             SendLatency::close(resources).unwrap();
             endpoint.close().unwrap();
         }

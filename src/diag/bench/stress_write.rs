@@ -17,9 +17,8 @@ use super::common::lists::{ListInitiator, Words};
 use super::common::memory::map;
 use super::common::{
     Direction, Entry, IdcContext, ImmediatePut, ListCommand, ListOffsets, Match, Numbering,
-    Portals, PutKind, Reports, RestrictedDma, WriteOrder, portals,
+    Portals, PutKind, RestrictedDma, portals,
 };
-use crate::endpoint::Endpoint;
 use facts::error::{Context, Failure};
 use node::explain;
 use node::explain::Explain;
@@ -67,17 +66,15 @@ impl StressWriter {
     ///
     /// A call that the library or the kernel refuses.
     pub fn new(
-        endpoint: &Endpoint,
         peer: Peer<'_>,
         run: &RunOptions,
         persistent_entries: bool,
     ) -> Result<Self, Failure> {
         let list_size: u32 = run.lists()?.list_size.into();
-        let is_matching = !endpoint.hrp(run).is_on();
-        let mut initiator =
-            ListInitiator::new(endpoint, peer, Buffer::full(run), list_size, WORDS)?;
+        let is_matching = !peer.own.hrp(run).is_on();
+        let mut initiator = ListInitiator::new(peer, Buffer::full(run), list_size, WORDS)?;
         if !is_matching {
-            initiator.allow_high_rate(endpoint, run.max_size)?;
+            initiator.allow_high_rate(peer.own, run.max_size)?;
         }
         if run.use_idc {
             let counter = Some(initiator.counter());
@@ -91,20 +88,16 @@ impl StressWriter {
         let numbering = Numbering::of(run, run.max_size);
         numbering.fill_all(&initiator.initiator.buffer, peer.supervisor)?;
 
-        let mut portals = Portals::new(endpoint, list_size + 1)?;
-        let target = map(endpoint, Use::Receive, Buffer::full(run))?;
-        let mut portal = portals.open(endpoint, peer.portal, is_matching)?;
+        let mut portals = Portals::new(peer.own, list_size + 1)?;
+        let target = map(peer.own, Use::Receive, Buffer::full(run))?;
+        let mut portal = portals.open(peer.own, peer.portal, is_matching)?;
         let entry = |bits| Entry {
-            put: true,
-            get: false,
             matching: is_matching.then_some(Match {
                 initiator: CXI_MATCH_ID_ANY,
                 bits,
                 ignored: 0,
             }),
-            reports: Reports::Nothing,
-            order: WriteOrder::for_run(run),
-            buffer_id: 0,
+            ..Entry::for_puts(run)
         };
         if is_matching {
             for _ in 0..DECOYS {
@@ -116,14 +109,9 @@ impl StressWriter {
             None
         } else {
             portal.keep_mapped(&target);
-            let mut command = entry(FIRST_BITS).command();
-            command
-                .set_use_once(true)
-                .set_ptlte_index(portal.number())
-                .set_lac(target.lac())
-                .set_start(target.iova(0))
-                .set_length(target.len() as u64);
-            let commands = TargetQueue::new(endpoint.lni(), SLOTS_PER_ENTRY * list_size, None)
+            let mut command = entry(FIRST_BITS).append_command(&portal, &target);
+            command.set_use_once(true);
+            let commands = TargetQueue::new(peer.own.lni(), SLOTS_PER_ENTRY * list_size, None)
                 .explain("cannot allocate the target command queue")?;
             Some(OnceEntries { commands, entry: command })
         };
@@ -380,8 +368,9 @@ mod tests {
                 let plan = plan("write-bw", &[&["-l", "5"], options].concat());
                 let endpoint = endpoint(&plan);
                 let address = endpoint.address().address;
-                let peer = Peer { address, portal: PORTAL_INDEX, supervisor: &Alone };
-                let writer = StressWriter::new(&endpoint, peer, &plan.run, persistent_entries);
+                let peer =
+                    Peer { own: &endpoint, address, portal: PORTAL_INDEX, supervisor: &Alone };
+                let writer = StressWriter::new(peer, &plan.run, persistent_entries);
                 let mut writer = writer.unwrap();
                 writer.measure(&plan.run, TimesLists(3)).unwrap();
                 // The first write of a list goes to the beginning.

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::api::{Benchmark, Issued, Lists, Peer, RepeatLists, RepeatTransaction, Transaction};
+use super::api::{
+    Benchmark, Issued, Lists, Peer, RepeatLists, RepeatTransaction, SizeOfRun, Transaction,
+};
 use super::common::PORTAL_INDEX;
 use crate::endpoint::Endpoint;
 use facts::error::Failure;
@@ -21,10 +23,19 @@ pub fn both_ends<B: Benchmark>(
     endpoint: &Endpoint,
     run: &RunOptions,
 ) -> (B::Resources, B::Resources) {
-    let peer =
-        Peer { address: endpoint.address().address, portal: PORTAL_INDEX, supervisor: &Alone };
-    let server = B::set_up(endpoint, peer, run, Side::Server).unwrap();
-    (B::set_up(endpoint, peer, run, Side::Client).unwrap(), server)
+    let peer = Peer {
+        own: endpoint,
+        address: endpoint.address().address,
+        portal: PORTAL_INDEX,
+        supervisor: &Alone,
+    };
+    let server = B::set_up(peer, run, Side::Server).unwrap();
+    (B::set_up(peer, run, Side::Client).unwrap(), server)
+}
+
+/// Returns a size of `run`, whose peer does not end.
+pub fn of_run(run: &RunOptions, size: u64) -> SizeOfRun<'_> {
+    SizeOfRun { run, size, supervisor: &Alone }
 }
 
 /// The iterations of both sides, where only those that have issued none matter.

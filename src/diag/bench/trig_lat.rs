@@ -17,16 +17,15 @@ use cxi::{Event, EventRecord, EventType, MemoryRegion, PortalTableEntry, Prepare
 
 use super::api::{
     Benchmark, BenchmarkTask, FanMedians, Issued, MessageKind, Peer, RepeatRoundTrip,
-    RepeatTransaction, RoundTrip, RoundTripLatency,
+    RepeatTransaction, RoundTrip, RoundTripLatency, SizeOfRun,
 };
 use super::common::memory::{self, EVENT_PAGE, map};
 use super::common::{
     Chain, CompletionEvent, Direction, Entry, HopPut, Hops, Initiator, NotIssued, Numbering,
-    Portals, Reports, WriteOrder, measure, portals,
+    Portals, Reports, measure, portals,
 };
-use crate::endpoint::Endpoint;
 use facts::error::{Context, Failure, Kind};
-use measure::{Clock, Recorder, Supervisor, WaitPolicy};
+use measure::{Clock, Recorder, WaitPolicy};
 use node::explain;
 use node::explain::Explain;
 use node::gpu::Use;
@@ -113,13 +112,8 @@ impl Benchmark for TriggeredLatency {
         task.round_trip::<Self>()
     }
 
-    fn set_up(
-        endpoint: &Endpoint,
-        peer: Peer<'_>,
-        run: &RunOptions,
-        side: Side,
-    ) -> Result<ChainSide, Failure> {
-        let mut initiator = Initiator::new(endpoint, peer, Buffer::full(run))?;
+    fn set_up(peer: Peer<'_>, run: &RunOptions, side: Side) -> Result<ChainSide, Failure> {
+        let mut initiator = Initiator::new(peer, Buffer::full(run))?;
         Numbering::of(run, run.min_size).fill_all(&initiator.buffer, peer.supervisor)?;
         initiator.aim(peer.portal + 1);
         let message = |kind| {
@@ -129,24 +123,17 @@ impl Benchmark for TriggeredLatency {
         };
         let (armed, last) = (message(ORDINARY), message(LAST));
         initiator.aim(peer.portal);
-        let chain = Chain::new(endpoint, &initiator, Hops::of(run, side))?;
-        let buffer = map(endpoint, Use::Receive, Buffer::full(run))?;
-        let mut portals = Portals::new(endpoint, EVENT_PAGE)?;
-        let entry = Entry {
-            put: true,
-            get: false,
-            matching: None,
-            reports: Reports::Counted(chain.counter()),
-            order: WriteOrder::for_run(run),
-            buffer_id: 0,
-        };
-        let mut arrivals = portals.open(endpoint, peer.portal, false)?;
+        let chain = Chain::new(peer.own, &initiator, Hops::of(run, side))?;
+        let buffer = map(peer.own, Use::Receive, Buffer::full(run))?;
+        let mut portals = Portals::new(peer.own, EVENT_PAGE)?;
+        let entry = Entry { reports: Reports::Counted(chain.counter()), ..Entry::for_puts(run) };
+        let mut arrivals = portals.open(peer.own, peer.portal, false)?;
         portals.append(&mut arrivals, &buffer, entry)?;
-        let mut control = portals.open(endpoint, peer.portal + 1, false)?;
+        let mut control = portals.open(peer.own, peer.portal + 1, false)?;
         portals.append(&mut control, &buffer, Entry { reports: Reports::Events, ..entry })?;
         let mut writes = None;
         if run.extensions.compare_write && side == Side::Server {
-            let mut portal = portals.open(endpoint, peer.portal + 2, false)?;
+            let mut portal = portals.open(peer.own, peer.portal + 2, false)?;
             portals.append(&mut portal, &buffer, Entry { reports: Reports::Nothing, ..entry })?;
             writes = Some(portal);
         }
@@ -170,22 +157,13 @@ impl Benchmark for TriggeredLatency {
         true
     }
 
-    fn fill(
-        resources: &ChainSide,
-        run: &RunOptions,
-        size: u64,
-        supervisor: &dyn Supervisor,
-    ) -> Result<(), Failure> {
+    fn fill(resources: &ChainSide, size: SizeOfRun<'_>) -> Result<(), Failure> {
+        let SizeOfRun { run, size, supervisor } = size;
         Numbering::of(run, size).fill(&resources.initiator.buffer, size, supervisor)
     }
 
-    fn check(
-        resources: &ChainSide,
-        run: &RunOptions,
-        size: u64,
-        _: Issued,
-        supervisor: &dyn Supervisor,
-    ) -> Result<u64, Failure> {
+    fn check(resources: &ChainSide, size: SizeOfRun<'_>, _: Issued) -> Result<u64, Failure> {
+        let SizeOfRun { run, size, supervisor } = size;
         let (numbering, buffer) = (Numbering::of(run, size), &resources.buffer);
         let checked = numbering.check(buffer, "the receiving buffer", [0], size, supervisor)?;
         memory::clear(buffer, run)?;
@@ -205,6 +183,8 @@ impl Benchmark for TriggeredLatency {
 }
 
 impl RoundTripLatency for TriggeredLatency {
+    const HAS_LEGACY_SYNC: bool = false;
+
     fn measure<R: RepeatRoundTrip>(
         resources: &mut ChainSide,
         run: &RunOptions,

@@ -9,7 +9,6 @@ use super::common::{
     Direction, IdcContext, ImmediatePut, ListOffsets, Numbering, OneSided, PutKind, RestrictedDma,
     SideResources, UnrestrictedDma, measure_lists,
 };
-use crate::endpoint::Endpoint;
 use facts::error::Failure;
 use plan::buffers::Buffer;
 use plan::run_options::RunOptions;
@@ -32,15 +31,11 @@ impl OneSided for WriteBandwidth {
         task.bandwidth::<Self>()
     }
 
-    fn initiator(
-        endpoint: &Endpoint,
-        peer: Peer<'_>,
-        run: &RunOptions,
-    ) -> Result<ListInitiator, Failure> {
+    fn initiator(peer: Peer<'_>, run: &RunOptions) -> Result<ListInitiator, Failure> {
         let list_size = run.lists()?.list_size.into();
-        let mut lists = ListInitiator::new(endpoint, peer, Buffer::full(run), list_size, WORDS)?;
-        if endpoint.hrp(run).is_on() {
-            lists.allow_high_rate(endpoint, run.min_size)?;
+        let mut lists = ListInitiator::new(peer, Buffer::full(run), list_size, WORDS)?;
+        if peer.own.hrp(run).is_on() {
+            lists.allow_high_rate(peer.own, run.min_size)?;
         }
         if run.use_idc {
             let counter = lists.counter();
@@ -91,7 +86,7 @@ mod tests {
 
     use super::*;
     use crate::bench::api::Benchmark;
-    use crate::bench::testing::{Alone, ISSUED, TimesLists, both_ends, endpoint};
+    use crate::bench::testing::{ISSUED, TimesLists, both_ends, endpoint, of_run};
     use plan::testing::plan;
 
     /// The software NIC refuses High Rate Puts of more than 2048 bytes.
@@ -104,9 +99,9 @@ mod tests {
             let (mut client, server) = both_ends::<WriteBandwidth>(&endpoint, &plan.run);
             for size in [1024, 2048, 4096, 8192] {
                 let pairs = slice::from_mut(&mut client);
-                WriteBandwidth::fill(&pairs[0], &plan.run, size, &Alone).unwrap();
+                WriteBandwidth::fill(&pairs[0], of_run(&plan.run, size)).unwrap();
                 WriteBandwidth::measure(pairs, &plan.run, size, TimesLists(2)).unwrap();
-                let checked = WriteBandwidth::check(&server, &plan.run, size, ISSUED, &Alone);
+                let checked = WriteBandwidth::check(&server, of_run(&plan.run, size), ISSUED);
                 assert_eq!(checked.unwrap(), 3 * size);
             }
             let lists = client.initiator().unwrap();

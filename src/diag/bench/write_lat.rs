@@ -10,7 +10,6 @@ use super::common::{
     CompletionEvent, Direction, IdcContext, Initiator, NotIssued, Numbering, OneSided, PutKind,
     SideResources, measure,
 };
-use crate::endpoint::Endpoint;
 use facts::error::{Context, Failure};
 use plan::buffers::Buffer;
 use plan::run_options::RunOptions;
@@ -34,12 +33,8 @@ impl OneSided for WriteLatency {
         task.one_sided::<Self>()
     }
 
-    fn initiator(
-        endpoint: &Endpoint,
-        peer: Peer<'_>,
-        run: &RunOptions,
-    ) -> Result<Initiator, Failure> {
-        let mut initiator = Initiator::new(endpoint, peer, Buffer::full(run))?;
+    fn initiator(peer: Peer<'_>, run: &RunOptions) -> Result<Initiator, Failure> {
+        let mut initiator = Initiator::new(peer, Buffer::full(run))?;
         if run.use_idc {
             initiator.set_idc_context(IdcContext {
                 restricted: !run.unrestricted,

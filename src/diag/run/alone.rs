@@ -77,8 +77,7 @@ fn drive<B: Bandwidth>(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failu
         let pairs = (0..run.extensions.pairs).map(|pair| {
             let portal = PORTAL_INDEX + u32::from(pair);
             B::set_up(
-                &endpoint,
-                Peer { address: own.address, portal, supervisor: &watchdog },
+                Peer { own: &endpoint, address: own.address, portal, supervisor: &watchdog },
                 run,
                 side,
             )

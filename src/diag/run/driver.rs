@@ -163,11 +163,12 @@ fn drive<B: Benchmark, R: Results>(
     // A latency tool has one pair.
     let set_up = |pair: u16| {
         let peer = Peer {
+            own: &endpoint,
             address: agreed.peer,
             portal: PORTAL_INDEX + u32::from(pair),
             supervisor: &watchdog,
         };
-        B::set_up(&endpoint, peer, run, side)
+        B::set_up(peer, run, side)
     };
     let mut pairs = service_limits::check(&endpoint, agreed.peer, B::TOOL, run, side)
         .and_then(|()| (0..run.extensions.pairs).map(set_up).collect::<Result<Vec<_>, _>>())

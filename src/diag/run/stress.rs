@@ -249,9 +249,10 @@ impl NicLoad<'_> {
             interrupt::check()
         };
         let waits = Watchdog { check, notices: Notices::new(&endpoint, &plan) };
-        let peer = Peer { address: own.address, portal: PORTAL_INDEX, supervisor: &waits };
+        let peer =
+            Peer { own: &endpoint, address: own.address, portal: PORTAL_INDEX, supervisor: &waits };
         let persistent = self.options.persistent_entries;
-        let mut writer = StressWriter::new(&endpoint, peer, &plan.run, persistent)?;
+        let mut writer = StressWriter::new(peer, &plan.run, persistent)?;
         let gpu_count = endpoint.gpus().map_or(0, |gpus| gpus.count());
         let _ = self.nic.set(LoadedNic { own, hrp: endpoint.hrp(&plan.run), gpu_count });
         load.ready.fetch_add(1, Release);

@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use super::context::LoopContext;
-use crate::bench::api::{Benchmark, Issued};
+use crate::bench::api::{Benchmark, Issued, SizeOfRun};
 use facts::error::{Failure, Kind};
 use facts::interrupt;
 use facts::phase::{Phase, enter};
 use measure::{Supervisor, WaitPolicy};
 use plan::buffers::Buffer;
-use plan::run_options::RunOptions;
 use session::Session;
 
 /// Number of times that each side goes over its buffers: for the check and for the next size, those
@@ -42,9 +41,11 @@ pub fn after_size<B: Benchmark>(
     enter(Phase::Verifying);
     let refuse = |failure| session.refuse(failure);
     if !verifies {
-        check::<B>(run, pairs, size, issued, &Unwatched).map_err(refuse)?;
+        let size = SizeOfRun { run, size, supervisor: &Unwatched };
+        check::<B>(pairs, size, issued).map_err(refuse)?;
         return Ok(None);
     }
+    let size = SizeOfRun { run, size, supervisor: context.supervisor };
     let mut issued = issued.to_vec();
     if run.atomic.is_some() {
         // Values depend on the number of operations, which latency tools do not exchange otherwise.
@@ -52,11 +53,8 @@ pub fn after_size<B: Benchmark>(
             pair.peer = Some(session.iterations(pair.own)?);
         }
     }
-    let checked = check::<B>(run, pairs, size, &issued, context.supervisor)
-        .and_then(|checked| {
-            number_next::<B>(run, pairs, size, context.supervisor)?;
-            Ok(checked)
-        })
+    let checked = check::<B>(pairs, size, &issued)
+        .and_then(|checked| number_next::<B>(pairs, size).map(|()| checked))
         .map_err(refuse)?;
     let bytes = Buffer::full(run).length.saturating_mul(pairs.len() as u64);
     let limit = WaitPolicy::longest(bytes.saturating_mul(PASSES));
@@ -84,27 +82,25 @@ pub fn own_writes<B: Benchmark>(
     }
     enter(Phase::Verifying);
     let arrived = issued.iter().map(|issued| Issued { own: 0, peer: Some(issued.own) });
-    let checked = check::<B>(run, targets, size, &arrived.collect::<Vec<_>>(), supervisor)?;
+    let size = SizeOfRun { run, size, supervisor };
+    let checked = check::<B>(targets, size, &arrived.collect::<Vec<_>>())?;
     if !run.extensions.verify {
         return Ok(None);
     }
-    number_next::<B>(run, sources, size, supervisor)?;
+    number_next::<B>(sources, size)?;
     Ok(Some(checked))
 }
 
 /// Checks what operations of `size` bytes have left. Returns the number of bytes.
 fn check<B: Benchmark>(
-    run: &RunOptions,
     pairs: &[B::Resources],
-    size: u64,
+    size: SizeOfRun<'_>,
     issued: &[Issued],
-    supervisor: &dyn Supervisor,
 ) -> Result<u64, Failure> {
     let mut checked = 0;
     for (pair, (resources, issued)) in pairs.iter().zip(issued).enumerate() {
-        supervisor.peer_is_there()?;
-        let pair_count = B::check(resources, run, size, *issued, supervisor);
-        checked += pair_count.map_err(|failure| {
+        size.supervisor.peer_is_there()?;
+        checked += B::check(resources, size, *issued).map_err(|failure| {
             if pairs.len() > 1 && failure.kind == Kind::Nic {
                 failure.context(format!("pair {pair}"))
             } else {
@@ -116,18 +112,13 @@ fn check<B: Benchmark>(
 }
 
 /// Numbers the data of the size after `size`, if there is one.
-fn number_next<B: Benchmark>(
-    run: &RunOptions,
-    pairs: &[B::Resources],
-    size: u64,
-    supervisor: &dyn Supervisor,
-) -> Result<(), Failure> {
-    let Some(next) = run.sizes().find(|next| *next > size) else {
+fn number_next<B: Benchmark>(pairs: &[B::Resources], size: SizeOfRun<'_>) -> Result<(), Failure> {
+    let Some(next) = size.run.sizes().find(|next| *next > size.size) else {
         return Ok(());
     };
     for resources in pairs {
-        supervisor.peer_is_there()?;
-        B::fill(resources, run, next, supervisor)?;
+        size.supervisor.peer_is_there()?;
+        B::fill(resources, SizeOfRun { size: next, ..size })?;
     }
     Ok(())
 }
@@ -158,10 +149,9 @@ mod tests {
     use crate::bench::api::{BenchmarkTask, Peer};
     use crate::bench::testing::{ISSUED, endpoint};
     use crate::bench::write_lat;
-    use crate::endpoint::Endpoint;
     use facts::limit::ANSWER_LIMIT;
     use facts::net::listener::Reach;
-    use plan::run_options::Side;
+    use plan::run_options::{RunOptions, Side};
     use plan::testing::plan;
     use plan::tool::Tool;
     use plan::{Plan, Role};
@@ -180,11 +170,11 @@ mod tests {
             task.one_sided::<write_lat::WriteLatency>()
         }
 
-        fn set_up(_: &Endpoint, _: Peer<'_>, _: &RunOptions, _: Side) -> Result<(), Failure> {
+        fn set_up(_: Peer<'_>, _: &RunOptions, _: Side) -> Result<(), Failure> {
             Ok(())
         }
 
-        fn fill(_: &(), _: &RunOptions, _: u64, _: &dyn Supervisor) -> Result<(), Failure> {
+        fn fill((): &(), _: SizeOfRun<'_>) -> Result<(), Failure> {
             Err(Failure::environment("cannot fill a buffer"))
         }
 

@@ -12,18 +12,16 @@ use node::machine::Machine;
 use crate::bench::{
     Bench, Checked, CheckedNic, USER_PTR, bytes_of, differs, ensure, equal, matching, silent,
 };
-use crate::table::{CheckGroup, FactCheck, fact};
+use crate::table::{CheckGroup, FactCheck, assumed, inferred, stated};
 
 pub static GROUP: CheckGroup = CheckGroup { name: "atomics", checks: CHECKS };
 
 /// A check of all operations of a type.
 const fn type_check(name: &'static str, run: fn(&mut Bench) -> Checked) -> FactCheck {
-    fact(
+    stated(name, "nic.md 11.2, 11.3", run).shows(
         "all operations of the type return the old value and leave the new one, as immediate and \
          DMA commands",
     )
-    .stated(name, "nic.md 11.2, 11.3")
-    .run(run)
 }
 
 const CHECKS: &[FactCheck] = &[
@@ -40,11 +38,7 @@ const CHECKS: &[FactCheck] = &[
     type_check("double", |bench| all_of(bench, AtomicType::Double)),
     type_check("double-complex", |bench| all_of(bench, AtomicType::DoubleComplex)),
     type_check("uint128", |bench| all_of(bench, AtomicType::Uint128)),
-    fact(
-        "SWAP of UINT32 and UINT64 swaps, or is a PCIe FetchAdd where amo_remap_to_pcie_fadd is 10",
-    )
-    .stated("swap-of-uint32-and-uint64", "nic.md 11.3")
-    .run(|bench| {
+    stated("swap-of-uint32-and-uint64", "nic.md 11.3", |bench| {
         let _portal = bench.plain()?;
         let opcode = fetch_add_opcode(bench.nic);
         for ty in [AtomicType::Uint32, AtomicType::Uint64] {
@@ -67,177 +61,170 @@ const CHECKS: &[FactCheck] = &[
         }
         Ok(())
     })
+    .shows(
+        "SWAP of UINT32 and UINT64 swaps, or is a PCIe FetchAdd where amo_remap_to_pcie_fadd is \
+         10",
+    )
     .pcie_atomic(&[(ErrorFlag::PCIE_UNSUCCESSFUL_COMPLETION, 2)]),
-    fact("AXOR combines the operand by XOR, not by OR").inferred("axor-by-xor", "nic.md 11.2").run(
-        |bench| {
-            let _portal = bench.plain()?;
-            let axor = atomic(AtomicOp::Axor, CswapOp::Eq, AtomicType::Uint64);
-            let (_, new) = run(bench, axor, IssueForm::DmaFetching, [0b0110, 0b1010, 0])?;
-            equal("result for target 6, operands 10 and 0", new, 0b1100)
-        },
+    inferred("axor-by-xor", "nic.md 11.2", |bench| {
+        let _portal = bench.plain()?;
+        let axor = atomic(AtomicOp::Axor, CswapOp::Eq, AtomicType::Uint64);
+        let (_, new) = run(bench, axor, IssueForm::DmaFetching, [0b0110, 0b1010, 0])?;
+        equal("result for target 6, operands 10 and 0", new, 0b1100)
+    })
+    .shows("AXOR combines the operand by XOR, not by OR"),
+    stated("old-value-untouched", "nic.md 11.4", |bench| {
+        let _portal = bench.plain()?;
+        bench.local.fill(0xee)?;
+        let amo = bench.dma_amo(C_AMO_OP_SUM as u8, C_AMO_TYPE_UINT16_T as u8);
+        bench.send(|batch| batch.emit_dma_amo(&amo, false))?;
+        let ack = bench.expect(EventType::ACK, C_RC_OK)?;
+        equal("user_ptr", ack.user_ptr(), USER_PTR)?;
+        equal("result memory", bytes_of(&bench.local, 64, 16)?, vec![0xee; 16])
+    })
+    .shows("an operation without fetching leaves the result memory alone, and ends with an ACK"),
+    stated("old-value-size", "nic.md 11.4", |bench| {
+        let _portal = bench.plain()?;
+        bench.local.fill(0xee)?;
+        bench.remote.fill(0x11)?;
+        let amo = bench.dma_amo(C_AMO_OP_SUM as u8, C_AMO_TYPE_UINT16_T as u8);
+        bench.send(|batch| batch.emit_dma_amo(&amo, true))?;
+        bench.expect(EventType::REPLY, C_RC_OK)?;
+        let expected = vec![0x11, 0x11, 0xee, 0xee];
+        equal("result memory", bytes_of(&bench.local, 64, 4)?, expected)
+    })
+    .shows("a fetching operation returns as many bytes as its type has, and ends with a REPLY"),
+    stated("at-matching-entry", "nic.md 11.6", |bench| {
+        let mut portal = bench.portal(0, matching)?;
+        for (bits, offset) in [(1, 0), (2, 4096)] {
+            let start = bench.remote.iova(offset);
+            bench.append(&mut portal, |entry| {
+                silent(entry);
+                entry.set_match_bits(bits).set_start(start).set_length(4096);
+            })?;
+        }
+        bench.local.fill(1)?;
+        bench.remote.fill(0)?;
+        let mut amo = bench.dma_amo(C_AMO_OP_SUM as u8, C_AMO_TYPE_UINT8_T as u8);
+        amo.set_match_bits(2);
+        bench.send(|batch| batch.emit_dma_amo(&amo, false))?;
+        bench.expect(EventType::ACK, C_RC_OK)?;
+        let seen = [bytes_of(&bench.remote, 0, 1)?[0], bytes_of(&bench.remote, 4096, 1)?[0]];
+        equal("targets of both entries", seen, [0, 1])
+    })
+    .shows("a DMA atomic operation selects its entry by match bits"),
+    stated("target-events", "nic.md 11.6", |bench| {
+        let mut portal = bench.portal_with(0, CXI_EQ_EC_DISABLE | CXI_EQ_TGT_LONG, |_| {})?;
+        bench.append(&mut portal, |_| {})?;
+        let kinds = [EventType::ATOMIC, EventType::FETCH_ATOMIC];
+        for (is_fetching, kind) in [false, true].into_iter().zip(kinds) {
+            let amo = bench.dma_amo(C_AMO_OP_CSWAP as u8, C_AMO_TYPE_UINT32_T as u8);
+            bench.send(|batch| batch.emit_dma_amo(&amo, is_fetching))?;
+            bench.event()?;
+            let event = bench.expect_at(&mut portal, kind, C_RC_OK)?.long()?;
+            equal("atomic_op", u32::from(event.atomic_op()), C_AMO_OP_CSWAP)?;
+            equal("atomic_type", u32::from(event.atomic_type()), C_AMO_TYPE_UINT32_T)?;
+        }
+        Ok(())
+    })
+    .shows(
+        "the target's events are ATOMIC and FETCH_ATOMIC, which have operation and type if long",
     ),
-    fact("an operation without fetching leaves the result memory alone, and ends with an ACK")
-        .stated("old-value-untouched", "nic.md 11.4")
-        .run(|bench| {
-            let _portal = bench.plain()?;
-            bench.local.fill(0xee)?;
+    assumed("target-event-size", "nic.md 15", |bench| {
+        let mut portal = bench.open(|_| {}, |_| {})?;
+        for is_fetching in [false, true] {
             let amo = bench.dma_amo(C_AMO_OP_SUM as u8, C_AMO_TYPE_UINT16_T as u8);
-            bench.send(|batch| batch.emit_dma_amo(&amo, false))?;
-            let ack = bench.expect(EventType::ACK, C_RC_OK)?;
-            equal("user_ptr", ack.user_ptr(), USER_PTR)?;
-            equal("result memory", bytes_of(&bench.local, 64, 16)?, vec![0xee; 16])
-        }),
-    fact("a fetching operation returns as many bytes as its type has, and ends with a REPLY")
-        .stated("old-value-size", "nic.md 11.4")
-        .run(|bench| {
-            let _portal = bench.plain()?;
-            bench.local.fill(0xee)?;
-            bench.remote.fill(0x11)?;
-            let amo = bench.dma_amo(C_AMO_OP_SUM as u8, C_AMO_TYPE_UINT16_T as u8);
-            bench.send(|batch| batch.emit_dma_amo(&amo, true))?;
-            bench.expect(EventType::REPLY, C_RC_OK)?;
-            let expected = vec![0x11, 0x11, 0xee, 0xee];
-            equal("result memory", bytes_of(&bench.local, 64, 4)?, expected)
-        }),
-    fact("a DMA atomic operation selects its entry by match bits")
-        .stated("at-matching-entry", "nic.md 11.6")
-        .run(|bench| {
-            let mut portal = bench.portal(0, matching)?;
-            for (bits, offset) in [(1, 0), (2, 4096)] {
-                let start = bench.remote.iova(offset);
-                bench.append(&mut portal, |entry| {
-                    silent(entry);
-                    entry.set_match_bits(bits).set_start(start).set_length(4096);
-                })?;
-            }
-            bench.local.fill(1)?;
-            bench.remote.fill(0)?;
-            let mut amo = bench.dma_amo(C_AMO_OP_SUM as u8, C_AMO_TYPE_UINT8_T as u8);
-            amo.set_match_bits(2);
-            bench.send(|batch| batch.emit_dma_amo(&amo, false))?;
-            bench.expect(EventType::ACK, C_RC_OK)?;
-            let seen = [bytes_of(&bench.remote, 0, 1)?[0], bytes_of(&bench.remote, 4096, 1)?[0]];
-            equal("targets of both entries", seen, [0, 1])
-        }),
-    fact("the target's events are ATOMIC and FETCH_ATOMIC, which have operation and type if long")
-        .stated("target-events", "nic.md 11.6")
-        .run(|bench| {
-            let mut portal = bench.portal_with(0, CXI_EQ_EC_DISABLE | CXI_EQ_TGT_LONG, |_| {})?;
-            bench.append(&mut portal, |_| {})?;
-            let kinds = [EventType::ATOMIC, EventType::FETCH_ATOMIC];
-            for (is_fetching, kind) in [false, true].into_iter().zip(kinds) {
-                let amo = bench.dma_amo(C_AMO_OP_CSWAP as u8, C_AMO_TYPE_UINT32_T as u8);
-                bench.send(|batch| batch.emit_dma_amo(&amo, is_fetching))?;
-                bench.event()?;
-                let event = bench.expect_at(&mut portal, kind, C_RC_OK)?.long()?;
-                equal("atomic_op", u32::from(event.atomic_op()), C_AMO_OP_CSWAP)?;
-                equal("atomic_type", u32::from(event.atomic_type()), C_AMO_TYPE_UINT32_T)?;
-            }
-            Ok(())
-        }),
-    fact("ATOMIC and FETCH_ATOMIC have 64 bytes on a queue without TGT_LONG too")
-        .assumed("target-event-size", "nic.md 15")
-        .run(|bench| {
-            let mut portal = bench.open(|_| {}, |_| {})?;
-            for is_fetching in [false, true] {
-                let amo = bench.dma_amo(C_AMO_OP_SUM as u8, C_AMO_TYPE_UINT16_T as u8);
-                bench.send(|batch| batch.emit_dma_amo(&amo, is_fetching))?;
-                bench.event()?;
-                let event = bench.event_at(&mut portal)?;
-                equal("bytes of the event", event.bytes.len(), 64)?;
-            }
-            Ok(())
-        }),
-    fact("an operation that its type does not have ends with AMO_INVAL_OP_ERROR")
-        .stated("invalid-operation", "nic.md 11.3")
-        .run(|bench| {
-            for (op, cswap, ty) in [
-                (C_AMO_OP_BOR, 0, C_AMO_TYPE_FLOAT_T),
-                (C_AMO_OP_CSWAP, C_AMO_OP_CSWAP_NE, C_AMO_TYPE_UINT128_T),
-                // No operation has number 3.
-                (3, 0, C_AMO_TYPE_UINT64_T),
-            ] {
-                let mut amo = bench.dma_amo(op as u8, ty as u8);
-                amo.set_cswap_op(cswap as u8);
-                fails(bench, &amo, C_RC_AMO_INVAL_OP_ERROR)?;
-            }
-            Ok(())
-        })
-        .provokes(&[(ErrorFlag::AMO_OP, 3)]),
-    fact("a target that is not aligned to the element ends with AMO_ALIGN_ERROR")
-        .stated("misaligned-target", "nic.md 11.3")
-        .run(|bench| {
-            for (ty, offset) in [(C_AMO_TYPE_UINT16_T, 1), (C_AMO_TYPE_DOUBLE_T, 4)] {
-                let mut amo = bench.dma_amo(C_AMO_OP_SUM as u8, ty as u8);
-                amo.set_remote_offset(offset);
-                fails(bench, &amo, C_RC_AMO_ALIGN_ERROR)?;
-            }
-            Ok(())
-        })
-        .provokes(&[(ErrorFlag::AMO_ALIGN, 2)]),
-    fact("a target of 16 bytes that is aligned to 8 ends with AMO_ALIGN_ERROR")
-        .inferred("misaligned-16-bytes", "nic.md 11.3")
-        .run(|bench| {
-            let mut amo = bench.dma_amo(C_AMO_OP_CSWAP as u8, C_AMO_TYPE_UINT128_T as u8);
-            amo.set_remote_offset(8);
-            fails(bench, &amo, C_RC_AMO_ALIGN_ERROR)
-        })
-        .provokes(&[(ErrorFlag::AMO_ALIGN, 1)]),
-    fact("a DMA atomic operation of another length than its type ends with AMO_LENGTH_ERROR")
-        .stated("length", "nic.md 11.1")
-        .run(|bench| {
-            let _portal = bench.plain()?;
-            let mut amo = bench.dma_amo(C_AMO_OP_SUM as u8, C_AMO_TYPE_UINT64_T as u8);
-            amo.set_cmd_type(C_CMD_TYPE_DMA as u8)
-                .set_cmd_size(C_CMD_SIZE_128B as u8)
-                .set_opcode(C_CMD_ATOMIC as u8)
-                .set_request_len(4);
-            let mut bytes = [0; 128];
-            bytes[..DmaAmoCmd::SIZE].copy_from_slice(amo.bytes());
-            bench.provoke_code(C_RC_AMO_LENGTH_ERROR)?;
-            bench.send(|batch| batch.emit_bytes(&bytes))?;
-            bench.expect(EventType::ACK, C_RC_AMO_LENGTH_ERROR).map(drop)
-        })
-        .provokes(&[(ErrorFlag::AMO_LENGTH, 1)]),
-    fact("a fetching operation needs op_get beside op_put, else it ends with OP_VIOLATION")
-        .inferred("permission", "nic.md 8.3")
-        .run(|bench| {
-            let _portal = bench.open_silent(|_| {}, |entry| _ = entry.set_op_get(false))?;
-            let amo = bench.dma_amo(C_AMO_OP_SUM as u8, C_AMO_TYPE_UINT64_T as u8);
-            bench.provoke_code(C_RC_OP_VIOLATION)?;
-            bench.send(|batch| batch.emit_dma_amo(&amo, true))?;
-            bench.expect(EventType::REPLY, C_RC_OP_VIOLATION).map(drop)
-        })
-        .provokes(&[(ErrorFlag::OP_VIOLATION, 1)]),
-    fact("MIN and MAX of a NaN and a number give the number")
-        .assumed("minimum-with-nan", "nic.md 15")
-        .run(|bench| {
-            let _portal = bench.plain()?;
-            let nan = u128::from(f64::NAN.to_bits());
-            let number = u128::from(1.5_f64.to_bits());
-            for (op, target, operand) in [
-                (AtomicOp::Min, nan, number),
-                (AtomicOp::Min, number, nan),
-                (AtomicOp::Max, nan, number),
-            ] {
-                let operation = atomic(op, CswapOp::Eq, AtomicType::Double);
-                bench.provoke(ErrorFlag::AMO_FP_INVALID)?;
-                let (_, new) = run(bench, operation, IssueForm::DmaFetching, [target, operand, 0])?;
-                equal(op, format!("{new:#x}"), format!("{number:#x}"))?;
-            }
-            Ok(())
-        })
-        .provokes(&[(ErrorFlag::AMO_FP_INVALID, 3)]),
-    fact("CSWAP EQ compares floating-point numbers by value: -0 equals +0")
-        .assumed("compare-of-negative-zero", "nic.md 15")
-        .run(|bench| {
-            let _portal = bench.plain()?;
-            let bits = |value: f64| u128::from(value.to_bits());
-            let operation = atomic(AtomicOp::Cswap, CswapOp::Eq, AtomicType::Double);
-            let values = [bits(0.0), bits(2.0), bits(-0.0)];
-            let (_, new) = run(bench, operation, IssueForm::DmaFetching, values)?;
-            equal("new value", f64::from_bits(new as u64), 2.0)
-        }),
+            bench.send(|batch| batch.emit_dma_amo(&amo, is_fetching))?;
+            bench.event()?;
+            let event = bench.event_at(&mut portal)?;
+            equal("bytes of the event", event.bytes.len(), 64)?;
+        }
+        Ok(())
+    })
+    .shows("ATOMIC and FETCH_ATOMIC have 64 bytes on a queue without TGT_LONG too"),
+    stated("invalid-operation", "nic.md 11.3", |bench| {
+        for (op, cswap, ty) in [
+            (C_AMO_OP_BOR, 0, C_AMO_TYPE_FLOAT_T),
+            (C_AMO_OP_CSWAP, C_AMO_OP_CSWAP_NE, C_AMO_TYPE_UINT128_T),
+            // No operation has number 3.
+            (3, 0, C_AMO_TYPE_UINT64_T),
+        ] {
+            let mut amo = bench.dma_amo(op as u8, ty as u8);
+            amo.set_cswap_op(cswap as u8);
+            fails(bench, &amo, C_RC_AMO_INVAL_OP_ERROR)?;
+        }
+        Ok(())
+    })
+    .shows("an operation that its type does not have ends with AMO_INVAL_OP_ERROR")
+    .provokes(&[(ErrorFlag::AMO_OP, 3)]),
+    stated("misaligned-target", "nic.md 11.3", |bench| {
+        for (ty, offset) in [(C_AMO_TYPE_UINT16_T, 1), (C_AMO_TYPE_DOUBLE_T, 4)] {
+            let mut amo = bench.dma_amo(C_AMO_OP_SUM as u8, ty as u8);
+            amo.set_remote_offset(offset);
+            fails(bench, &amo, C_RC_AMO_ALIGN_ERROR)?;
+        }
+        Ok(())
+    })
+    .shows("a target that is not aligned to the element ends with AMO_ALIGN_ERROR")
+    .provokes(&[(ErrorFlag::AMO_ALIGN, 2)]),
+    inferred("misaligned-16-bytes", "nic.md 11.3", |bench| {
+        let mut amo = bench.dma_amo(C_AMO_OP_CSWAP as u8, C_AMO_TYPE_UINT128_T as u8);
+        amo.set_remote_offset(8);
+        fails(bench, &amo, C_RC_AMO_ALIGN_ERROR)
+    })
+    .shows("a target of 16 bytes that is aligned to 8 ends with AMO_ALIGN_ERROR")
+    .provokes(&[(ErrorFlag::AMO_ALIGN, 1)]),
+    stated("length", "nic.md 11.1", |bench| {
+        let _portal = bench.plain()?;
+        let mut amo = bench.dma_amo(C_AMO_OP_SUM as u8, C_AMO_TYPE_UINT64_T as u8);
+        amo.set_cmd_type(C_CMD_TYPE_DMA as u8)
+            .set_cmd_size(C_CMD_SIZE_128B as u8)
+            .set_opcode(C_CMD_ATOMIC as u8)
+            .set_request_len(4);
+        let mut bytes = [0; 128];
+        bytes[..DmaAmoCmd::SIZE].copy_from_slice(amo.bytes());
+        bench.provoke_code(C_RC_AMO_LENGTH_ERROR)?;
+        bench.send(|batch| batch.emit_bytes(&bytes))?;
+        bench.expect(EventType::ACK, C_RC_AMO_LENGTH_ERROR).map(drop)
+    })
+    .shows("a DMA atomic operation of another length than its type ends with AMO_LENGTH_ERROR")
+    .provokes(&[(ErrorFlag::AMO_LENGTH, 1)]),
+    inferred("permission", "nic.md 8.3", |bench| {
+        let _portal = bench.open_silent(|_| {}, |entry| _ = entry.set_op_get(false))?;
+        let amo = bench.dma_amo(C_AMO_OP_SUM as u8, C_AMO_TYPE_UINT64_T as u8);
+        bench.provoke_code(C_RC_OP_VIOLATION)?;
+        bench.send(|batch| batch.emit_dma_amo(&amo, true))?;
+        bench.expect(EventType::REPLY, C_RC_OP_VIOLATION).map(drop)
+    })
+    .shows("a fetching operation needs op_get beside op_put, else it ends with OP_VIOLATION")
+    .provokes(&[(ErrorFlag::OP_VIOLATION, 1)]),
+    assumed("minimum-with-nan", "nic.md 15", |bench| {
+        let _portal = bench.plain()?;
+        let nan = u128::from(f64::NAN.to_bits());
+        let number = u128::from(1.5_f64.to_bits());
+        for (op, target, operand) in [
+            (AtomicOp::Min, nan, number),
+            (AtomicOp::Min, number, nan),
+            (AtomicOp::Max, nan, number),
+        ] {
+            let operation = atomic(op, CswapOp::Eq, AtomicType::Double);
+            bench.provoke(ErrorFlag::AMO_FP_INVALID)?;
+            let (_, new) = run(bench, operation, IssueForm::DmaFetching, [target, operand, 0])?;
+            equal(op, format!("{new:#x}"), format!("{number:#x}"))?;
+        }
+        Ok(())
+    })
+    .shows("MIN and MAX of a NaN and a number give the number")
+    .provokes(&[(ErrorFlag::AMO_FP_INVALID, 3)]),
+    assumed("compare-of-negative-zero", "nic.md 15", |bench| {
+        let _portal = bench.plain()?;
+        let bits = |value: f64| u128::from(value.to_bits());
+        let operation = atomic(AtomicOp::Cswap, CswapOp::Eq, AtomicType::Double);
+        let values = [bits(0.0), bits(2.0), bits(-0.0)];
+        let (_, new) = run(bench, operation, IssueForm::DmaFetching, values)?;
+        equal("new value", f64::from_bits(new as u64), 2.0)
+    })
+    .shows("CSWAP EQ compares floating-point numbers by value: -0 equals +0"),
 ];
 
 /// How an operation is issued.

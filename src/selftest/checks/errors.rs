@@ -6,69 +6,59 @@ use cxi::{EventQueue, EventRecord, EventType, MemoryRegion, Pages};
 use facts::error_flag::ErrorFlag;
 
 use crate::bench::{Checked, differs, ensure, equal, has, matching, silent, skipped};
-use crate::table::{CheckGroup, FactCheck, fact};
+use crate::table::{CheckGroup, FactCheck, assumed, inferred, stated};
 
 pub static GROUP: CheckGroup = CheckGroup { name: "errors", checks: CHECKS };
 
 const CHECKS: &[FactCheck] = &[
-    fact("an operation to an index without portal ends with PTLTE_NOT_FOUND")
-        .stated("no-portal", "nic.md 4.3")
-        .run(|bench| {
-            let dfa = bench.dfa(64);
-            bench.put(8, C_RC_PTLTE_NOT_FOUND, |put| _ = put.set_dfa(dfa))?;
-            bench.get(8, C_RC_PTLTE_NOT_FOUND, |get| _ = get.set_dfa(dfa)).map(drop)
-        })
-        .provokes(&[]),
-    fact("on the own NIC, an operation on a VNI without portal ends with PTLTE_NOT_FOUND")
-        .stated("other-vni", "nic.md 4.3")
-        .run(|bench| {
-            let other = bench.on_other_vni()?;
-            let _portal = bench.plain()?;
-            let put = bench.dma(C_CMD_PUT, 8);
-            bench.send(|batch| {
-                batch.emit_lcid(&other.profile)?;
-                batch.emit_dma(&put)
-            })?;
-            bench.expect(EventType::ACK, C_RC_PTLTE_NOT_FOUND).map(drop)
-        })
-        .provokes(&[]),
-    fact(
-        "an operation to a portal without entry and without flow control ends with ENTRY_NOT_FOUND",
-    )
-    .stated("no-entry", "nic.md 8.3")
-    .run(|bench| {
+    stated("no-portal", "nic.md 4.3", |bench| {
+        let dfa = bench.dfa(64);
+        bench.put(8, C_RC_PTLTE_NOT_FOUND, |put| _ = put.set_dfa(dfa))?;
+        bench.get(8, C_RC_PTLTE_NOT_FOUND, |get| _ = get.set_dfa(dfa)).map(drop)
+    })
+    .shows("an operation to an index without portal ends with PTLTE_NOT_FOUND")
+    .provokes(&[]),
+    stated("other-vni", "nic.md 4.3", |bench| {
+        let other = bench.on_other_vni()?;
+        let _portal = bench.plain()?;
+        let put = bench.dma(C_CMD_PUT, 8);
+        bench.send(|batch| {
+            batch.emit_lcid(&other.profile)?;
+            batch.emit_dma(&put)
+        })?;
+        bench.expect(EventType::ACK, C_RC_PTLTE_NOT_FOUND).map(drop)
+    })
+    .shows("on the own NIC, an operation on a VNI without portal ends with PTLTE_NOT_FOUND")
+    .provokes(&[]),
+    stated("no-entry", "nic.md 8.3", |bench| {
         let _portal = bench.portal(0, |_| {})?;
         bench.put(8, C_RC_ENTRY_NOT_FOUND, |_| {})?;
         bench.get(8, C_RC_ENTRY_NOT_FOUND, |_| {}).map(drop)
     })
-    .provokes(&[]),
-    fact("a put to an entry without op_put ends with OP_VIOLATION")
-        .inferred("put-not-permitted", "nic.md 7")
-        .run(|bench| {
-            let _portal = bench.open_silent(|_| {}, |entry| _ = entry.set_op_put(false))?;
-            bench.put(8, C_RC_OP_VIOLATION, |_| {}).map(drop)
-        })
-        .provokes(&[(ErrorFlag::OP_VIOLATION, 1)]),
-    fact("a get from an entry without op_get ends with OP_VIOLATION")
-        .inferred("get-not-permitted", "nic.md 7")
-        .run(|bench| {
-            let _portal = bench.open_silent(|_| {}, |entry| _ = entry.set_op_get(false))?;
-            bench.get(8, C_RC_OP_VIOLATION, |_| {}).map(drop)
-        })
-        .provokes(&[(ErrorFlag::OP_VIOLATION, 1)]),
-    fact("a restricted operation to a matching portal ends with INVALID_ENDPOINT")
-        .inferred("restricted-to-matching-portal", "nic.md 7")
-        .run(|bench| {
-            let _portal = bench.open(matching, silent)?;
-            bench.put(8, C_RC_INVALID_ENDPOINT, |put| _ = put.set_restricted(true)).map(drop)
-        })
-        .provokes(&[(ErrorFlag::INVALID_ENDPOINT, 1)]),
-    fact(
-        "a restricted put to a locally managed entry ends with RESTRICTED_UNICAST, unless the \
-         portal has en_restricted_unicast_lm",
+    .shows(
+        "an operation to a portal without entry and without flow control ends with \
+         ENTRY_NOT_FOUND",
     )
-    .inferred("restricted-to-local-entry", "nic.md 3.10.1")
-    .run(|bench| {
+    .provokes(&[]),
+    inferred("put-not-permitted", "nic.md 7", |bench| {
+        let _portal = bench.open_silent(|_| {}, |entry| _ = entry.set_op_put(false))?;
+        bench.put(8, C_RC_OP_VIOLATION, |_| {}).map(drop)
+    })
+    .shows("a put to an entry without op_put ends with OP_VIOLATION")
+    .provokes(&[(ErrorFlag::OP_VIOLATION, 1)]),
+    inferred("get-not-permitted", "nic.md 7", |bench| {
+        let _portal = bench.open_silent(|_| {}, |entry| _ = entry.set_op_get(false))?;
+        bench.get(8, C_RC_OP_VIOLATION, |_| {}).map(drop)
+    })
+    .shows("a get from an entry without op_get ends with OP_VIOLATION")
+    .provokes(&[(ErrorFlag::OP_VIOLATION, 1)]),
+    inferred("restricted-to-matching-portal", "nic.md 7", |bench| {
+        let _portal = bench.open(matching, silent)?;
+        bench.put(8, C_RC_INVALID_ENDPOINT, |put| _ = put.set_restricted(true)).map(drop)
+    })
+    .shows("a restricted operation to a matching portal ends with INVALID_ENDPOINT")
+    .provokes(&[(ErrorFlag::INVALID_ENDPOINT, 1)]),
+    inferred("restricted-to-local-entry", "nic.md 3.10.1", |bench| {
         for (allowed, code) in [(0, C_RC_RESTRICTED_UNICAST), (1, C_RC_OK)] {
             let portal = bench.open_silent(
                 |options| options.set_en_restricted_unicast_lm(allowed),
@@ -79,13 +69,12 @@ const CHECKS: &[FactCheck] = &[
         }
         Ok(())
     })
-    .provokes(&[(ErrorFlag::RESTRICTED_UNICAST, 1)]),
-    fact(
-        "an access beyond an entry whose offset the initiator chooses fails on both sides and \
-         moves nothing",
+    .shows(
+        "a restricted put to a locally managed entry ends with RESTRICTED_UNICAST, unless the \
+         portal has en_restricted_unicast_lm",
     )
-    .stated("beyond-entry", "nic.md 7.1")
-    .run(|bench| {
+    .provokes(&[(ErrorFlag::RESTRICTED_UNICAST, 1)]),
+    stated("beyond-entry", "nic.md 7.1", |bench| {
         let mut portal = bench.open(|_| {}, |entry| _ = entry.set_length(3000))?;
         bench.fill()?;
         let mut put = bench.dma(C_CMD_PUT, 3000);
@@ -98,21 +87,19 @@ const CHECKS: &[FactCheck] = &[
         fails(&event, EventType::PUT)?;
         has("memory", &bench.remote, 0, &[0xee; 3100])
     })
-    .provokes(&[(ErrorFlag::NO_SPACE, 1)]),
-    fact("an access beyond an entry ends with NO_SPACE")
-        .assumed("beyond-entry-code", "nic.md 15")
-        .run(|bench| {
-            let _portal = bench.open_silent(|_| {}, |entry| _ = entry.set_length(3000))?;
-            bench.put(3001, C_RC_NO_SPACE, |_| {})?;
-            bench.get(1, C_RC_NO_SPACE, |get| _ = get.set_remote_offset(3000)).map(drop)
-        })
-        .provokes(&[(ErrorFlag::NO_SPACE, 2)]),
-    fact(
-        "a local address that is not mapped ends with NO_TRANSLATION, ADDR_OUT_OF_RANGE or \
-         PAGE_REQ_ERROR",
+    .shows(
+        "an access beyond an entry whose offset the initiator chooses fails on both sides and \
+         moves nothing",
     )
-    .assumed("local-address-not-mapped", "nic.md 15")
-    .run(|bench| {
+    .provokes(&[(ErrorFlag::NO_SPACE, 1)]),
+    assumed("beyond-entry-code", "nic.md 15", |bench| {
+        let _portal = bench.open_silent(|_| {}, |entry| _ = entry.set_length(3000))?;
+        bench.put(3001, C_RC_NO_SPACE, |_| {})?;
+        bench.get(1, C_RC_NO_SPACE, |get| _ = get.set_remote_offset(3000)).map(drop)
+    })
+    .shows("an access beyond an entry ends with NO_SPACE")
+    .provokes(&[(ErrorFlag::NO_SPACE, 2)]),
+    assumed("local-address-not-mapped", "nic.md 15", |bench| {
         let _portal = bench.plain()?;
         // Both memories are in one context, and the address is far beyond them.
         let address = bench.local.iova(0) ^ 1 << 50;
@@ -123,13 +110,12 @@ const CHECKS: &[FactCheck] = &[
         bench.send(|batch| batch.emit_dma(&get))?;
         not_mapped(&bench.event()?, EventType::REPLY)
     })
-    .provokes(&[]),
-    fact(
-        "an entry over memory that is not mapped ends with NO_TRANSLATION, ADDR_OUT_OF_RANGE or \
-         PAGE_REQ_ERROR at the initiator",
+    .shows(
+        "a local address that is not mapped ends with NO_TRANSLATION, ADDR_OUT_OF_RANGE or \
+         PAGE_REQ_ERROR",
     )
-    .assumed("entry-not-mapped", "nic.md 15")
-    .run(|bench| {
+    .provokes(&[]),
+    assumed("entry-not-mapped", "nic.md 15", |bench| {
         let mut portal = bench.portal(0, |_| {})?;
         let address = bench.remote.iova(0) ^ 1 << 50;
         bench.append(&mut portal, |entry| {
@@ -140,20 +126,18 @@ const CHECKS: &[FactCheck] = &[
         bench.send(|batch| batch.emit_dma(&put))?;
         not_mapped(&bench.event()?, EventType::ACK)
     })
-    .provokes(&[]),
-    fact("a logical address context that is not configured ends with INVALID_AC")
-        .stated("address-context", "nic.md 7")
-        .run(|bench| {
-            let _portal = bench.plain()?;
-            bench.put(8, C_RC_INVALID_AC, |put| _ = put.set_lac(7)).map(drop)
-        })
-        .provokes(&[]),
-    fact(
-        "a put from memory mapped without READ, or to memory mapped without WRITE, ends with \
-         PAGE_PERM_ERROR",
+    .shows(
+        "an entry over memory that is not mapped ends with NO_TRANSLATION, ADDR_OUT_OF_RANGE or \
+         PAGE_REQ_ERROR at the initiator",
     )
-    .stated("memory-rights", "nic.md 7")
-    .run(|bench| {
+    .provokes(&[]),
+    stated("address-context", "nic.md 7", |bench| {
+        let _portal = bench.plain()?;
+        bench.put(8, C_RC_INVALID_AC, |put| _ = put.set_lac(7)).map(drop)
+    })
+    .shows("a logical address context that is not configured ends with INVALID_AC")
+    .provokes(&[]),
+    stated("memory-rights", "nic.md 7", |bench| {
         let portal = bench.plain()?;
         let map = |flag| {
             let memory = Pages::anonymous(4096)?;
@@ -177,53 +161,50 @@ const CHECKS: &[FactCheck] = &[
         portal.entry.close()?;
         Ok(())
     })
-    .provokes(&[(ErrorFlag::PAGE_PERMISSION, 3)]),
-    fact("a failure is reported to the initiator although success events are disabled")
-        .stated("failure-despite-disabled-events", "nic.md 6.4")
-        .run(|bench| {
-            let dfa = bench.dfa(64);
-            bench
-                .put(8, C_RC_PTLTE_NOT_FOUND, |put| {
-                    put.set_dfa(dfa).set_event_success_disable(true);
-                })
-                .map(drop)
-        })
-        .provokes(&[]),
-    fact("tgt_error is set in the event of a failure at the target only")
-        .assumed("target-error-flag", "nic.md 15")
-        .run(|bench| {
-            let _portal = bench.plain()?;
-            let dfa = bench.dfa(64);
-            let at_target = bench.put(8, C_RC_PTLTE_NOT_FOUND, |put| _ = put.set_dfa(dfa))?;
-            let own = bench.put(8, C_RC_INVALID_AC, |put| _ = put.set_lac(7))?;
-            let flags = [at_target, own].map(|event| match event.record {
-                EventRecord::InitiatorShort(event) => Some(event.tgt_error()),
-                _ => None,
-            });
-            equal("tgt_error", flags, [Some(true), Some(false)])
-        })
-        .provokes(&[]),
-    fact("INIT_LONG makes initiator events 32 bytes long")
-        .stated("long-initiator-events", "nic.md 6.3")
-        .run(|bench| {
-            let _portal = bench.plain()?;
-            let flags = CXI_EQ_EC_DISABLE | CXI_EQ_INIT_LONG;
-            let mut events = EventQueue::new(&bench.lni, 8, flags.into())?;
-            let mut queue = cxi::TransmitQueue::new(&bench.profile, 64, &events, None)?;
-            let mut put = bench.dma(C_CMD_PUT, 8);
-            put.set_eq(events.number());
-            let mut batch = queue.batch();
-            batch.emit_dma(&put)?;
-            batch.commit_doorbell();
-            let ack = crate::bench::next(&mut events, &mut bench.trace)?;
-            equal("type, bytes", (ack.kind, ack.bytes.len()), (EventType::ACK, 32))?;
-            equal("user_ptr", ack.user_ptr(), put.user_ptr())
-        }),
-    fact(
-        "a queue with TIMESTAMP_EVENTS gets a TIMESTAMP event once in each period, 1 s by default",
+    .shows(
+        "a put from memory mapped without READ, or to memory mapped without WRITE, ends with \
+         PAGE_PERM_ERROR",
     )
-    .stated("time-stamps", "libcxi.md 8.1")
-    .run(|bench| {
+    .provokes(&[(ErrorFlag::PAGE_PERMISSION, 3)]),
+    stated("failure-despite-disabled-events", "nic.md 6.4", |bench| {
+        let dfa = bench.dfa(64);
+        bench
+            .put(8, C_RC_PTLTE_NOT_FOUND, |put| {
+                put.set_dfa(dfa).set_event_success_disable(true);
+            })
+            .map(drop)
+    })
+    .shows("a failure is reported to the initiator although success events are disabled")
+    .provokes(&[]),
+    assumed("target-error-flag", "nic.md 15", |bench| {
+        let _portal = bench.plain()?;
+        let dfa = bench.dfa(64);
+        let at_target = bench.put(8, C_RC_PTLTE_NOT_FOUND, |put| _ = put.set_dfa(dfa))?;
+        let own = bench.put(8, C_RC_INVALID_AC, |put| _ = put.set_lac(7))?;
+        let flags = [at_target, own].map(|event| match event.record {
+            EventRecord::InitiatorShort(event) => Some(event.tgt_error()),
+            _ => None,
+        });
+        equal("tgt_error", flags, [Some(true), Some(false)])
+    })
+    .shows("tgt_error is set in the event of a failure at the target only")
+    .provokes(&[]),
+    stated("long-initiator-events", "nic.md 6.3", |bench| {
+        let _portal = bench.plain()?;
+        let flags = CXI_EQ_EC_DISABLE | CXI_EQ_INIT_LONG;
+        let mut events = EventQueue::new(&bench.lni, 8, flags.into())?;
+        let mut queue = cxi::TransmitQueue::new(&bench.profile, 64, &events, None)?;
+        let mut put = bench.dma(C_CMD_PUT, 8);
+        put.set_eq(events.number());
+        let mut batch = queue.batch();
+        batch.emit_dma(&put)?;
+        batch.commit_doorbell();
+        let ack = crate::bench::next(&mut events, &mut bench.trace)?;
+        equal("type, bytes", (ack.kind, ack.bytes.len()), (EventType::ACK, 32))?;
+        equal("user_ptr", ack.user_ptr(), put.user_ptr())
+    })
+    .shows("INIT_LONG makes initiator events 32 bytes long"),
+    stated("time-stamps", "libcxi.md 8.1", |bench| {
         let flags = CXI_EQ_EC_DISABLE | CXI_EQ_TIMESTAMP_EVENTS;
         let mut events = EventQueue::new(&bench.lni, 8, flags.into())?;
         let Ok(event) = crate::bench::next(&mut events, &mut bench.trace) else {
@@ -239,50 +220,51 @@ const CHECKS: &[FactCheck] = &[
         };
         let ns = word(0) & ((1 << 30) - 1);
         ensure(ns < 1_000_000_000, "ns below 10^9", ns)
-    }),
-    fact("LINK, UNLINK and STATE_CHANGE have 64 bytes, PUT and GET of the PRIORITY list 32")
-        .stated("event-sizes", "nic.md 6.3")
-        .run(|bench| {
-            let flags = CXI_EQ_EC_DISABLE;
-            let mut portal = bench.disabled_portal(0, flags, matching)?;
-            let change = bench.set_state(&mut portal, C_PTLTE_ENABLED, 0, C_RC_OK)?;
-            equal("STATE_CHANGE", change.bytes.len(), 64)?;
-            let link = bench.append(&mut portal, |_| {})?;
-            equal("LINK", link.bytes.len(), 64)?;
-            bench.put(8, C_RC_OK, |_| {})?;
-            let put = bench.expect_at(&mut portal, EventType::PUT, C_RC_OK)?;
-            equal("PUT", put.bytes.len(), 32)?;
-            bench.get(8, C_RC_OK, |_| {})?;
-            let get = bench.expect_at(&mut portal, EventType::GET, C_RC_OK)?;
-            equal("GET", get.bytes.len(), 32)?;
-            let command = bench.target_command(&portal, C_CMD_TGT_UNLINK);
-            bench.command(|batch| batch.emit_target(&command))?;
-            let unlink = bench.expect_at(&mut portal, EventType::UNLINK, C_RC_OK)?;
-            equal("UNLINK", unlink.bytes.len(), 64)
-        }),
-    fact("a queue without EC_DISABLE delivers each event of a burst once")
-        .stated("combined-events", "nic.md 5.7")
-        .run(|bench| {
-            let _portal = bench.plain()?;
-            let mut events = EventQueue::new(&bench.lni, 60, 0)?;
-            let mut queue = cxi::TransmitQueue::new(&bench.profile, 64, &events, None)?;
-            let mut put = bench.dma(C_CMD_PUT, 8);
-            put.set_eq(events.number());
-            let mut batch = queue.batch();
-            for number in 0..20 {
-                put.set_user_ptr(number);
-                batch.emit_dma(&put)?;
-            }
-            batch.commit_doorbell();
-            let mut seen = Vec::new();
-            for _ in 0..20 {
-                let ack = crate::bench::next(&mut events, &mut bench.trace)?;
-                equal("code", u32::from(ack.code.0), C_RC_OK)?;
-                seen.push(ack.user_ptr());
-            }
-            seen.sort_unstable();
-            ensure((0..20).eq(seen.iter().copied()), "each event once", format_args!("{seen:?}"))
-        }),
+    })
+    .shows(
+        "a queue with TIMESTAMP_EVENTS gets a TIMESTAMP event once in each period, 1 s by default",
+    ),
+    stated("event-sizes", "nic.md 6.3", |bench| {
+        let flags = CXI_EQ_EC_DISABLE;
+        let mut portal = bench.disabled_portal(0, flags, matching)?;
+        let change = bench.set_state(&mut portal, C_PTLTE_ENABLED, 0, C_RC_OK)?;
+        equal("STATE_CHANGE", change.bytes.len(), 64)?;
+        let link = bench.append(&mut portal, |_| {})?;
+        equal("LINK", link.bytes.len(), 64)?;
+        bench.put(8, C_RC_OK, |_| {})?;
+        let put = bench.expect_at(&mut portal, EventType::PUT, C_RC_OK)?;
+        equal("PUT", put.bytes.len(), 32)?;
+        bench.get(8, C_RC_OK, |_| {})?;
+        let get = bench.expect_at(&mut portal, EventType::GET, C_RC_OK)?;
+        equal("GET", get.bytes.len(), 32)?;
+        let command = bench.target_command(&portal, C_CMD_TGT_UNLINK);
+        bench.command(|batch| batch.emit_target(&command))?;
+        let unlink = bench.expect_at(&mut portal, EventType::UNLINK, C_RC_OK)?;
+        equal("UNLINK", unlink.bytes.len(), 64)
+    })
+    .shows("LINK, UNLINK and STATE_CHANGE have 64 bytes, PUT and GET of the PRIORITY list 32"),
+    stated("combined-events", "nic.md 5.7", |bench| {
+        let _portal = bench.plain()?;
+        let mut events = EventQueue::new(&bench.lni, 60, 0)?;
+        let mut queue = cxi::TransmitQueue::new(&bench.profile, 64, &events, None)?;
+        let mut put = bench.dma(C_CMD_PUT, 8);
+        put.set_eq(events.number());
+        let mut batch = queue.batch();
+        for number in 0..20 {
+            put.set_user_ptr(number);
+            batch.emit_dma(&put)?;
+        }
+        batch.commit_doorbell();
+        let mut seen = Vec::new();
+        for _ in 0..20 {
+            let ack = crate::bench::next(&mut events, &mut bench.trace)?;
+            equal("code", u32::from(ack.code.0), C_RC_OK)?;
+            seen.push(ack.user_ptr());
+        }
+        seen.sort_unstable();
+        ensure((0..20).eq(seen.iter().copied()), "each event once", format_args!("{seen:?}"))
+    })
+    .shows("a queue without EC_DISABLE delivers each event of a burst once"),
 ];
 
 /// Checks that an event of this type reports one of the codes for an address that is not mapped

@@ -8,7 +8,7 @@ use cxi::{Counter, EventQueue, EventType, ObjectState, TransmitQueue, TriggerQue
 
 use super::portals::by_nic;
 use crate::bench::{Bench, Checked, LIMIT, Portal, differs, ensure, equal, next, skipped};
-use crate::table::{CheckGroup, FactCheck, fact};
+use crate::table::{CheckGroup, FactCheck, assumed, stated};
 use facts::error_flag::ErrorFlag;
 
 pub static GROUP: CheckGroup = CheckGroup { name: "full", checks: CHECKS };
@@ -17,11 +17,7 @@ pub static GROUP: CheckGroup = CheckGroup { name: "full", checks: CHECKS };
 const DROPPED_AFTER: Duration = Duration::from_millis(200);
 
 const CHECKS: &[FactCheck] = &[
-    fact(
-        "a message without room for its event is refused with ENTRY_NOT_FOUND, and nothing is lost",
-    )
-    .stated("target-event-queue", "nic.md 5.6")
-    .run(|bench| {
+    stated("target-event-queue", "nic.md 5.6", |bench| {
         let (mut portal, accepted) = fill(bench, 0, C_RC_ENTRY_NOT_FOUND)?;
         for number in 0..accepted {
             let put = bench.expect_at(&mut portal, EventType::PUT, C_RC_OK)?.target()?;
@@ -30,13 +26,12 @@ const CHECKS: &[FactCheck] = &[
         bench.put(8, C_RC_OK, |_| {})?;
         bench.expect_at(&mut portal, EventType::PUT, C_RC_OK).map(drop)
     })
-    .provokes(&[(ErrorFlag::EQ_OVERFLOW_RESERVATION, 1)]),
-    fact(
-        "with flow control the message is refused with PT_DISABLED, and the NIC disables the \
-         portal with reason FC_EQ_FULL",
+    .shows(
+        "a message without room for its event is refused with ENTRY_NOT_FOUND, and nothing is \
+         lost",
     )
-    .stated("target-event-queue-with-flow-control", "nic.md 5.6")
-    .run(|bench| {
+    .provokes(&[(ErrorFlag::EQ_OVERFLOW_RESERVATION, 1)]),
+    stated("target-event-queue-with-flow-control", "nic.md 5.6", |bench| {
         let (mut portal, accepted) = fill(bench, 1, C_RC_PT_DISABLED)?;
         for _ in 0..accepted {
             bench.expect_at(&mut portal, EventType::PUT, C_RC_OK)?;
@@ -44,77 +39,77 @@ const CHECKS: &[FactCheck] = &[
         let change = bench.expect_at(&mut portal, EventType::STATE_CHANGE, C_RC_OK)?;
         by_nic(&change, C_SC_FC_EQ_FULL)
     })
+    .shows(
+        "with flow control the message is refused with PT_DISABLED, and the NIC disables the \
+         portal with reason FC_EQ_FULL",
+    )
     .provokes(&[(ErrorFlag::EQ_OVERFLOW_RESERVATION, 1)]),
-    fact("completions without room are dropped, and the status block says so")
-        .stated("dropped-events", "nic.md 5.6")
-        .run(|bench| {
-            let slots = cxi::page_size() / 64;
-            let (delivered, has_dropped) = overfill(bench, 4 * slots)?;
-            ensure(
-                (slots - 3..4 * slots).contains(&delivered),
-                format_args!("{} to {} events", slots - 3, 4 * slots - 1),
-                delivered,
-            )?;
-            ensure(has_dropped, "unackd_dropped_event 1", "0")
-        })
-        .provokes(&[(ErrorFlag::EQ_OVERFLOW, 1)]),
-    fact("with EC_DISABLE, events of 16 bytes follow each other in a slot, four to each")
-        .assumed("small-events-share-a-slot", "nic.md 15")
-        .run(|bench| {
-            let capacity = 4 * (cxi::page_size() / 64 - 2);
-            let (delivered, _) = overfill(bench, capacity)?;
-            equal("events without a gap", delivered, capacity)
-        })
-        .provokes(&[(ErrorFlag::EQ_OVERFLOW, 1)]),
-    fact("over ten laps of an event queue no event is lost, repeated or torn")
-        .stated("event-queue-wraps", "nic.md 5.2")
-        .run(|bench| {
-            let _portal = bench.plain()?;
-            let mut events = EventQueue::new(&bench.lni, 60, CXI_EQ_EC_DISABLE.into())?;
-            let mut queue = TransmitQueue::new(&bench.profile, 64, &events, None)?;
-            let mut put = bench.dma(C_CMD_PUT, 8);
-            put.set_eq(events.number());
-            let laps = 10 * 64 * 4;
-            let mut number = 0;
-            while number < laps {
-                for step in 0..10 {
-                    put.set_user_ptr(number + step);
-                    let mut batch = queue.batch();
-                    batch.emit_dma(&put)?;
-                    batch.commit_doorbell();
-                }
-                let mut seen = Vec::new();
-                for _ in 0..10 {
-                    let ack = next(&mut events, &mut bench.trace)?;
-                    equal("type", ack.kind, EventType::ACK)?;
-                    seen.push(ack.user_ptr());
-                }
-                seen.sort_unstable();
-                let expected = format_args!("{number} to {}", number + 9).to_string();
-                let is_whole = (number..number + 10).eq(seen.iter().copied());
-                ensure(is_whole, expected, format_args!("{seen:?}"))?;
-                number += 10;
+    stated("dropped-events", "nic.md 5.6", |bench| {
+        let slots = cxi::page_size() / 64;
+        let (delivered, has_dropped) = overfill(bench, 4 * slots)?;
+        ensure(
+            (slots - 3..4 * slots).contains(&delivered),
+            format_args!("{} to {} events", slots - 3, 4 * slots - 1),
+            delivered,
+        )?;
+        ensure(has_dropped, "unackd_dropped_event 1", "0")
+    })
+    .shows("completions without room are dropped, and the status block says so")
+    .provokes(&[(ErrorFlag::EQ_OVERFLOW, 1)]),
+    assumed("small-events-share-a-slot", "nic.md 15", |bench| {
+        let capacity = 4 * (cxi::page_size() / 64 - 2);
+        let (delivered, _) = overfill(bench, capacity)?;
+        equal("events without a gap", delivered, capacity)
+    })
+    .shows("with EC_DISABLE, events of 16 bytes follow each other in a slot, four to each")
+    .provokes(&[(ErrorFlag::EQ_OVERFLOW, 1)]),
+    stated("event-queue-wraps", "nic.md 5.2", |bench| {
+        let _portal = bench.plain()?;
+        let mut events = EventQueue::new(&bench.lni, 60, CXI_EQ_EC_DISABLE.into())?;
+        let mut queue = TransmitQueue::new(&bench.profile, 64, &events, None)?;
+        let mut put = bench.dma(C_CMD_PUT, 8);
+        put.set_eq(events.number());
+        let laps = 10 * 64 * 4;
+        let mut number = 0;
+        while number < laps {
+            for step in 0..10 {
+                put.set_user_ptr(number + step);
+                let mut batch = queue.batch();
+                batch.emit_dma(&put)?;
+                batch.commit_doorbell();
             }
-            Ok(())
-        }),
-    fact("a command queue of 65536 slots executes its commands")
-        .stated("largest-command-queue", "nic.md 2.1")
-        .run(|bench| {
-            let _portal = bench.plain()?;
-            let events = &bench.events;
-            let mut queue = match TransmitQueue::new(&bench.profile, 65536, events, None) {
-                Err(error) if error.errno() == libc::ENOMEM => {
-                    return skipped("no 4 MiB of contiguous memory");
-                }
-                queue => queue?,
-            };
-            equal("slots", queue.slots(), 65536)?;
-            let put = bench.nomatch(C_CMD_NOMATCH_PUT, 8);
-            let mut batch = queue.batch();
-            batch.emit_nomatch_dma(&put)?;
-            batch.commit_doorbell();
-            bench.expect(EventType::ACK, C_RC_OK).map(drop)
-        }),
+            let mut seen = Vec::new();
+            for _ in 0..10 {
+                let ack = next(&mut events, &mut bench.trace)?;
+                equal("type", ack.kind, EventType::ACK)?;
+                seen.push(ack.user_ptr());
+            }
+            seen.sort_unstable();
+            let expected = format_args!("{number} to {}", number + 9).to_string();
+            let is_whole = (number..number + 10).eq(seen.iter().copied());
+            ensure(is_whole, expected, format_args!("{seen:?}"))?;
+            number += 10;
+        }
+        Ok(())
+    })
+    .shows("over ten laps of an event queue no event is lost, repeated or torn"),
+    stated("largest-command-queue", "nic.md 2.1", |bench| {
+        let _portal = bench.plain()?;
+        let events = &bench.events;
+        let mut queue = match TransmitQueue::new(&bench.profile, 65536, events, None) {
+            Err(error) if error.errno() == libc::ENOMEM => {
+                return skipped("no 4 MiB of contiguous memory");
+            }
+            queue => queue?,
+        };
+        equal("slots", queue.slots(), 65536)?;
+        let put = bench.nomatch(C_CMD_NOMATCH_PUT, 8);
+        let mut batch = queue.batch();
+        batch.emit_nomatch_dma(&put)?;
+        batch.commit_doorbell();
+        bench.expect(EventType::ACK, C_RC_OK).map(drop)
+    })
+    .shows("a command queue of 65536 slots executes its commands"),
 ];
 
 /// Puts to a portal with an event queue of one page until a put ends with `code`. Returns how many

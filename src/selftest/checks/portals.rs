@@ -7,7 +7,7 @@ use cxi::{EventType, ObjectState};
 use crate::bench::{
     Bench, Checked, Portal, Seen, bytes_of, ensure, equal, has, matching, silent, skipped,
 };
-use crate::table::{CheckGroup, FactCheck, fact};
+use crate::table::{CheckGroup, FactCheck, assumed, stated};
 
 pub static GROUP: CheckGroup = CheckGroup { name: "portals", checks: CHECKS };
 
@@ -19,28 +19,22 @@ const CASSINI_1: (u32, u32) = (0x17db, 0x0501);
 const ANY_COUNT: u32 = (1 << 24) - 1;
 
 const CHECKS: &[FactCheck] = &[
-    fact("a portal that was mapped and not enabled receives nothing: PT_DISABLED")
-        .stated("new-portal", "libcxi.md 8.3")
-        .run(|bench| {
-            let _portal = bench.disabled_portal(0, CXI_EQ_EC_DISABLE, |_| {})?;
-            bench.put(8, C_RC_PT_DISABLED, |_| {}).map(drop)
-        })
-        .provokes(&[]),
-    fact("SETSTATE reports a STATE_CHANGE by software with the portal and the new state")
-        .stated("enable", "nic.md 8.2")
-        .run(|bench| {
-            let mut portal = bench.disabled_portal(0, CXI_EQ_EC_DISABLE, |_| {})?;
-            let change = bench.set_state(&mut portal, C_PTLTE_ENABLED, 0, C_RC_OK)?.long()?;
-            equal("ptlte_index", change.ptlte_index(), portal.entry.number())?;
-            equal("sc_nic_auto", change.sc_nic_auto(), false)?;
-            bench.append(&mut portal, silent)?;
-            bench.put(8, C_RC_OK, |_| {}).map(drop)
-        }),
-    fact(
-        "a disabled portal refuses operations with PT_DISABLED, and works when it is enabled again",
-    )
-    .stated("disable", "nic.md 8.2")
-    .run(|bench| {
+    stated("new-portal", "libcxi.md 8.3", |bench| {
+        let _portal = bench.disabled_portal(0, CXI_EQ_EC_DISABLE, |_| {})?;
+        bench.put(8, C_RC_PT_DISABLED, |_| {}).map(drop)
+    })
+    .shows("a portal that was mapped and not enabled receives nothing: PT_DISABLED")
+    .provokes(&[]),
+    stated("enable", "nic.md 8.2", |bench| {
+        let mut portal = bench.disabled_portal(0, CXI_EQ_EC_DISABLE, |_| {})?;
+        let change = bench.set_state(&mut portal, C_PTLTE_ENABLED, 0, C_RC_OK)?.long()?;
+        equal("ptlte_index", change.ptlte_index(), portal.entry.number())?;
+        equal("sc_nic_auto", change.sc_nic_auto(), false)?;
+        bench.append(&mut portal, silent)?;
+        bench.put(8, C_RC_OK, |_| {}).map(drop)
+    })
+    .shows("SETSTATE reports a STATE_CHANGE by software with the portal and the new state"),
+    stated("disable", "nic.md 8.2", |bench| {
         let mut portal = bench.plain()?;
         bench.set_state(&mut portal, C_PTLTE_DISABLED, 0, C_RC_OK)?;
         bench.put(8, C_RC_PT_DISABLED, |_| {})?;
@@ -48,47 +42,43 @@ const CHECKS: &[FactCheck] = &[
         bench.set_state(&mut portal, C_PTLTE_ENABLED, ANY_COUNT, C_RC_OK)?;
         bench.put(8, C_RC_OK, |_| {}).map(drop)
     })
-    .provokes(&[]),
-    fact("APPEND works while a portal is disabled")
-        .stated("append-while-disabled", "nic.md 8.2")
-        .run(|bench| {
-            let mut portal = bench.portal(0, |_| {})?;
-            bench.set_state(&mut portal, C_PTLTE_DISABLED, 0, C_RC_OK)?;
-            bench.append(&mut portal, silent)?;
-            bench.set_state(&mut portal, C_PTLTE_ENABLED, ANY_COUNT, C_RC_OK)?;
-            bench.put(8, C_RC_OK, |_| {}).map(drop)
-        }),
-    fact(
-        "without entry, a portal with flow control is disabled by the NIC with reason FC_NO_MATCH",
+    .shows(
+        "a disabled portal refuses operations with PT_DISABLED, and works when it is enabled \
+         again",
     )
-    .stated("flow-control", "nic.md 8.3")
-    .run(|bench| {
+    .provokes(&[]),
+    stated("append-while-disabled", "nic.md 8.2", |bench| {
+        let mut portal = bench.portal(0, |_| {})?;
+        bench.set_state(&mut portal, C_PTLTE_DISABLED, 0, C_RC_OK)?;
+        bench.append(&mut portal, silent)?;
+        bench.set_state(&mut portal, C_PTLTE_ENABLED, ANY_COUNT, C_RC_OK)?;
+        bench.put(8, C_RC_OK, |_| {}).map(drop)
+    })
+    .shows("APPEND works while a portal is disabled"),
+    stated("flow-control", "nic.md 8.3", |bench| {
         let mut portal = bench.portal(0, flow_control)?;
         bench.put(8, C_RC_PT_DISABLED, |_| {})?;
         let change = bench.expect_at(&mut portal, EventType::STATE_CHANGE, C_RC_OK)?;
         by_nic(&change, C_SC_FC_NO_MATCH)?;
         bench.put(8, C_RC_PT_DISABLED, |_| {}).map(drop)
     })
-    .provokes(&[]),
-    fact("enabling needs the number of dropped messages, else NO_MATCH, and all ones ignores it")
-        .stated("drop-count", "nic.md 8.2")
-        .run(|bench| {
-            let mut portal = bench.portal(0, flow_control)?;
-            for _ in 0..2 {
-                bench.put(8, C_RC_PT_DISABLED, |_| {})?;
-            }
-            bench.expect_at(&mut portal, EventType::STATE_CHANGE, C_RC_OK)?;
-            bench.set_state(&mut portal, C_PTLTE_ENABLED, 7, C_RC_NO_MATCH)?;
-            bench.put(8, C_RC_PT_DISABLED, |_| {})?;
-            bench.set_state(&mut portal, C_PTLTE_ENABLED, ANY_COUNT, C_RC_OK).map(drop)
-        })
-        .provokes(&[]),
-    fact(
-        "the drop count of a portal that the NIC disabled is the number of refused messages, one \
-         less on Cassini 1",
+    .shows(
+        "without entry, a portal with flow control is disabled by the NIC with reason FC_NO_MATCH",
     )
-    .stated("drop-count-value", "nic.md 8.2")
-    .run(|bench| {
+    .provokes(&[]),
+    stated("drop-count", "nic.md 8.2", |bench| {
+        let mut portal = bench.portal(0, flow_control)?;
+        for _ in 0..2 {
+            bench.put(8, C_RC_PT_DISABLED, |_| {})?;
+        }
+        bench.expect_at(&mut portal, EventType::STATE_CHANGE, C_RC_OK)?;
+        bench.set_state(&mut portal, C_PTLTE_ENABLED, 7, C_RC_NO_MATCH)?;
+        bench.put(8, C_RC_PT_DISABLED, |_| {})?;
+        bench.set_state(&mut portal, C_PTLTE_ENABLED, ANY_COUNT, C_RC_OK).map(drop)
+    })
+    .shows("enabling needs the number of dropped messages, else NO_MATCH, and all ones ignores it")
+    .provokes(&[]),
+    stated("drop-count-value", "nic.md 8.2", |bench| {
         let mut portal = bench.portal(0, flow_control)?;
         for _ in 0..3 {
             bench.put(8, C_RC_PT_DISABLED, |_| {})?;
@@ -100,53 +90,48 @@ const CHECKS: &[FactCheck] = &[
         }
         bench.set_state(&mut portal, C_PTLTE_ENABLED, dropped, C_RC_OK).map(drop)
     })
-    .provokes(&[]),
-    fact("the driver reports the state and the drop count of a portal")
-        .stated("status", "nic.md 8.7")
-        .run(|bench| {
-            let mut portal = bench.portal(0, flow_control)?;
-            for _ in 0..3 {
-                bench.put(8, C_RC_PT_DISABLED, |_| {})?;
-            }
-            bench.expect_at(&mut portal, EventType::STATE_CHANGE, C_RC_OK)?;
-            let states = bench.lni.observer().states();
-            let found = states.iter().find_map(|state| match *state {
-                ObjectState::Portal { number, state, dropped }
-                    if number == portal.entry.number() =>
-                {
-                    Some((u32::from(state), dropped))
-                }
-                _ => None,
-            });
-            match found {
-                Some(found) => {
-                    let dropped = drop_count(bench, 3);
-                    equal("state, drop count", found, (C_PTLTE_DISABLED, dropped))
-                }
-                None => skipped("the library has no cxil_pte_status, or the driver refuses it"),
-            }
-        })
-        .provokes(&[]),
-    fact("APPEND to the PRIORITY list of a portal that software manages reports PTLTE_SW_MANAGED")
-        .stated("software-managed", "nic.md 8.2")
-        .run(|bench| {
-            let mut portal = bench.portal(0, matching)?;
-            let state = C_PTLTE_SOFTWARE_MANAGED;
-            bench.set_state(&mut portal, state, ANY_COUNT, C_RC_OK)?;
-            let entry = bench.entry(&portal);
-            bench.command(|batch| batch.emit_target(&entry))?;
-            let code = C_RC_PTLTE_SW_MANAGED;
-            bench.expect_at(&mut portal, EventType::LINK, code)?;
-            bench.set_state(&mut portal, C_PTLTE_ENABLED, ANY_COUNT, C_RC_OK)?;
-            bench.append(&mut portal, |entry| _ = entry.set_restart_seq(true)).map(drop)
-        })
-        .provokes(&[]),
-    fact(
-        "messages on the REQUEST list follow each other without gaps, behind headers of version 4 \
-         whose type tells their length, and which mlength includes",
+    .shows(
+        "the drop count of a portal that the NIC disabled is the number of refused messages, one \
+         less on Cassini 1",
     )
-    .stated("headers-of-requests", "nic.md 8.8")
-    .run(|bench| {
+    .provokes(&[]),
+    stated("status", "nic.md 8.7", |bench| {
+        let mut portal = bench.portal(0, flow_control)?;
+        for _ in 0..3 {
+            bench.put(8, C_RC_PT_DISABLED, |_| {})?;
+        }
+        bench.expect_at(&mut portal, EventType::STATE_CHANGE, C_RC_OK)?;
+        let states = bench.lni.observer().states();
+        let found = states.iter().find_map(|state| match *state {
+            ObjectState::Portal { number, state, dropped } if number == portal.entry.number() => {
+                Some((u32::from(state), dropped))
+            }
+            _ => None,
+        });
+        match found {
+            Some(found) => {
+                let dropped = drop_count(bench, 3);
+                equal("state, drop count", found, (C_PTLTE_DISABLED, dropped))
+            }
+            None => skipped("the library has no cxil_pte_status, or the driver refuses it"),
+        }
+    })
+    .shows("the driver reports the state and the drop count of a portal")
+    .provokes(&[]),
+    stated("software-managed", "nic.md 8.2", |bench| {
+        let mut portal = bench.portal(0, matching)?;
+        let state = C_PTLTE_SOFTWARE_MANAGED;
+        bench.set_state(&mut portal, state, ANY_COUNT, C_RC_OK)?;
+        let entry = bench.entry(&portal);
+        bench.command(|batch| batch.emit_target(&entry))?;
+        let code = C_RC_PTLTE_SW_MANAGED;
+        bench.expect_at(&mut portal, EventType::LINK, code)?;
+        bench.set_state(&mut portal, C_PTLTE_ENABLED, ANY_COUNT, C_RC_OK)?;
+        bench.append(&mut portal, |entry| _ = entry.set_restart_seq(true)).map(drop)
+    })
+    .shows("APPEND to the PRIORITY list of a portal that software manages reports PTLTE_SW_MANAGED")
+    .provokes(&[]),
+    stated("headers-of-requests", "nic.md 8.8", |bench| {
         let (mut portal, pattern) = requests(bench)?;
         let mut offset = 0;
         for len in [5, 20] {
@@ -161,47 +146,44 @@ const CHECKS: &[FactCheck] = &[
             offset += request(bench, &mut portal, offset, &pattern[..len], 1, 20 + 29)?;
         }
         bench.quiet_at(&mut portal)
-    }),
-    fact(
-        "a put on the REQUEST list has its remote offset in bytes 22 to 28 of the transport header",
-    )
-    .assumed("remote-offset-of-request", "nic.md 8.8")
-    .run(|bench| {
+    })
+    .shows(
+        "messages on the REQUEST list follow each other without gaps, behind headers of version 4 \
+         whose type tells their length, and which mlength includes",
+    ),
+    assumed("remote-offset-of-request", "nic.md 8.8", |bench| {
         let (mut portal, pattern) = requests(bench)?;
         let offset = 0x01_0203_0405_0607;
         bench.put(5, C_RC_OK, |put| _ = put.set_remote_offset(offset))?;
         request(bench, &mut portal, 0, &pattern[..5], 0, 20 + 43)?;
         let expected = [1, 2, 3, 4, 5, 6, 7];
         has("remote offset", &bench.remote, 20 + 22, &expected)
-    }),
-    fact("a portal can be mapped at several indexes").stated("two-indexes", "nic.md 8.1").run(
-        |bench| {
-            let mut portal = bench.plain()?;
-            portal.entry.map(&bench.domain, 40)?;
-            for index in [0, 40] {
-                let (dfa, ext) = (bench.dfa(index), cxi::address::index_ext(index));
-                bench.put(8, C_RC_OK, |put| _ = put.set_dfa(dfa).set_index_ext(ext))?;
-            }
-            Ok(())
-        },
+    })
+    .shows(
+        "a put on the REQUEST list has its remote offset in bytes 22 to 28 of the transport \
+         header",
     ),
-    fact("freeing a portal releases its entries: its index is without portal, and free again")
-        .stated("freed-portal", "nic.md 8.1")
-        .run(|bench| {
-            let portal = bench.plain()?;
-            bench.put(8, C_RC_OK, |_| {})?;
-            portal.entry.close()?;
-            bench.put(8, C_RC_PTLTE_NOT_FOUND, |_| {})?;
-            let _portal = bench.portal(0, |_| {})?;
-            bench.put(8, C_RC_ENTRY_NOT_FOUND, |_| {}).map(drop)
-        })
-        .provokes(&[]),
-    fact(
-        "LINK has the list entries in use in lpe_stat_1: each append adds one, beside what other \
-         processes of the pool do",
-    )
-    .stated("use-of-list-entries", "nic.md 6.6")
-    .run(|bench| {
+    stated("two-indexes", "nic.md 8.1", |bench| {
+        let mut portal = bench.plain()?;
+        portal.entry.map(&bench.domain, 40)?;
+        for index in [0, 40] {
+            let (dfa, ext) = (bench.dfa(index), cxi::address::index_ext(index));
+            bench.put(8, C_RC_OK, |put| _ = put.set_dfa(dfa).set_index_ext(ext))?;
+        }
+        Ok(())
+    })
+    .shows("a portal can be mapped at several indexes"),
+    stated("freed-portal", "nic.md 8.1", |bench| {
+        let portal = bench.plain()?;
+        bench.put(8, C_RC_OK, |_| {})?;
+        portal.entry.close()?;
+        bench.put(8, C_RC_PTLTE_NOT_FOUND, |_| {})?;
+        let _portal = bench.portal(0, |_| {})?;
+        bench.put(8, C_RC_ENTRY_NOT_FOUND, |_| {}).map(drop)
+    })
+    .shows("freeing a portal releases its entries: its index is without portal, and free again")
+    .provokes(&[]),
+    stated("use-of-list-entries", "nic.md 6.6", |bench| {
         let mut portal = bench.portal(0, matching)?;
         let mut counts = Vec::new();
         for _ in 0..20 {
@@ -210,7 +192,11 @@ const CHECKS: &[FactCheck] = &[
         }
         let adds_one = counts.windows(2).any(|pair| pair[1].wrapping_sub(pair[0]) == 1);
         ensure(adds_one, "one entry more in use after an append", format_args!("{counts:?}"))
-    }),
+    })
+    .shows(
+        "LINK has the list entries in use in lpe_stat_1: each append adds one, beside what other \
+         processes of the pool do",
+    ),
 ];
 
 /// Returns a portal that software manages, with the target's memory on its REQUEST list, and the

@@ -5,7 +5,7 @@ use cxi::sys::*;
 use cxi::{EmitError, EventRecord, EventType, TransmitQueue, idc_put_words};
 
 use crate::bench::{Bench, Checked, USER_PTR, differs, equal, expect, has, skipped};
-use crate::table::{CheckGroup, FactCheck, fact};
+use crate::table::{CheckGroup, FactCheck, assumed, inferred, stated};
 
 pub static GROUP: CheckGroup = CheckGroup { name: "queues", checks: CHECKS };
 
@@ -13,41 +13,25 @@ pub static GROUP: CheckGroup = CheckGroup { name: "queues", checks: CHECKS };
 const PAYLOADS: [usize; 9] = [0, 1, 16, 17, 48, 49, 112, 113, 192];
 
 const CHECKS: &[FactCheck] = &[
-    fact("after an LCID pair on a fresh queue the read pointer is 6")
-        .stated("read-pointer", "nic.md 2.8")
-        .run(|bench| {
+    stated("read-pointer", "nic.md 2.8", |bench| {
             let profile = bench.profile.clone();
             bench.send(|batch| batch.emit_lcid(&profile))?;
             read_pointer(bench, 6)
-        }),
-    fact("a command of 32 bytes takes a whole slot at the doorbell: the read pointer is 5")
-        .stated("read-pointer-of-half-slot", "nic.md 2.7")
-        .run(|bench| {
+        }).shows("after an LCID pair on a fresh queue the read pointer is 6"),
+    stated("read-pointer-of-half-slot", "nic.md 2.7", |bench| {
             let state = bench.c_state(true);
             bench.send(|batch| batch.emit_c_state(&state))?;
             read_pointer(bench, 5)
-        }),
-    fact("immediate puts of each size of command arrive by doorbell")
-        .stated("sizes-by-doorbell", "nic.md 2.5")
-        .run(|bench| sizes(bench, false)),
-    fact(
+        }).shows("a command of 32 bytes takes a whole slot at the doorbell: the read pointer is 5"),
+    stated("sizes-by-doorbell", "nic.md 2.5", |bench| sizes(bench, false)).shows("immediate puts of each size of command arrive by doorbell"),
+    stated("sizes-by-low-latency-write", "nic.md 2.8", |bench| sizes(bench, true)).shows(
         "immediate puts of each size of command arrive by low-latency write, by LL64, LL128A or \
          LL128U",
-    )
-    .stated("sizes-by-low-latency-write", "nic.md 2.8")
-    .run(|bench| sizes(bench, true)),
-    fact("a low-latency write of one slot is executed at any slot")
-        .stated("low-latency-64", "nic.md 2.8")
-        .run(|bench| windows(bench, 2, 40)),
-    fact("a low-latency write of two slots is executed at an even slot")
-        .stated("low-latency-128-aligned", "nic.md 2.8")
-        .run(|bench| windows(bench, 4, 40)),
-    fact("a low-latency write of two slots at an odd slot of padding skips the padding")
-        .stated("low-latency-128-unaligned", "nic.md 2.8")
-        .run(unaligned_window),
-    fact("a doorbell after low-latency writes executes no command twice")
-        .stated("low-latency-then-doorbell", "nic.md 2.8")
-        .run(|bench| {
+    ),
+    stated("low-latency-64", "nic.md 2.8", |bench| windows(bench, 2, 40)).shows("a low-latency write of one slot is executed at any slot"),
+    stated("low-latency-128-aligned", "nic.md 2.8", |bench| windows(bench, 4, 40)).shows("a low-latency write of two slots is executed at an even slot"),
+    stated("low-latency-128-unaligned", "nic.md 2.8", unaligned_window).shows("a low-latency write of two slots at an odd slot of padding skips the padding"),
+    stated("low-latency-then-doorbell", "nic.md 2.8", |bench| {
             let _portal = bench.plain()?;
             let put = bench.nomatch(C_CMD_NOMATCH_PUT, 8);
             for _ in 0..4 {
@@ -61,16 +45,10 @@ const CHECKS: &[FactCheck] = &[
                 bench.quiet()?;
             }
             Ok(())
-        }),
-    fact("commands of all sizes are executed in order over ten laps of the ring")
-        .stated("wrap", "nic.md 2.3")
-        .run(wrap),
-    fact("a ring filled up to its last free slot is executed with one doorbell, again and again")
-        .stated("full-ring", "nic.md 2.4")
-        .run(full_ring),
-    fact("the NIC skips NOOPs of each size by their first byte, whatever follows it")
-        .stated("padding", "nic.md 2.6")
-        .run(|bench| {
+        }).shows("a doorbell after low-latency writes executes no command twice"),
+    stated("wrap", "nic.md 2.3", wrap).shows("commands of all sizes are executed in order over ten laps of the ring"),
+    stated("full-ring", "nic.md 2.4", full_ring).shows("a ring filled up to its last free slot is executed with one doorbell, again and again"),
+    stated("padding", "nic.md 2.6", |bench| {
             let _portal = bench.plain()?;
             let put = bench.nomatch(C_CMD_NOMATCH_PUT, 8);
             for (code, len) in [(0, 32), (1, 64), (2, 128), (3, 256)] {
@@ -86,12 +64,9 @@ const CHECKS: &[FactCheck] = &[
                 bench.expect(EventType::ACK, C_RC_OK)?;
             }
             Ok(())
-        }),
-    fact("a C_STATE holds over DMA commands, a FENCE and doorbells until the next one")
-        .stated("context-persists", "nic.md 3.4")
-        .run(context_persists),
-    fact("each queue has a C_STATE of its own").stated("context-of-queue", "nic.md 3.4").run(
-        |bench| {
+        }).shows("the NIC skips NOOPs of each size by their first byte, whatever follows it"),
+    stated("context-persists", "nic.md 3.4", context_persists).shows("a C_STATE holds over DMA commands, a FENCE and doorbells until the next one"),
+    stated("context-of-queue", "nic.md 3.4", |bench| {
             let _portal = bench.plain()?;
             let mut other = TransmitQueue::new(&bench.profile, 64, &bench.events, None)?;
             let mut state = bench.c_state(true);
@@ -109,11 +84,8 @@ const CHECKS: &[FactCheck] = &[
             batch.commit_doorbell();
             let theirs = bench.expect(EventType::ACK, C_RC_OK)?;
             equal("user_ptr", theirs.user_ptr(), 2)
-        },
-    ),
-    fact("a command after a FENCE starts after the commands before it have completed")
-        .inferred("fence", "nic.md 3.11")
-        .run(|bench| {
+        }).shows("each queue has a C_STATE of its own"),
+    inferred("fence", "nic.md 3.11", |bench| {
             let _portal = bench.plain()?;
             let pattern = bench.fill()?;
             let half = pattern.len() / 2;
@@ -133,22 +105,16 @@ const CHECKS: &[FactCheck] = &[
                 has("data of the get", &bench.local, half, &pattern[..half])?;
             }
             Ok(())
-        }),
-    fact("an LCID command changes the VNI of later commands, until the next one")
-        .stated("profile-switch", "nic.md 3.11")
-        .run(profile_switch)
+        }).shows("a command after a FENCE starts after the commands before it have completed"),
+    stated("profile-switch", "nic.md 3.11", profile_switch).shows("an LCID command changes the VNI of later commands, until the next one")
         .provokes(&[]),
-    fact("an undefined opcode is reported as ILLEGAL_OP by a COMMAND_FAILURE event and the status")
-        .inferred("refused-opcode", "nic.md 2.11")
-        .run(|bench| refused_command(bench, false).map(drop))
+    inferred("refused-opcode", "nic.md 2.11", |bench| refused_command(bench, false).map(drop)).shows(
+        "an undefined opcode is reported as ILLEGAL_OP by a COMMAND_FAILURE event and the status",
+    )
         .risky(),
-    fact("an undefined opcode on a target queue is reported as ILLEGAL_OP")
-        .inferred("refused-target-command", "nic.md 2.11")
-        .run(|bench| refused_command(bench, true).map(drop))
+    inferred("refused-target-command", "nic.md 2.11", |bench| refused_command(bench, true).map(drop)).shows("an undefined opcode on a target queue is reported as ILLEGAL_OP")
         .risky(),
-    fact("a queue executes nothing after a command in error")
-        .assumed("refused-command-stops-queue", "nic.md 15")
-        .run(|bench| {
+    assumed("refused-command-stops-queue", "nic.md 15", |bench| {
             let _portal = bench.plain()?;
             let Some(mut queue) = refused_command(bench, false)? else {
                 return skipped("no queue");
@@ -158,7 +124,7 @@ const CHECKS: &[FactCheck] = &[
             batch.emit_nomatch_dma(&put)?;
             batch.commit_doorbell();
             bench.quiet()
-        })
+        }).shows("a queue executes nothing after a command in error")
         .risky(),
 ];
 

@@ -4,7 +4,7 @@ use cxi::sys::*;
 use cxi::{EventRecord, EventType, address};
 
 use crate::bench::{Bench, Checked, Portal, Seen, differs, ensure, equal, has, matching};
-use crate::table::{CheckGroup, FactCheck, fact};
+use crate::table::{CheckGroup, FactCheck, assumed, inferred, stated};
 
 pub static GROUP: CheckGroup = CheckGroup { name: "rendezvous", checks: CHECKS };
 
@@ -18,26 +18,18 @@ const TOTAL: usize = 10_000;
 const EAGER: usize = 1000;
 
 const CHECKS: &[FactCheck] = &[
-    fact(
+    stated("events", "nic.md 10.3", |bench| exchange(bench).map(drop)).shows(
         "a rendezvous put has ACK and GET at its source, and PUT, RENDEZVOUS and REPLY at its \
          target",
-    )
-    .stated("events", "nic.md 10.3")
-    .run(|bench| exchange(bench).map(drop)),
-    fact("all bytes of a rendezvous put arrive, those of the get after those of the put")
-        .stated("data", "nic.md 10.3")
-        .run(|bench| {
-            exchange(bench)?;
-            let pattern = pattern();
-            has("data", &bench.remote, 0, &pattern[..TOTAL])?;
-            has("byte after the data", &bench.remote, TOTAL, &[0xee])
-        }),
-    fact(
-        "RENDEZVOUS has the address behind the eager bytes, the DFA for the get, and its match \
-         bits",
-    )
-    .stated("rendezvous-event", "nic.md 10.3")
-    .run(|bench| {
+    ),
+    stated("data", "nic.md 10.3", |bench| {
+        exchange(bench)?;
+        let pattern = pattern();
+        has("data", &bench.remote, 0, &pattern[..TOTAL])?;
+        has("byte after the data", &bench.remote, TOTAL, &[0xee])
+    })
+    .shows("all bytes of a rendezvous put arrive, those of the get after those of the put"),
+    stated("rendezvous-event", "nic.md 10.3", |bench| {
         let found = exchange(bench)?;
         let event = found.rendezvous.long()?;
         let expected = BITS & 0xffff_0000_0000_0000 | 0xf00 | u64::from(ID);
@@ -52,41 +44,42 @@ const CHECKS: &[FactCheck] = &[
         equal("the get names this NIC", is_own_nic, true)?;
         let pid = address::pid_of(dfa, info.pid_bits);
         equal("PID of the get", pid, bench.domain.pid())
-    }),
-    fact("PUT has the match bits of the put, the whole length, and the eager bytes as mlength")
-        .stated("put-event", "nic.md 10.3")
-        .run(|bench| {
-            let put = exchange(bench)?.put.target()?;
-            equal("match_bits", put.match_bits, BITS)?;
-            let lengths = (put.rlength as usize, put.mlength as usize);
-            equal("rlength, mlength", lengths, (TOTAL, EAGER))
-        }),
-    fact("the REPLY of a get by the NIC names source, portal, rendezvous id and buffer id")
-        .stated("user-pointer-of-reply", "nic.md 10.3")
-        .run(|bench| {
-            let found = exchange(bench)?;
-            let Some(portal) = found.issued_by_nic else {
-                return crate::bench::skipped("gets are left to software (get_issued is 0)");
-            };
-            let pointer = found.reply.user_ptr();
-            let info = bench.nic.device.info();
-            let field = |from: u32, width: u32| pointer >> from & ((1 << width) - 1);
-            let is_own_nic = field(0, 20) == u64::from(address::sent_nid(info.nid));
-            equal("the source is this NIC", is_own_nic, true)?;
-            equal("source PID", field(20, 9), bench.domain.pid().into())?;
-            equal("portal", field(29, 11), portal.into())?;
-            equal("rendezvous id", field(40, 8), ID.into())?;
-            equal("buffer id", field(48, 16), 0x77)
-        }),
-    fact("a message that the put carries as a whole has a get of 0 bytes, and all its events")
-        .assumed("whole-message-eager", "nic.md 15")
-        .run(|bench| message(bench, EAGER / 2).map(drop)),
-    fact("the ACK of a rendezvous put has the eager bytes as mlength")
-        .inferred("ack-length", "nic.md 10.3")
-        .run(|bench| {
-            let ack = exchange(bench)?.ack;
-            equal("mlength", ack.mlength() as usize, EAGER)
-        }),
+    })
+    .shows(
+        "RENDEZVOUS has the address behind the eager bytes, the DFA for the get, and its match \
+         bits",
+    ),
+    stated("put-event", "nic.md 10.3", |bench| {
+        let put = exchange(bench)?.put.target()?;
+        equal("match_bits", put.match_bits, BITS)?;
+        let lengths = (put.rlength as usize, put.mlength as usize);
+        equal("rlength, mlength", lengths, (TOTAL, EAGER))
+    })
+    .shows("PUT has the match bits of the put, the whole length, and the eager bytes as mlength"),
+    stated("user-pointer-of-reply", "nic.md 10.3", |bench| {
+        let found = exchange(bench)?;
+        let Some(portal) = found.issued_by_nic else {
+            return crate::bench::skipped("gets are left to software (get_issued is 0)");
+        };
+        let pointer = found.reply.user_ptr();
+        let info = bench.nic.device.info();
+        let field = |from: u32, width: u32| pointer >> from & ((1 << width) - 1);
+        let is_own_nic = field(0, 20) == u64::from(address::sent_nid(info.nid));
+        equal("the source is this NIC", is_own_nic, true)?;
+        equal("source PID", field(20, 9), bench.domain.pid().into())?;
+        equal("portal", field(29, 11), portal.into())?;
+        equal("rendezvous id", field(40, 8), ID.into())?;
+        equal("buffer id", field(48, 16), 0x77)
+    })
+    .shows("the REPLY of a get by the NIC names source, portal, rendezvous id and buffer id"),
+    assumed("whole-message-eager", "nic.md 15", |bench| message(bench, EAGER / 2).map(drop)).shows(
+        "a message that the put carries as a whole has a get of 0 bytes, and all its events",
+    ),
+    inferred("ack-length", "nic.md 10.3", |bench| {
+        let ack = exchange(bench)?.ack;
+        equal("mlength", ack.mlength() as usize, EAGER)
+    })
+    .shows("the ACK of a rendezvous put has the eager bytes as mlength"),
 ];
 
 /// The events of one message.

@@ -7,7 +7,7 @@ use node::backend;
 use node::machine::Machine;
 
 use crate::bench::{Bench, Checked, ensure, matching, silent, skipped};
-use crate::table::{CheckGroup, FactCheck, fact};
+use crate::table::{CheckGroup, FactCheck, stated};
 
 pub static GROUP: CheckGroup = CheckGroup { name: "telemetry", checks: CHECKS };
 
@@ -18,92 +18,79 @@ const COUNT: u64 = 20;
 const POOLS: [&str; 4] = ["0", "1", "2", "3"];
 
 const CHECKS: &[FactCheck] = &[
-    fact("pct_req_ordered rises with unrestricted puts")
-        .stated("unrestricted-requests", "health.md 1.5")
-        .run(|bench| {
-            let _portal = bench.plain()?;
-            rises(bench, &["pct_req_ordered"], |bench| puts(bench, false))
-        }),
-    fact("pct_req_unordered rises with restricted puts")
-        .stated("restricted-requests", "health.md 1.5")
-        .run(|bench| {
-            let _portal = bench.plain()?;
-            rises(bench, &["pct_req_unordered"], |bench| puts(bench, true))
-        }),
-    fact("ixe_rx_ptl_restricted_pkt rises with restricted packets received")
-        .stated("restricted-packets", "health.md 1.5")
-        .run(|bench| {
-            let _portal = bench.plain()?;
-            rises(bench, &["ixe_rx_ptl_restricted_pkt"], |bench| puts(bench, true))
-        }),
-    fact("cq_num_dma_cmds rises with DMA commands").stated("dma-commands", "health.md 1.5").run(
-        |bench| {
-            let _portal = bench.plain()?;
-            rises_in_pools(bench, "cq_num_dma_cmds_", |bench| puts(bench, false))
-        },
-    ),
-    fact("cq_num_idc_cmds rises with immediate commands")
-        .stated("immediate-commands", "health.md 1.5")
-        .run(|bench| {
-            let _portal = bench.plain()?;
-            let state = bench.c_state(true);
-            bench.send(|batch| batch.emit_c_state(&state))?;
-            rises_in_pools(bench, "cq_num_idc_cmds_", |bench| immediate_puts(bench, false))
-        }),
-    fact("cq_num_ll_ops_successful rises with low-latency writes")
-        .stated("low-latency-writes", "health.md 1.5")
-        .run(|bench| {
-            let _portal = bench.plain()?;
-            let state = bench.c_state(true);
-            bench.send(|batch| batch.emit_c_state(&state))?;
-            rises_in_pools(bench, "cq_num_ll_ops_successful_", |bench| immediate_puts(bench, true))
-        }),
-    fact("lpe_append_success rises with appended entries").stated("appends", "health.md 1.5").run(
-        |bench| {
-            let mut portal = bench.portal(0, matching)?;
-            rises_in_pools(bench, "lpe_append_success_", |bench| {
-                (0..COUNT).try_for_each(|_| bench.append(&mut portal, |_| {}).map(drop))
-            })
-        },
-    ),
-    fact("lpe_net_match_priority rises with messages that match posted entries")
-        .stated("matches", "health.md 1.5")
-        .run(|bench| {
-            let _portal = bench.open(matching, silent)?;
-            rises_in_pools(bench, "lpe_net_match_priority_", |bench| puts(bench, false))
-        }),
-    fact("lpe_net_match_overflow rises with messages in the overflow list")
-        .stated("unexpected-messages", "health.md 1.5")
-        .run(|bench| {
-            let _portal = bench.open_silent(matching, |entry| {
-                entry.set_ptl_list(C_PTL_LIST_OVERFLOW as u8).set_manage_local(true);
-            })?;
-            rises_in_pools(bench, "lpe_net_match_overflow_", |bench| puts(bench, false))
-        }),
-    fact("ee_events_enqueued_cntr rises with events").stated("events", "health.md 1.5").run(
-        |bench| {
-            let _portal = bench.plain()?;
-            rises_in_pools(bench, "ee_events_enqueued_cntr_", |bench| puts(bench, false))
-        },
-    ),
-    fact("ixe_dmawr_flush_reqs rises with each operation with flush")
-        .stated("flushes", "health.md 1.5")
-        .run(|bench| {
-            let _portal = bench.plain()?;
-            rises(bench, &["ixe_dmawr_flush_reqs"], |bench| {
-                (0..COUNT).try_for_each(|_| {
-                    bench.put(8, C_RC_OK, |put| _ = put.set_flush(true)).map(drop)
-                })
-            })
-        }),
-    fact("rmu_ptl_no_ptlte_cntr rises with operations to an index without portal")
-        .stated("missing-portals", "health.md 1.5")
-        .run(|bench| {
-            rises(bench, &["rmu_ptl_no_ptlte_cntr"], |bench| {
-                (0..COUNT).try_for_each(|_| bench.put(8, C_RC_PTLTE_NOT_FOUND, |_| {}).map(drop))
-            })
+    stated("unrestricted-requests", "health.md 1.5", |bench| {
+        let _portal = bench.plain()?;
+        rises(bench, &["pct_req_ordered"], |bench| puts(bench, false))
+    })
+    .shows("pct_req_ordered rises with unrestricted puts"),
+    stated("restricted-requests", "health.md 1.5", |bench| {
+        let _portal = bench.plain()?;
+        rises(bench, &["pct_req_unordered"], |bench| puts(bench, true))
+    })
+    .shows("pct_req_unordered rises with restricted puts"),
+    stated("restricted-packets", "health.md 1.5", |bench| {
+        let _portal = bench.plain()?;
+        rises(bench, &["ixe_rx_ptl_restricted_pkt"], |bench| puts(bench, true))
+    })
+    .shows("ixe_rx_ptl_restricted_pkt rises with restricted packets received"),
+    stated("dma-commands", "health.md 1.5", |bench| {
+        let _portal = bench.plain()?;
+        rises_in_pools(bench, "cq_num_dma_cmds_", |bench| puts(bench, false))
+    })
+    .shows("cq_num_dma_cmds rises with DMA commands"),
+    stated("immediate-commands", "health.md 1.5", |bench| {
+        let _portal = bench.plain()?;
+        let state = bench.c_state(true);
+        bench.send(|batch| batch.emit_c_state(&state))?;
+        rises_in_pools(bench, "cq_num_idc_cmds_", |bench| immediate_puts(bench, false))
+    })
+    .shows("cq_num_idc_cmds rises with immediate commands"),
+    stated("low-latency-writes", "health.md 1.5", |bench| {
+        let _portal = bench.plain()?;
+        let state = bench.c_state(true);
+        bench.send(|batch| batch.emit_c_state(&state))?;
+        rises_in_pools(bench, "cq_num_ll_ops_successful_", |bench| immediate_puts(bench, true))
+    })
+    .shows("cq_num_ll_ops_successful rises with low-latency writes"),
+    stated("appends", "health.md 1.5", |bench| {
+        let mut portal = bench.portal(0, matching)?;
+        rises_in_pools(bench, "lpe_append_success_", |bench| {
+            (0..COUNT).try_for_each(|_| bench.append(&mut portal, |_| {}).map(drop))
         })
-        .provokes(&[]),
+    })
+    .shows("lpe_append_success rises with appended entries"),
+    stated("matches", "health.md 1.5", |bench| {
+        let _portal = bench.open(matching, silent)?;
+        rises_in_pools(bench, "lpe_net_match_priority_", |bench| puts(bench, false))
+    })
+    .shows("lpe_net_match_priority rises with messages that match posted entries"),
+    stated("unexpected-messages", "health.md 1.5", |bench| {
+        let _portal = bench.open_silent(matching, |entry| {
+            entry.set_ptl_list(C_PTL_LIST_OVERFLOW as u8).set_manage_local(true);
+        })?;
+        rises_in_pools(bench, "lpe_net_match_overflow_", |bench| puts(bench, false))
+    })
+    .shows("lpe_net_match_overflow rises with messages in the overflow list"),
+    stated("events", "health.md 1.5", |bench| {
+        let _portal = bench.plain()?;
+        rises_in_pools(bench, "ee_events_enqueued_cntr_", |bench| puts(bench, false))
+    })
+    .shows("ee_events_enqueued_cntr rises with events"),
+    stated("flushes", "health.md 1.5", |bench| {
+        let _portal = bench.plain()?;
+        rises(bench, &["ixe_dmawr_flush_reqs"], |bench| {
+            (0..COUNT)
+                .try_for_each(|_| bench.put(8, C_RC_OK, |put| _ = put.set_flush(true)).map(drop))
+        })
+    })
+    .shows("ixe_dmawr_flush_reqs rises with each operation with flush"),
+    stated("missing-portals", "health.md 1.5", |bench| {
+        rises(bench, &["rmu_ptl_no_ptlte_cntr"], |bench| {
+            (0..COUNT).try_for_each(|_| bench.put(8, C_RC_PTLTE_NOT_FOUND, |_| {}).map(drop))
+        })
+    })
+    .shows("rmu_ptl_no_ptlte_cntr rises with operations to an index without portal")
+    .provokes(&[]),
 ];
 
 /// Puts eight bytes, several times.

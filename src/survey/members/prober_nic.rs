@@ -115,11 +115,12 @@ impl Queues {
     fn open(nic: &TargetNic, [burst, bulk]: &[RunOptions; 2]) -> Result<Self, Failure> {
         let endpoint = nic.further_endpoint()?;
         let address = endpoint.address().address;
-        let peer = |test| Peer { address, portal: portal(test), supervisor: &Unwatched };
+        let (own, supervisor) = (&endpoint, &Unwatched);
+        let peer = |test| Peer { own, address, portal: portal(test), supervisor };
         let side = Side::Client;
         Ok(Self {
-            burst: WriteLatency::set_up(&endpoint, peer(0), burst, side)?,
-            bulk: WriteBandwidth::set_up(&endpoint, peer(1), bulk, side)?,
+            burst: WriteLatency::set_up(peer(0), burst, side)?,
+            bulk: WriteBandwidth::set_up(peer(1), bulk, side)?,
             endpoint,
         })
     }

@@ -21,6 +21,12 @@ macro_rules! from_c {
         // it is null, or valid for the parameter's type and used by nothing else that conflicts.
         unsafe { $crate::libcxi::boundary::$function($pointer) }
     };
+    ($function:ident($pointer:expr, $work:expr)) => {{
+        let work = $work;
+        // SAFETY: the pointer is an argument of the C function around, whose caller guarantees that
+        // it is null, or valid for the parameter's type and used by nothing else that conflicts.
+        unsafe { $crate::libcxi::boundary::$function($pointer, work) }
+    }};
 }
 pub(super) use from_c;
 
@@ -50,6 +56,37 @@ pub fn answer_number(work: impl FnOnce() -> Result<c_int, Errno>) -> c_int {
         Ok(())
     });
     if code == 0 { number } else { code }
+}
+
+/// Calls a function for C that puts its result at `place`: returns 0 or a negative errno, EINVAL for
+/// null.
+///
+/// # Safety
+/// The pointer is null, or writable for its type and used by nothing else during the call.
+pub unsafe fn answer_at<T>(place: *mut T, work: impl FnOnce() -> Result<T, Errno>) -> c_int {
+    answer(|| {
+        // SAFETY: the caller guarantees null or a writable object.
+        let place = unsafe { output(place) }?;
+        *place = work()?;
+        Ok(())
+    })
+}
+
+/// Ends a handle, unless `release` fails for its object; EINVAL for null.
+///
+/// # Safety
+/// The pointer is null or a live handle, and is not used again unless an error is returned.
+pub unsafe fn end<Public: Handle>(
+    ended: *mut Public,
+    release: impl FnOnce(&Public::Object) -> Result<(), Errno>,
+) -> c_int {
+    answer(|| {
+        // SAFETY: the caller guarantees null or a live handle.
+        release(unsafe { handle(ended) }?)?;
+        // SAFETY: it is not null, so a live handle, which the caller does not use again.
+        unsafe { destroy(ended) };
+        Ok(())
+    })
 }
 
 /// Gives an object to C as a handle.

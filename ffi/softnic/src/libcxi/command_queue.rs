@@ -7,7 +7,7 @@ use cxi_sys::*;
 use rustix::io::Errno;
 use rustix::thread::CapabilitySet;
 
-use super::boundary::{Handle, answer, from_c, hand_out, require_capability};
+use super::boundary::{Handle, from_c, hand_out, require_capability};
 use super::event_queue::EqHandle;
 use super::lni::LniHandle;
 use super::service::registry::{ServiceRegistry, allocate, publish};
@@ -47,14 +47,12 @@ pub unsafe extern "C" fn cxil_alloc_cmdq(
     opts: *const cxi_cq_alloc_opts,
     cmdq: *mut *mut cxi_cq,
 ) -> c_int {
-    answer(|| {
+    from_c!(answer_at(cmdq, || {
         let lni = from_c!(handle(lni))?;
         let opts = from_c!(input(opts))?;
-        let place = from_c!(output(cmdq))?;
         let eq = from_c!(optional_handle(evtq));
-        *place = make(lni, eq, opts, Pages::anonymous)?;
-        Ok(())
-    })
+        make(lni, eq, opts, Pages::anonymous)
+    }))
 }
 
 /// Makes a command queue in memory of the caller, which outlives the queue, or without `buf` in
@@ -67,14 +65,12 @@ pub unsafe extern "C" fn cxil_alloc_buf_cmdq(
     opts: *const cxi_cq_alloc_opts_buf,
     cmdq: *mut *mut cxi_cq,
 ) -> c_int {
-    answer(|| {
+    from_c!(answer_at(cmdq, || {
         let lni = from_c!(handle(lni))?;
         let opts = from_c!(input(opts))?;
-        let place = from_c!(output(cmdq))?;
         let eq = from_c!(optional_handle(evtq));
         if opts.buf.is_null() {
-            *place = make(lni, eq, &opts.opts, Pages::anonymous)?;
-            return Ok(());
+            return make(lni, eq, &opts.opts, Pages::anonymous);
         }
         if !opts.buf.addr().is_multiple_of(page_size()) {
             return Err(Errno::INVAL);
@@ -93,9 +89,8 @@ pub unsafe extern "C" fn cxil_alloc_buf_cmdq(
             // write commands.
             Ok(unsafe { Pages::lent(opts.buf.cast(), bytes) })
         };
-        *place = make(lni, eq, &opts.opts, memory)?;
-        Ok(())
-    })
+        make(lni, eq, &opts.opts, memory)
+    }))
 }
 
 /// Makes a queue in memory of the size that `memory` is called with.
@@ -186,21 +181,17 @@ fn slots(count: u32) -> Result<u32, Errno> {
 /// Destroys a command queue.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_destroy_cmdq(cmdq: *mut cxi_cq) -> c_int {
-    answer(|| {
-        let queue = from_c!(handle(cmdq))?;
-        let CqHandle { nic, lni, transmit, number, .. } = queue;
-        nic.with(|engine| {
-            if *transmit {
-                engine.remove_transmit_queue(*number);
+    from_c!(end(cmdq, |queue: &CqHandle| {
+        queue.nic.with(|engine| {
+            if queue.transmit {
+                engine.remove_transmit_queue(queue.number);
             } else {
-                engine.remove_target_queue(*number);
+                engine.remove_target_queue(queue.number);
             }
-            publish(engine, *lni);
+            publish(engine, queue.lni);
             Ok(())
-        })?;
-        from_c!(destroy(cmdq));
-        Ok(())
-    })
+        })
+    }))
 }
 
 /// Returns the number of operations of a queue without a response, pending triggered operations
@@ -210,19 +201,17 @@ pub unsafe extern "C" fn cxil_cmdq_ack_counter(
     cmdq: *mut cxi_cq,
     ack_counter: *mut c_uint,
 ) -> c_int {
-    answer(|| {
+    from_c!(answer_at(ack_counter, || {
         let queue = from_c!(handle(cmdq))?;
-        let place = from_c!(output(ack_counter))?;
-        *place = queue.nic.with(|engine| {
+        queue.nic.with(|engine| {
             if !queue.transmit {
                 return Ok(0);
             }
             let unanswered = engine.tx.get(queue.number).ok_or(Errno::INVAL)?.outstanding;
             let pending = engine.counters.pending_from(queue.number);
             Ok((unanswered + pending) as c_uint)
-        })?;
-        Ok(())
-    })
+        })
+    }))
 }
 
 #[cfg(test)]

@@ -37,9 +37,8 @@ pub unsafe extern "C" fn cxil_alloc_ct(
     wb: *mut c_ct_writeback,
     ct: *mut *mut cxi_ct,
 ) -> c_int {
-    answer(|| {
+    from_c!(answer_at(ct, || {
         let lni = from_c!(handle(lni))?;
-        let place = from_c!(output(ct))?;
         let address = check_word(wb)?;
         let doorbells = DoorbellPage::new(lni.nic.trapped != Trapped::None)?;
         let mut counter = CountingEvent::new(lni.number, doorbells.memory().clone());
@@ -56,9 +55,8 @@ pub unsafe extern "C" fn cxil_alloc_ct(
         doorbells.arm(&lni.nic, Doorbell::Counter(number));
         let public =
             cxi_ct { doorbell: doorbells.memory().at(0, 8).cast(), ctn: number as u32, wb };
-        *place = hand_out(CtHandle { public, nic: lni.nic.clone(), number, _doorbells: doorbells });
-        Ok(())
-    })
+        Ok(hand_out(CtHandle { public, nic: lni.nic.clone(), number, _doorbells: doorbells }))
+    }))
 }
 
 /// Replaces the write-back word. Null removes it, as for `cxil_alloc_ct`; the reference does
@@ -84,17 +82,14 @@ pub unsafe extern "C" fn cxil_ct_wb_update(ct: *mut cxi_ct, wb: *mut c_ct_writeb
 /// operations in progress are not counted.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_destroy_ct(ct: *mut cxi_ct) -> c_int {
-    answer(|| {
-        let CtHandle { nic, number, .. } = from_c!(handle(ct))?;
-        nic.with(|engine| {
-            let lni = engine.counters.get_mut(*number).ok_or(Errno::INVAL)?.lni;
-            engine.remove_counter(*number);
+    from_c!(end(ct, |ct: &CtHandle| {
+        ct.nic.with(|engine| {
+            let lni = engine.counters.get_mut(ct.number).ok_or(Errno::INVAL)?.lni;
+            engine.remove_counter(ct.number);
             publish(engine, lni);
             Ok(())
-        })?;
-        from_c!(destroy(ct));
-        Ok(())
-    })
+        })
+    }))
 }
 
 /// Returns the address of a write-back word; `None` for null. EINVAL unless it is aligned; EFAULT

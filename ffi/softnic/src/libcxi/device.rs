@@ -115,8 +115,7 @@ fn text(field: &mut [c_char], value: &str) {
 /// Lists the devices, in one block that [`cxil_free_device_list`] frees.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_get_device_list(dev_list: *mut *mut cxil_device_list) -> c_int {
-    answer(|| {
-        let place = from_c!(output(dev_list))?;
+    from_c!(answer_at(dev_list, || {
         let nics = Nics::from_environment().map_err(|_| Errno::INVAL)?;
         let device = |id| {
             let nid = nics.nid(id).ok_or(Errno::INVAL)?;
@@ -124,9 +123,8 @@ pub unsafe extern "C" fn cxil_get_device_list(dev_list: *mut *mut cxil_device_li
             Ok(information(id, nid, &health))
         };
         let devices = (0..nics.listed).map(device).collect::<Result<Vec<cxil_devinfo>, Errno>>()?;
-        *place = list::hand_out(&devices, offset_of!(cxil_device_list, info))?;
-        Ok(())
-    })
+        list::hand_out(&devices, offset_of!(cxil_device_list, info))
+    }))
 }
 
 /// Frees a list of [`cxil_get_device_list`].
@@ -139,8 +137,7 @@ pub unsafe extern "C" fn cxil_free_device_list(dev_list: *mut cxil_device_list) 
 /// Opens a device.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_open_device(dev_id: u32, dev: *mut *mut cxil_dev) -> c_int {
-    answer(|| {
-        let place = from_c!(output(dev))?;
+    from_c!(answer_at(dev, || {
         let nics = Nics::from_environment().map_err(|_| Errno::INVAL)?;
         let nid = nics.nid(dev_id).ok_or(Errno::NOENT)?;
         let address = nics.address(dev_id).ok_or(Errno::NOENT)?;
@@ -151,14 +148,13 @@ pub unsafe extern "C" fn cxil_open_device(dev_id: u32, dev: *mut *mut cxil_dev) 
             Ok(info)
         })?;
         runner::add(nic.clone()).inspect_err(|_| nic.close())?;
-        *place = hand_out(OpenDevice {
+        Ok(hand_out(OpenDevice {
             public: cxil_dev { info },
             nic,
             opened: Instant::now(),
             registers_mapped: AtomicBool::new(false),
-        });
-        Ok(())
-    })
+        }))
+    }))
 }
 
 /// Closes a device, unless it is null or belongs to the parent process.

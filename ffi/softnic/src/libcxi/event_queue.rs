@@ -66,10 +66,9 @@ pub unsafe extern "C" fn cxil_alloc_evtq(
     status_wait: *mut cxil_wait_obj,
     evtq: *mut *mut cxi_eq,
 ) -> c_int {
-    answer(|| {
+    from_c!(answer_at(evtq, || {
         let lni = from_c!(handle(lni))?;
         let attr = from_c!(input(attr))?;
-        let place = from_c!(output(evtq))?;
         let md = from_c!(optional_handle(md));
         if md.is_some_and(|md| !Arc::ptr_eq(&md.nic, &lni.nic)) {
             return Err(Errno::INVAL);
@@ -133,16 +132,15 @@ pub unsafe extern "C" fn cxil_alloc_evtq(
             context: std::ptr::null_mut::<c_void>(),
             __bindgen_anon_1: cxi_eq__bindgen_ty_1 { events: attr.queue.cast() },
         };
-        *place = hand_out(EqHandle {
+        Ok(hand_out(EqHandle {
             public,
             nic: lni.nic.clone(),
             lni: lni.number,
             number,
             software,
             next: None,
-        });
-        Ok(())
-    })
+        }))
+    }))
 }
 
 /// Checks the attributes of an event queue (nic.md 5.1).
@@ -222,22 +220,19 @@ fn check_contiguous(start: usize, len: usize) -> Result<(), Errno> {
 /// Destroys an event queue. EBUSY while portals table entries or command queues use it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_destroy_evtq(evtq: *mut cxi_eq) -> c_int {
-    answer(|| {
-        let EqHandle { nic, number, lni, .. } = from_c!(handle(evtq))?;
-        nic.with(|engine| {
-            let busy = engine.ptes.iter().any(|(_, pte)| usize::from(pte.eq) == *number)
-                || engine.tx.iter().any(|(_, queue)| usize::from(queue.error_eq) == *number)
-                || engine.tgt.iter().any(|(_, queue)| usize::from(queue.error_eq) == *number);
+    from_c!(end(evtq, |evtq: &EqHandle| {
+        evtq.nic.with(|engine| {
+            let busy = engine.ptes.iter().any(|(_, pte)| usize::from(pte.eq) == evtq.number)
+                || engine.tx.iter().any(|(_, queue)| usize::from(queue.error_eq) == evtq.number)
+                || engine.tgt.iter().any(|(_, queue)| usize::from(queue.error_eq) == evtq.number);
             if busy {
                 return Err(Errno::BUSY);
             }
-            engine.remove_event_queue(*number);
-            publish(engine, *lni);
+            engine.remove_event_queue(evtq.number);
+            publish(engine, evtq.lni);
             Ok(())
-        })?;
-        from_c!(destroy(evtq));
-        Ok(())
-    })
+        })
+    }))
 }
 
 /// Moves the queue to another buffer (nic.md 5.8), which obeys the rules for the first. EBUSY while

@@ -69,9 +69,8 @@ pub unsafe extern "C" fn cxil_alloc_lni(
     lni: *mut *mut cxil_lni,
     svc_id: c_uint,
 ) -> c_int {
-    answer(|| {
+    from_c!(answer_at(lni, || {
         let device = from_c!(handle(dev))?;
-        let place = from_c!(output(lni))?;
         let nic = device.nic.clone();
         let number = nic.with(|engine| {
             let registry = ServiceRegistry::open(&engine.wire)?;
@@ -90,32 +89,28 @@ pub unsafe extern "C" fn cxil_alloc_lni(
             publish(engine, number);
             Ok(number)
         })?;
-        *place = hand_out(LniHandle { public: cxil_lni { id: number as u32 }, nic, number });
-        Ok(())
-    })
+        Ok(hand_out(LniHandle { public: cxil_lni { id: number as u32 }, nic, number }))
+    }))
 }
 
 /// Destroys an LNI. EBUSY while it has objects.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_destroy_lni(lni: *mut cxil_lni) -> c_int {
-    answer(|| {
-        let LniHandle { nic, number, .. } = from_c!(handle(lni))?;
-        nic.with(|engine| {
-            if in_use(engine, *number) {
+    from_c!(end(lni, |lni: &LniHandle| {
+        lni.nic.with(|engine| {
+            if in_use(engine, lni.number) {
                 return Err(Errno::BUSY);
             }
-            if let Some(lni) = engine.lnis.get(*number) {
+            if let Some(lni) = engine.lnis.get(lni.number) {
                 for reserved in &lni.reservations {
                     engine.wire.unclaim(reserved.vnis, reserved.pid);
                 }
             }
-            engine.remove_lni(*number);
-            publish(engine, *number);
+            engine.remove_lni(lni.number);
+            publish(engine, lni.number);
             Ok(())
-        })?;
-        from_c!(destroy(lni));
-        Ok(())
-    })
+        })
+    }))
 }
 
 /// Whether an LNI has any object (libcxi.md 10).
@@ -183,7 +178,7 @@ pub unsafe extern "C" fn cxil_alloc_trig_cp(
     cp_type: cxi_trig_cp,
     cp: *mut *mut cxi_cp,
 ) -> c_int {
-    answer(|| {
+    from_c!(answer_at(cp, || {
         let admitted = match cp_type {
             TRIG_LCID => 0..1,
             NON_TRIG_LCID => 1..PROFILES,
@@ -191,7 +186,6 @@ pub unsafe extern "C" fn cxil_alloc_trig_cp(
             _ => return Err(Errno::INVAL),
         };
         let lni = from_c!(handle(lni))?;
-        let place = from_c!(output(cp))?;
         let (lcid, vni) = lni.nic.with(|engine| {
             check_class(engine.wire.driver.qos, tc, tc_type)?;
             let registry = ServiceRegistry::open(&engine.wire)?;
@@ -226,31 +220,27 @@ pub unsafe extern "C" fn cxil_alloc_trig_cp(
             tc_type,
             lcid: lcid as u32,
         };
-        *place = hand_out(CpHandle { public, nic: lni.nic.clone(), lni: lni.number });
-        Ok(())
-    })
+        Ok(hand_out(CpHandle { public, nic: lni.nic.clone(), lni: lni.number }))
+    }))
 }
 
 /// Destroys a communication profile. Queues hold no reference to a profile (libcxi.md 5), so this
 /// succeeds while a queue uses it; the next command of the queue fails with PERM_VIOLATION.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_destroy_cp(cp: *mut cxi_cp) -> c_int {
-    answer(|| {
-        let CpHandle { public, nic, lni } = from_c!(handle(cp))?;
-        nic.with(|engine| {
-            let profiles = &mut engine.lnis.get_mut(*lni).ok_or(Errno::INVAL)?.profiles;
-            let entry = profiles.get_mut(public.lcid as usize).ok_or(Errno::INVAL)?;
+    from_c!(end(cp, |cp: &CpHandle| {
+        cp.nic.with(|engine| {
+            let profiles = &mut engine.lnis.get_mut(cp.lni).ok_or(Errno::INVAL)?.profiles;
+            let entry = profiles.get_mut(cp.public.lcid as usize).ok_or(Errno::INVAL)?;
             let held = entry.as_mut().ok_or(Errno::INVAL)?;
             held.users -= 1;
             if held.users == 0 {
                 *entry = None;
-                publish(engine, *lni);
+                publish(engine, cp.lni);
             }
             Ok(())
-        })?;
-        from_c!(destroy(cp));
-        Ok(())
-    })
+        })
+    }))
 }
 
 /// Returns the requested PID; `None` for the wildcard, EINVAL beyond the PIDs.
@@ -271,9 +261,8 @@ pub unsafe extern "C" fn cxil_alloc_domain(
     pid: c_uint,
     domain: *mut *mut cxil_domain,
 ) -> c_int {
-    answer(|| {
+    from_c!(answer_at(domain, || {
         let lni = from_c!(handle(lni))?;
-        let place = from_c!(output(domain))?;
         let wanted = requested_pid(pid)?;
         let (number, vni, pid) = lni.nic.with(|engine| {
             let registry = ServiceRegistry::open(&engine.wire)?;
@@ -294,27 +283,23 @@ pub unsafe extern "C" fn cxil_alloc_domain(
             Ok((number, vni, pid))
         })?;
         let public = cxil_domain { vni: vni.into(), pid: pid.into() };
-        *place = hand_out(DomainHandle { public, nic: lni.nic.clone(), number });
-        Ok(())
-    })
+        Ok(hand_out(DomainHandle { public, nic: lni.nic.clone(), number }))
+    }))
 }
 
 /// Destroys a domain. EBUSY while portals table entries are mapped to it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_destroy_domain(domain: *mut cxil_domain) -> c_int {
-    answer(|| {
-        let DomainHandle { nic, number, .. } = from_c!(handle(domain))?;
-        nic.with(|engine| {
-            if engine.maps.iter().any(|(_, map)| map.domain == *number) {
+    from_c!(end(domain, |domain: &DomainHandle| {
+        domain.nic.with(|engine| {
+            if engine.maps.iter().any(|(_, map)| map.domain == domain.number) {
                 return Err(Errno::BUSY);
             }
-            let domain = engine.domains.remove(*number).ok_or(Errno::INVAL)?;
+            let domain = engine.domains.remove(domain.number).ok_or(Errno::INVAL)?;
             engine.wire.unclaim(domain.vnis, domain.pid);
             Ok(())
-        })?;
-        from_c!(destroy(domain));
-        Ok(())
-    })
+        })
+    }))
 }
 
 /// Changes the VNI of a profile for all queues that use it. EINVAL, also for root, unless the

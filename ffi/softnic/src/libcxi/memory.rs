@@ -48,9 +48,8 @@ pub unsafe extern "C" fn cxil_map(
     hints: *mut cxi_md_hints,
     md: *mut *mut cxi_md,
 ) -> c_int {
-    answer(|| {
+    from_c!(answer_at(md, || {
         let lni = from_c!(handle(lni))?;
-        let place = from_c!(output(md))?;
         check_flags(len, flags)?;
         let end = va.addr().checked_add(len).ok_or(Errno::OVERFLOW)?;
         let reserves = flags & CXI_MAP_ALLOC_MD != 0;
@@ -109,30 +108,26 @@ pub unsafe extern "C" fn cxil_map(
             huge_shift: huge_shift as c_int,
             id: number as u32,
         };
-        *place = hand_out(MdHandle { public, nic: lni.nic.clone(), number, _import: import });
-        Ok(())
-    })
+        Ok(hand_out(MdHandle { public, nic: lni.nic.clone(), number, _import: import }))
+    }))
 }
 
 /// Unmaps memory. EBUSY while an event queue uses it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_unmap(md: *mut cxi_md) -> c_int {
-    answer(|| {
-        let MdHandle { nic, number, .. } = from_c!(handle(md))?;
-        nic.with(|engine| {
-            if engine.eqs.iter().any(|(_, eq)| eq.uses(*number)) {
+    from_c!(end(md, |md: &MdHandle| {
+        md.nic.with(|engine| {
+            if engine.eqs.iter().any(|(_, eq)| eq.uses(md.number)) {
                 return Err(Errno::BUSY);
             }
-            let md = engine.mds.remove(*number).ok_or(Errno::INVAL)?;
+            let md = engine.mds.remove(md.number).ok_or(Errno::INVAL)?;
             if let Some(lni) = engine.lnis.get_mut(md.lni) {
                 lni.space.unmap(md.lac, md.iova, md.len);
             }
             publish(engine, md.lni);
             Ok(())
-        })?;
-        from_c!(destroy(md));
-        Ok(())
-    })
+        })
+    }))
 }
 
 /// Maps the pages of `len` bytes at `va`, which are in the range of a mapping, again: the first

@@ -54,10 +54,9 @@ pub unsafe extern "C" fn cxil_alloc_pte(
     opts: *mut cxi_pt_alloc_opts,
     pte: *mut *mut cxil_pte,
 ) -> c_int {
-    answer(|| {
+    from_c!(answer_at(pte, || {
         let lni = from_c!(handle(lni))?;
         let opts = from_c!(input(opts))?;
-        let place = from_c!(output(pte))?;
         let eq = from_c!(optional_handle(evtq));
         if eq.is_some_and(|eq| !lni.owns(&eq.nic, eq.lni)) {
             return Err(Errno::INVAL);
@@ -91,32 +90,28 @@ pub unsafe extern "C" fn cxil_alloc_pte(
                 engine.ptes.insert_again(lni.number, pte).ok_or(Errno::NOSPC)
             })
         })?;
-        *place = hand_out(PteHandle {
+        Ok(hand_out(PteHandle {
             public: cxil_pte { ptn: number as u32 },
             nic: lni.nic.clone(),
             number,
-        });
-        Ok(())
-    })
+        }))
+    }))
 }
 
 /// Destroys a portals table entry. EBUSY while it is mapped.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_destroy_pte(pte: *mut cxil_pte) -> c_int {
-    answer(|| {
-        let PteHandle { nic, number, .. } = from_c!(handle(pte))?;
-        nic.with(|engine| {
-            if engine.maps.iter().any(|(_, map)| map.pte == *number) {
+    from_c!(end(pte, |pte: &PteHandle| {
+        pte.nic.with(|engine| {
+            if engine.maps.iter().any(|(_, map)| map.pte == pte.number) {
                 return Err(Errno::BUSY);
             }
-            let lni = engine.ptes.get(*number).ok_or(Errno::INVAL)?.lni;
-            engine.remove_pte(*number);
+            let lni = engine.ptes.get(pte.number).ok_or(Errno::INVAL)?.lni;
+            engine.remove_pte(pte.number);
             publish(engine, lni);
             Ok(())
-        })?;
-        from_c!(destroy(pte));
-        Ok(())
-    })
+        })
+    }))
 }
 
 /// Maps an entry to a portal index of a domain. EOPNOTSUPP for multicast. If an index is mapped
@@ -129,10 +124,9 @@ pub unsafe extern "C" fn cxil_map_pte(
     is_multicast: bool,
     pte_map: *mut *mut cxil_pte_map,
 ) -> c_int {
-    answer(|| {
+    from_c!(answer_at(pte_map, || {
         let pte = from_c!(handle(pte))?;
         let domain = from_c!(handle(domain))?;
-        let place = from_c!(output(pte_map))?;
         if is_multicast {
             return Err(Errno::OPNOTSUPP);
         }
@@ -155,20 +149,18 @@ pub unsafe extern "C" fn cxil_map_pte(
             };
             engine.maps.insert(map).ok_or(Errno::NOSPC)
         })?;
-        *place = hand_out(MapHandle { nic: pte.nic.clone(), number });
-        Ok(())
-    })
+        Ok(hand_out(MapHandle { nic: pte.nic.clone(), number }))
+    }))
 }
 
 /// Unmaps an entry.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_unmap_pte(pte_map: *mut cxil_pte_map) -> c_int {
-    answer(|| {
-        let MapHandle { nic, number } = from_c!(handle(pte_map))?;
-        nic.with(|engine| engine.maps.remove(*number).map(|_| ()).ok_or(Errno::INVAL))?;
-        from_c!(destroy(pte_map));
-        Ok(())
-    })
+    from_c!(end(pte_map, |pte_map: &MapHandle| {
+        pte_map
+            .nic
+            .with(|engine| engine.maps.remove(pte_map.number).map(|_| ()).ok_or(Errno::INVAL))
+    }))
 }
 
 /// Ends the operations in progress at entries of `list` with this buffer id, which software has

@@ -6,11 +6,10 @@ use cxi::records::{DmaAmoCmd, IdcAmoCmd};
 use super::atomic_model::{target_after, target_after_additions};
 use super::issuer::Issuer;
 use super::operands::{Operands, initial_target};
-use super::portals::{Entry, Match, Reports, WriteOrder};
+use super::portals::{Entry, Match};
 use super::side_resources::SideResources;
 use super::{IdcContext, Initiator, Target};
 use crate::bench::api::{Issued, Peer};
-use crate::endpoint::Endpoint;
 use facts::advice::{Advise, Situation};
 use facts::atomic::Atomic;
 use facts::error::Failure;
@@ -27,28 +26,16 @@ const MATCH_BITS: u64 = 1;
 
 /// Allocates the target of operations on `elements` elements, each with the value before the first
 /// operation.
-pub fn target(
-    endpoint: &Endpoint,
-    peer: Peer<'_>,
-    run: &RunOptions,
-    elements: u64,
-) -> Result<Target, Failure> {
+pub fn target(peer: Peer<'_>, run: &RunOptions, elements: u64) -> Result<Target, Failure> {
     let atomic = run.atomic()?;
     let matching = atomic.matching.then_some(Match { initiator: 0, bits: MATCH_BITS, ignored: 0 });
-    let entry = Entry {
-        put: true,
-        get: atomic.fetching,
-        matching,
-        reports: Reports::Nothing,
-        order: WriteOrder::for_run(run),
-        buffer_id: 0,
-    };
+    let entry = Entry { get: atomic.fetching, matching, ..Entry::for_puts(run) };
     let mut element = [0; ELEMENT as usize];
     let value = initial_target(atomic).to_le_bytes();
     element[..value.len()].copy_from_slice(&value);
     let contents = element.repeat(elements as usize);
     let buffer = Buffer::small(ELEMENT * elements);
-    Target::new(endpoint, peer, run, buffer, &contents, entry)
+    Target::new(peer, run, buffer, &contents, entry)
 }
 
 /// Returns the buffer of an initiator: operand 1 of `elements` elements and, if operations fetch,

@@ -6,15 +6,14 @@
 
 use std::fmt;
 
+use cxi::Counts;
 use cxi::records::{FullDmaCmd, NomatchDmaCmd};
-use cxi::{Counter, Counts, TriggerQueue};
 
 use super::Initiator;
-use super::answer::answer;
+use super::triggered_counter::CounterQueue;
 use crate::endpoint::Endpoint;
 use facts::error::{Context, Failure};
 use facts::text::plural;
-use node::explain::Explain;
 use plan::extensions::ChainStart;
 use plan::run_options::{RunOptions, Side};
 
@@ -152,8 +151,7 @@ pub enum HopPut {
 
 /// One side of a chain.
 pub struct Chain {
-    counter: Counter,
-    triggers: TriggerQueue,
+    queue: CounterQueue,
     hops: Hops,
     /// Counts before the chain that is armed.
     before: u64,
@@ -164,23 +162,17 @@ impl Chain {
     /// Creates the counter at zero, and the trigger queue, which reports to the initiator's event
     /// queue.
     pub fn new(endpoint: &Endpoint, initiator: &Initiator, hops: Hops) -> Result<Self, Failure> {
-        let counter =
-            Counter::with_write_back(endpoint.lni()).explain("cannot allocate a counter")?;
-        counter.reset();
         // A put takes two slots. The NIC may not have reported yet that it has read the commands of
         // the chain before: two chains fit.
         let slots = 2 * (2 * u32::from(hops.puts) + FURTHER_SLOTS);
-        let mut triggers =
-            TriggerQueue::new(&endpoint.trigger_profile()?, slots, &initiator.events)
-                .explain("cannot allocate a trigger queue")?;
-        triggers.keep_counter(&counter);
-        triggers.keep_mapped(&initiator.buffer);
-        Ok(Self { counter, triggers, hops, before: 0, is_armed: false })
+        let mut queue = CounterQueue::new(endpoint, slots, &initiator.events)?;
+        queue.triggers.keep_mapped(&initiator.buffer);
+        Ok(Self { queue, hops, before: 0, is_armed: false })
     }
 
     /// Returns the number of the counter, for the list entry at which hops arrive.
     pub fn counter(&self) -> u16 {
-        self.counter.number()
+        self.queue.number()
     }
 
     /// Returns the number of hops of a whole chain.
@@ -200,7 +192,7 @@ impl Chain {
     ///
     /// Other counts, and a NIC that does not answer.
     pub fn check(&mut self) -> Result<(), Failure> {
-        let counts = self.read(false, "reading a counter")?;
+        let counts = self.queue.read(false, "reading a counter")?;
         let (found, expected) = (counts.success, self.before);
         if counts.failure > 0 {
             let failed = counts.failure;
@@ -223,26 +215,26 @@ impl Chain {
     ///
     /// A queue without room for the commands, and a trigger queue that cannot launch puts.
     pub fn arm(&mut self, put: HopPut, message: &FullDmaCmd) -> Result<(), Failure> {
-        let mut batch = self.triggers.batch();
+        let mut batch = self.queue.triggers.batch();
         for number in 0..self.hops.puts {
             let threshold = self.before + self.hops.threshold(number);
             match put {
                 HopPut::Unrestricted(mut command) => {
                     command.set_user_ptr(self.hops.hop(number).into());
-                    batch.emit_trigger_dma(&self.counter, threshold, &command)
+                    batch.emit_trigger_dma(&self.queue.counter, threshold, &command)
                 }
                 HopPut::Restricted(command) => {
-                    batch.emit_trigger_nomatch_dma(&self.counter, threshold, &command)
+                    batch.emit_trigger_nomatch_dma(&self.queue.counter, threshold, &command)
                 }
             }
             .nic(NOT_ARMED)?;
         }
         for count in self.hops.reported() {
-            batch.emit_trigger_event(&self.counter, self.before + count).nic(NOT_ARMED)?;
+            batch.emit_trigger_event(&self.queue.counter, self.before + count).nic(NOT_ARMED)?;
         }
         // Its threshold is reached already: the NIC launches it at once (nic.md 9.3), after the
         // commands before it in this queue.
-        batch.emit_trigger_dma(&self.counter, self.before, message).nic(NOT_ARMED)?;
+        batch.emit_trigger_dma(&self.queue.counter, self.before, message).nic(NOT_ARMED)?;
         batch.commit_doorbell();
         self.is_armed = true;
         Ok(())
@@ -254,8 +246,8 @@ impl Chain {
     ///
     /// A queue without room for the command.
     pub fn notify(&mut self, message: &FullDmaCmd) -> Result<(), Failure> {
-        let mut batch = self.triggers.batch();
-        let emitted = batch.emit_trigger_dma(&self.counter, self.before, message);
+        let mut batch = self.queue.triggers.batch();
+        let emitted = batch.emit_trigger_dma(&self.queue.counter, self.before, message);
         emitted.nic("cannot send a message to the peer")?;
         batch.commit_doorbell();
         Ok(())
@@ -268,9 +260,11 @@ impl Chain {
     /// A queue without room for the command.
     #[inline(always)]
     pub fn increment(&mut self) -> Result<(), Failure> {
-        let mut batch = self.triggers.batch();
+        let mut batch = self.queue.triggers.batch();
         let one = Counts { success: 1, failure: 0 };
-        batch.emit_increment(&self.counter, one).nic("cannot start a chain of triggered puts")?;
+        batch
+            .emit_increment(&self.queue.counter, one)
+            .nic("cannot start a chain of triggered puts")?;
         batch.commit_doorbell();
         Ok(())
     }
@@ -278,7 +272,7 @@ impl Chain {
     /// Adds one to the counter with a store to its doorbell.
     #[inline(always)]
     pub fn ring(&self) {
-        self.counter.add_success(1);
+        self.queue.counter.add_success(1);
     }
 
     /// Notes that all hops of the armed chain have arrived, if one is armed.
@@ -295,27 +289,13 @@ impl Chain {
     ///
     /// A queue without room for the commands, and a NIC that does not answer.
     pub fn cancel(&mut self) -> Result<LeftOver, Failure> {
-        let counts = self.read(true, "cancelling triggered puts")?;
+        let counts = self.queue.read(true, "cancelling triggered puts")?;
         Ok(self.hops.left_after(counts.success.saturating_sub(self.before)))
-    }
-
-    /// Reads the counter, after it has cancelled the puts that wait if it `cancels`.
-    fn read(&mut self, cancels: bool, what: &str) -> Result<Counts, Failure> {
-        // Counts that the NIC has written back before the request are older.
-        while self.counter.written_back().is_some() {}
-        let mut batch = self.triggers.batch();
-        if cancels {
-            batch.emit_cancel(&self.counter).nic("cannot cancel triggered puts")?;
-        }
-        batch.emit_get(&self.counter).nic("cannot read a counter")?;
-        batch.commit_doorbell();
-        answer(what, || self.counter.written_back())
     }
 
     /// Releases queue and counter, after the entries that count on it.
     pub fn close(self) -> Result<(), Failure> {
-        self.triggers.close().explain("cannot release a trigger queue")?;
-        self.counter.close().explain("cannot release a counter")
+        self.queue.close()
     }
 }
 

@@ -6,7 +6,6 @@ use cxi::{CommunicationProfile, EventQueue, MemoryRegion, TransmitQueue, address
 
 use super::memory::{EVENT_PAGE, map};
 use crate::bench::api::Peer;
-use crate::endpoint::Endpoint;
 use facts::device::FabricAddress;
 use facts::error::{Context, Failure};
 use node::explain::Explain;
@@ -53,24 +52,23 @@ pub struct Initiator {
 
 impl Initiator {
     /// Allocates the resources of a latency benchmark; the buffer is zero.
-    pub fn new(endpoint: &Endpoint, peer: Peer<'_>, buffer: Buffer) -> Result<Self, Failure> {
-        Self::with_queues(endpoint, peer, buffer, TRANSMIT_SLOTS, EVENT_PAGE)
+    pub fn new(peer: Peer<'_>, buffer: Buffer) -> Result<Self, Failure> {
+        Self::with_queues(peer, buffer, TRANSMIT_SLOTS, EVENT_PAGE)
     }
 
     /// Allocates the resources with queues for `slots` command slots and `in_flight` operations.
     pub fn with_queues(
-        endpoint: &Endpoint,
         peer: Peer<'_>,
         buffer: Buffer,
         slots: u32,
         in_flight: u32,
     ) -> Result<Self, Failure> {
-        let info = endpoint.device().info();
-        let profile = endpoint.default_profile()?;
+        let info = peer.own.device().info();
+        let profile = peer.own.default_profile()?;
         // Events are not combined: each is written at once.
-        let events = EventQueue::new(endpoint.lni(), in_flight, CXI_EQ_EC_DISABLE.into())
+        let events = EventQueue::new(peer.own.lni(), in_flight, CXI_EQ_EC_DISABLE.into())
             .explain("cannot allocate the initiator's event queue")?;
-        let buffer = map(endpoint, Use::Transmit, buffer)?;
+        let buffer = map(peer.own, Use::Transmit, buffer)?;
         let mut transmit = TransmitQueue::new(&profile, slots, &events, None)
             .explain("cannot allocate the transmit queue")?;
         transmit.keep_mapped(&buffer);

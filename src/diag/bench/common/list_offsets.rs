@@ -3,8 +3,8 @@
 use cxi::MemoryRegion;
 
 use super::Numbering;
+use crate::bench::api::SizeOfRun;
 use facts::error::Failure;
-use measure::Supervisor;
 use plan::run_options::RunOptions;
 
 /// The offsets of the operations of a list in the buffers.
@@ -81,13 +81,8 @@ impl ListOffsets {
     /// # Errors
     ///
     /// A peer that ends meanwhile, and a copy that fails.
-    pub fn fill(
-        &self,
-        buffer: &MemoryRegion,
-        run: &RunOptions,
-        size: u64,
-        supervisor: &dyn Supervisor,
-    ) -> Result<(), Failure> {
+    pub fn fill(&self, buffer: &MemoryRegion, size: SizeOfRun<'_>) -> Result<(), Failure> {
+        let SizeOfRun { run, size, supervisor } = size;
         Numbering::of(run, size).fill(buffer, self.length(size), supervisor)
     }
 
@@ -101,13 +96,12 @@ impl ListOffsets {
         mut self,
         buffer: &MemoryRegion,
         whose: &str,
-        run: &RunOptions,
-        size: u64,
-        supervisor: &dyn Supervisor,
+        size: SizeOfRun<'_>,
     ) -> Result<u64, Failure> {
         self.restart();
         // All offsets of a list; a list that wraps uses them again.
         let offsets = (0..self.distinct_places()).map(|_| self.next_offset());
+        let SizeOfRun { run, size, supervisor } = size;
         Numbering::of(run, size).check(buffer, whose, offsets, size, supervisor)
     }
 }

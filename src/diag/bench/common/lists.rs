@@ -57,15 +57,14 @@ struct HighRate {
 impl ListInitiator {
     /// Allocates queues for lists of up to `list_size` operations, and one more.
     pub fn new(
-        endpoint: &Endpoint,
         peer: Peer<'_>,
         buffer: Buffer,
         list_size: u32,
         words: Words,
     ) -> Result<Self, Failure> {
         let slots = SLOTS_PER_OPERATION * list_size + FURTHER_SLOTS;
-        let mut initiator = Initiator::with_queues(endpoint, peer, buffer, slots, list_size + 1)?;
-        let completed = ThresholdCounter::new(endpoint, &initiator.events)?;
+        let mut initiator = Initiator::with_queues(peer, buffer, slots, list_size + 1)?;
+        let completed = ThresholdCounter::new(peer.own, &initiator.events)?;
         completed.keep_for(&mut initiator.transmit);
         Ok(Self { initiator, completed, words, high_rate: None })
     }

@@ -1,7 +1,6 @@
 //! Parts that several benchmarks share.
 
 mod answer;
-mod arrivals;
 mod atomic_model;
 pub mod atomics;
 mod chain;
@@ -29,7 +28,6 @@ mod triggered_counter;
 
 pub use crate::bench::common::list_offsets::ListOffsets;
 pub use answer::answer;
-pub use arrivals::Arrivals;
 #[cfg(test)]
 pub use atomic_model::applied_times;
 pub use chain::{Chain, HopPut, Hops};

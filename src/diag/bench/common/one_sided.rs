@@ -4,13 +4,11 @@
 use cxi::MemoryRegion;
 
 use super::issuer::Issuer;
-use super::portals::{Entry, Reports, WriteOrder};
+use super::portals::Entry;
 use super::side_resources::SideResources;
 use super::{Direction, Numbering, Target, memory};
-use crate::bench::api::{Benchmark, BenchmarkTask, Issued, Peer};
-use crate::endpoint::Endpoint;
+use crate::bench::api::{Benchmark, BenchmarkTask, Issued, Peer, SizeOfRun};
 use facts::error::Failure;
-use measure::Supervisor;
 use plan::buffers::Buffer;
 use plan::run_options::{RunOptions, Side};
 use plan::tool::Tool;
@@ -35,27 +33,20 @@ pub trait OneSided: 'static {
     /// # Errors
     ///
     /// A call that the library or the kernel refuses.
-    fn initiator(
-        endpoint: &Endpoint,
-        peer: Peer<'_>,
-        run: &RunOptions,
-    ) -> Result<Self::Initiator, Failure>;
+    fn initiator(peer: Peer<'_>, run: &RunOptions) -> Result<Self::Initiator, Failure>;
 
     /// Allocates the target of moved bytes. Its list entry raises no events.
     ///
     /// # Errors
     ///
     /// A call that the library or the kernel refuses.
-    fn target(endpoint: &Endpoint, peer: Peer<'_>, run: &RunOptions) -> Result<Target, Failure> {
+    fn target(peer: Peer<'_>, run: &RunOptions) -> Result<Target, Failure> {
         let entry = Entry {
             put: Self::MOVES == Some(Direction::Put),
             get: Self::MOVES == Some(Direction::Get),
-            matching: None,
-            reports: Reports::Nothing,
-            order: WriteOrder::for_run(run),
-            buffer_id: 0,
+            ..Entry::for_puts(run)
         };
-        Target::new(endpoint, peer, run, Buffer::full(run), &[], entry)
+        Target::new(peer, run, Buffer::full(run), &[], entry)
     }
 
     /// Checks the bytes that operations have moved to this side, as [`Benchmark::check`] has it.
@@ -65,10 +56,8 @@ pub trait OneSided: 'static {
     /// A byte that is not numbered, a peer that ends meanwhile, and a copy that fails.
     fn verify(
         resources: &SideResources<Self::Initiator>,
-        run: &RunOptions,
-        size: u64,
+        size: SizeOfRun<'_>,
         issued: Issued,
-        supervisor: &dyn Supervisor,
     ) -> Result<u64, Failure> {
         let (buffer, whose) = match (Self::MOVES, &resources.initiator, &resources.target) {
             (Some(Direction::Put), _, Some(target)) if issued.peer != Some(0) => {
@@ -79,10 +68,10 @@ pub trait OneSided: 'static {
             }
             _ => return Ok(0),
         };
-        let offsets = Self::Initiator::offsets(run, size)?;
-        let checked = offsets.check(buffer, whose, run, size, supervisor)?;
+        let offsets = Self::Initiator::offsets(size.run, size.size)?;
+        let checked = offsets.check(buffer, whose, size)?;
         if Self::Initiator::CLEARS {
-            memory::clear(buffer, run)?;
+            memory::clear(buffer, size.run)?;
         }
         Ok(checked)
     }
@@ -105,15 +94,10 @@ impl<B: OneSided> Benchmark for B {
         <B as OneSided>::perform(task)
     }
 
-    fn set_up(
-        endpoint: &Endpoint,
-        peer: Peer<'_>,
-        run: &RunOptions,
-        side: Side,
-    ) -> Result<Self::Resources, Failure> {
+    fn set_up(peer: Peer<'_>, run: &RunOptions, side: Side) -> Result<Self::Resources, Failure> {
         let part = B::Initiator::part(run, side);
-        let initiator = part.issues().then(|| B::initiator(endpoint, peer, run));
-        let target = part.is_target().then(|| B::target(endpoint, peer, run));
+        let initiator = part.issues().then(|| B::initiator(peer, run));
+        let target = part.is_target().then(|| B::target(peer, run));
         let resources =
             SideResources { initiator: initiator.transpose()?, target: target.transpose()? };
         if let Some(buffer) = source::<B>(&resources) {
@@ -122,26 +106,19 @@ impl<B: OneSided> Benchmark for B {
         Ok(resources)
     }
 
-    fn fill(
-        resources: &Self::Resources,
-        run: &RunOptions,
-        size: u64,
-        supervisor: &dyn Supervisor,
-    ) -> Result<(), Failure> {
+    fn fill(resources: &Self::Resources, size: SizeOfRun<'_>) -> Result<(), Failure> {
         match source::<B>(resources) {
-            Some(buffer) => B::Initiator::offsets(run, size)?.fill(buffer, run, size, supervisor),
+            Some(buffer) => B::Initiator::offsets(size.run, size.size)?.fill(buffer, size),
             None => Ok(()),
         }
     }
 
     fn check(
         resources: &Self::Resources,
-        run: &RunOptions,
-        size: u64,
+        size: SizeOfRun<'_>,
         issued: Issued,
-        supervisor: &dyn Supervisor,
     ) -> Result<u64, Failure> {
-        B::verify(resources, run, size, issued, supervisor)
+        B::verify(resources, size, issued)
     }
 
     fn arrived(resources: &mut Self::Resources, _: &RunOptions) -> Result<Option<u64>, Failure> {

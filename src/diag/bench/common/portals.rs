@@ -39,6 +39,18 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// Returns an entry for the puts of `run` that reports nothing.
+    pub fn for_puts(run: &RunOptions) -> Self {
+        Self {
+            put: true,
+            get: false,
+            matching: None,
+            reports: Reports::Nothing,
+            order: WriteOrder::for_run(run),
+            buffer_id: 0,
+        }
+    }
+
     /// Returns the command that appends the entry, without portal and buffer.
     pub fn command(self) -> TargetCmd {
         let mut command = TargetCmd::new();
@@ -73,7 +85,7 @@ impl Entry {
     }
 
     /// Returns the command that appends the entry over all of `buffer`.
-    fn append_command(self, portal: &PortalTableEntry, buffer: &MemoryRegion) -> TargetCmd {
+    pub fn append_command(self, portal: &PortalTableEntry, buffer: &MemoryRegion) -> TargetCmd {
         let mut command = self.command();
         command
             .set_ptlte_index(portal.number())

@@ -6,6 +6,7 @@ use cxi::{CommunicationProfile, MemoryRegion, PortalTableEntry, TransmitQueue, a
 
 use super::portals::{self, Entry, Match, Portals, Reports, WriteOrder};
 use super::{Initiator, ThresholdCounter};
+use crate::bench::api::Peer;
 use crate::endpoint::Endpoint;
 use facts::device::FabricAddress;
 use facts::error::{Context, Failure};
@@ -40,8 +41,8 @@ fn initiator_id(endpoint: &Endpoint, fabric_address: FabricAddress) -> u32 {
 }
 
 /// Returns the match criteria for messages of `peer`.
-pub fn messages_of(endpoint: &Endpoint, peer: FabricAddress) -> Match {
-    Match { initiator: initiator_id(endpoint, peer), bits: MATCH_BITS, ignored: 0 }
+pub fn messages_of(peer: Peer<'_>) -> Match {
+    Match { initiator: initiator_id(peer.own, peer.address), bits: MATCH_BITS, ignored: 0 }
 }
 
 /// Returns a rendezvous put of `size` bytes without eager data.
@@ -74,18 +75,18 @@ pub struct RendezvousPortal {
 impl RendezvousPortal {
     /// Opens `buffer` to the gets of `peer`, with a queue for `events` pending events.
     pub fn new(
-        endpoint: &Endpoint,
-        peer: FabricAddress,
+        peer: Peer<'_>,
         side: Side,
         buffer: &MemoryRegion,
         reports: Reports,
         events: u32,
     ) -> Result<Self, Failure> {
-        let mut portals = Portals::new(endpoint, events)?;
-        let index = endpoint.device().info().rdzv_get_idx;
-        let mut portal = portals.open(endpoint, index, true)?;
+        let mut portals = Portals::new(peer.own, events)?;
+        let index = peer.own.device().info().rdzv_get_idx;
+        let mut portal = portals.open(peer.own, index, true)?;
+        let any_pid = FabricAddress { pid: C_PID_ANY, ..peer.address };
         let matching = Match {
-            initiator: initiator_id(endpoint, FabricAddress { pid: C_PID_ANY, ..peer }),
+            initiator: initiator_id(peer.own, any_pid),
             bits: MATCH_BITS & GET_BITS | u64::from(id(side)),
             ignored: TRANSACTION_TYPE,
         };
@@ -120,14 +121,13 @@ impl SoftwareFetcher {
     /// Creates the fetcher for messages of `peer` to `buffer`; each REPLY arrives at the queue of
     /// `portals`.
     pub fn new(
-        endpoint: &Endpoint,
+        peer: Peer<'_>,
         profile: &CommunicationProfile,
-        peer: FabricAddress,
         portals: &Portals,
         buffer: &MemoryRegion,
         slots: u32,
     ) -> Result<Self, Failure> {
-        let (own, info) = (endpoint.address(), endpoint.device().info());
+        let (own, info) = (peer.own.address(), peer.own.device().info());
         let mut transmit = TransmitQueue::new(profile, slots, &portals.events, None)
             .explain("cannot allocate the transmit queue of gets")?;
         transmit.keep_mapped(buffer);
@@ -136,10 +136,10 @@ impl SoftwareFetcher {
         template
             .set_opcode(C_CMD_GET as u8)
             .set_index_ext(address::index_ext(index))
-            .set_dfa(address::dfa(peer.nic, peer.pid, index, info.pid_bits))
+            .set_dfa(address::dfa(peer.address.nic, peer.address.pid, index, info.pid_bits))
             .set_lac(buffer.lac())
             .set_event_send_disable(true)
-            .set_initiator(initiator_id(endpoint, own.address))
+            .set_initiator(initiator_id(peer.own, own.address))
             .set_eq(portals.events.number());
         Ok(Self { transmit, template })
     }

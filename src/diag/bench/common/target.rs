@@ -2,11 +2,10 @@
 
 use cxi::{MemoryRegion, PortalTableEntry};
 
-use super::arrivals::Arrivals;
 use super::memory::{EVENT_PAGE, map};
 use super::portals::{self, Entry, Portals, Reports};
+use super::triggered_counter::{CounterQueue, TRIGGER_SLOTS};
 use crate::bench::api::Peer;
-use crate::endpoint::Endpoint;
 use facts::error::Failure;
 use node::explain::Explain;
 use node::gpu::Use;
@@ -17,7 +16,7 @@ use plan::run_options::RunOptions;
 pub struct Target {
     portal: PortalTableEntry,
     /// Counts the operations of the peer, if both sides show their own view.
-    arrivals: Option<Arrivals>,
+    arrivals: Option<CounterQueue>,
     portals: Portals,
     /// What the operations of the peer read from or write to.
     pub buffer: MemoryRegion,
@@ -27,22 +26,23 @@ impl Target {
     /// Allocates `buffer`, which begins with `contents` and is zero behind them, and opens it to
     /// `peer` through `entry`. With `--both-ends`, the NIC counts the operations that arrive.
     pub fn new(
-        endpoint: &Endpoint,
         peer: Peer<'_>,
         run: &RunOptions,
         buffer: Buffer,
         contents: &[u8],
         mut entry: Entry,
     ) -> Result<Self, Failure> {
-        let mut portals = Portals::new(endpoint, EVENT_PAGE)?;
+        let mut portals = Portals::new(peer.own, EVENT_PAGE)?;
         let counts = run.extensions.both_ends;
-        let arrivals = counts.then(|| Arrivals::new(endpoint, &portals.events)).transpose()?;
+        let arrivals = counts
+            .then(|| CounterQueue::new(peer.own, TRIGGER_SLOTS, &portals.events))
+            .transpose()?;
         if let Some(arrivals) = &arrivals {
             entry.reports = Reports::Counted(arrivals.number());
         }
-        let buffer = map(endpoint, Use::Receive, buffer)?;
+        let buffer = map(peer.own, Use::Receive, buffer)?;
         buffer.copy_in(0, contents).explain("cannot fill the buffer")?;
-        let mut portal = portals.open(endpoint, peer.portal, entry.matching.is_some())?;
+        let mut portal = portals.open(peer.own, peer.portal, entry.matching.is_some())?;
         portals.append(&mut portal, &buffer, entry)?;
         Ok(Self { portal, arrivals, portals, buffer })
     }
@@ -53,13 +53,15 @@ impl Target {
     ///
     /// A NIC that does not answer.
     pub fn arrived(&mut self) -> Result<Option<u64>, Failure> {
-        self.arrivals.as_mut().map(Arrivals::count).transpose()
+        let count = |queue: &mut CounterQueue| queue.read(false, "reading a counter");
+        let counts = self.arrivals.as_mut().map(count).transpose()?;
+        Ok(counts.map(|counts| counts.success))
     }
 
     /// Releases the resources.
     pub fn close(self) -> Result<(), Failure> {
         portals::close(self.portal)?;
-        self.arrivals.map_or(Ok(()), Arrivals::close)?;
+        self.arrivals.map_or(Ok(()), CounterQueue::close)?;
         self.portals.close()?;
         self.buffer.close().explain("cannot release the buffer")
     }

@@ -131,11 +131,12 @@ impl Aggressor {
         times: LoadTimes,
         supervisor: &dyn Supervisor,
     ) -> Result<Self, Failure> {
-        let peer = Peer { address: load.peers[0], portal: load.portal, supervisor };
+        let (address, portal) = (load.peers[0], load.portal);
+        let peer = Peer { own: endpoint, address, portal, supervisor };
         let operations = load.operations();
         let slots = SLOTS_PER_PUT * operations as u32 + FURTHER_SLOTS;
         let in_flight = operations as u32 + 1;
-        let initiator = Initiator::with_queues(endpoint, peer, load.buffer, slots, in_flight)?;
+        let initiator = Initiator::with_queues(peer, load.buffer, slots, in_flight)?;
         let pid_bits = endpoint.device().info().pid_bits;
         let command = |(number, peer): (usize, &FabricAddress)| {
             // The shorter form of a restricted put has no pointer (nic.md 3.9).

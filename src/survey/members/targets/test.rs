@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::full_links::FullLinks;
 use super::instruments::Instruments;
 use super::window::{Attempt, NotMeasured};
-use diag::bench::api::{Benchmark, Issued, Peer};
+use diag::bench::api::{Benchmark, Issued, Peer, SizeOfRun};
 use diag::bench::common::service_limits;
 use diag::endpoint::Endpoint;
 use diag::run::context::LoopContext;
@@ -123,8 +123,8 @@ impl<B: Benchmark> TestOf<B> {
         side: Side,
     ) -> Result<B::Resources, Failure> {
         service_limits::check(endpoint, peer, B::TOOL, &self.run, side)?;
-        let peer = Peer { address: peer, portal: self.portal, supervisor };
-        B::set_up(endpoint, peer, &self.run, side)
+        let peer = Peer { own: endpoint, address: peer, portal: self.portal, supervisor };
+        B::set_up(peer, &self.run, side)
     }
 
     /// Begins to watch links, if they should be full.
@@ -232,7 +232,8 @@ impl<B: Benchmark> TestOf<B> {
     /// Checks the data of this side, in debug builds.
     fn check(&self, resources: &B::Resources, issued: Issued) -> Result<(), Failure> {
         if cfg!(debug_assertions) {
-            B::check(resources, &self.run, self.run.min_size, issued, &Unwatched)?;
+            let (run, size) = (&self.run, self.run.min_size);
+            B::check(resources, SizeOfRun { run, size, supervisor: &Unwatched }, issued)?;
         }
         Ok(())
     }
@@ -402,7 +403,11 @@ mod tests {
         let issued = Issued { own: 0, peer: None };
         let target = writes.target.as_ref().unwrap();
         let size = writes.run.min_size;
-        let checked = write_lat::WriteLatency::check(target, &writes.run, size, issued, &Unwatched);
+        let checked = write_lat::WriteLatency::check(
+            target,
+            SizeOfRun { run: &writes.run, size, supervisor: &Unwatched },
+            issued,
+        );
         assert_eq!(checked.unwrap(), 1000);
         writes.close_target().unwrap();
         endpoint.close().unwrap();

@@ -24,15 +24,13 @@ pub unsafe extern "C" fn cxil_get_svc_rsrc_list(
     dev: *mut cxil_dev,
     rsrc_list: *mut *mut cxil_svc_rsrc_list,
 ) -> c_int {
-    answer(|| {
-        let place = from_c!(output(rsrc_list))?;
+    from_c!(answer_at(rsrc_list, || {
         let found: Vec<cxi_rsrc_use> = with_services(from_c!(handle(dev))?, |registry| {
             let groups = registry.groups();
             Ok(groups.iter().map(|group| use_of(registry, group)).collect())
         })?;
-        *place = list::hand_out(&found, offset_of!(cxil_svc_rsrc_list, rsrcs))?;
-        Ok(())
-    })
+        list::hand_out(&found, offset_of!(cxil_svc_rsrc_list, rsrcs))
+    }))
 }
 
 /// Frees a list of [`cxil_get_svc_rsrc_list`].
@@ -183,13 +181,11 @@ pub unsafe extern "C" fn cxil_svc_get_exclusive_cp(
     svc_id: c_uint,
     exclusive_cp: *mut bool,
 ) -> c_int {
-    answer(|| {
-        let place = from_c!(output(exclusive_cp))?;
-        *place = with_services(from_c!(handle(dev))?, |registry| {
+    from_c!(answer_at(exclusive_cp, || {
+        with_services(from_c!(handle(dev))?, |registry| {
             Ok(registry.service(svc_id)?.exclusive_profiles)
-        })?;
-        Ok(())
-    })
+        })
+    }))
 }
 
 /// Sets the VNI range of a service. EINVAL for a service with a list of VNIs, and for a range that
@@ -237,14 +233,12 @@ pub unsafe extern "C" fn cxil_svc_get_netns(
     svc_id: c_uint,
     netns: *mut c_uint,
 ) -> c_int {
-    answer(|| {
-        let place = from_c!(output(netns))?;
-        *place = with_services(from_c!(handle(dev))?, |registry| {
+    from_c!(answer_at(netns, || {
+        with_services(from_c!(handle(dev))?, |registry| {
             let service = registry.service(svc_id)?;
             service.network_namespace().ok_or(Errno::INVAL)
-        })?;
-        Ok(())
-    })
+        })
+    }))
 }
 
 /// Changes a service without users.

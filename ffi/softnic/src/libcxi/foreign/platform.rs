@@ -29,13 +29,11 @@ pub unsafe extern "C" fn cxil_get_amo_remap_to_pcie_fadd(
     dev: *mut cxil_dev,
     amo_remap_to_pcie_fadd: *mut c_int,
 ) -> c_int {
-    answer(|| {
+    from_c!(answer_at(amo_remap_to_pcie_fadd, || {
         let device = from_c!(handle(dev))?;
-        let place = from_c!(output(amo_remap_to_pcie_fadd))?;
         let opcode = device.nic.with(|engine| Ok(engine.wire.fetch_add.opcode()))?;
-        *place = opcode.map_or(-1, c_int::from);
-        Ok(())
-    })
+        Ok(opcode.map_or(-1, c_int::from))
+    }))
 }
 
 /// Returns the size of the pages at `base` in bytes, huge pages included; 0 for null and where

@@ -16,36 +16,31 @@ pub unsafe extern "C" fn cxil_alloc_wait_obj(
     lni: *mut cxil_lni,
     wait: *mut *mut cxil_wait_obj,
 ) -> c_int {
-    answer(|| {
+    from_c!(answer_at(wait, || {
         let lni = from_c!(handle(lni))?;
-        let place = from_c!(output(wait))?;
         let object = Arc::new(WaitObject::new()?);
         lni.nic.with(|engine| {
             let owner = engine.lnis.get_mut(lni.number).ok_or(Errno::INVAL)?;
             owner.wait_objects += 1;
             Ok(())
         })?;
-        *place = hand_out(WaitHandle { nic: lni.nic.clone(), lni: lni.number, object });
-        Ok(())
-    })
+        Ok(hand_out(WaitHandle { nic: lni.nic.clone(), lni: lni.number, object }))
+    }))
 }
 
 /// Destroys a wait object. EBUSY while an event queue signals it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_destroy_wait_obj(wait: *mut cxil_wait_obj) -> c_int {
-    answer(|| {
-        let WaitHandle { nic, lni, object } = from_c!(handle(wait))?;
-        nic.with(|engine| {
-            if Arc::strong_count(object) > 1 {
+    from_c!(end(wait, |wait: &WaitHandle| {
+        wait.nic.with(|engine| {
+            if Arc::strong_count(&wait.object) > 1 {
                 return Err(Errno::BUSY);
             }
-            let owner = engine.lnis.get_mut(*lni).ok_or(Errno::INVAL)?;
+            let owner = engine.lnis.get_mut(wait.lni).ok_or(Errno::INVAL)?;
             owner.wait_objects -= 1;
             Ok(())
-        })?;
-        from_c!(destroy(wait));
-        Ok(())
-    })
+        })
+    }))
 }
 
 /// Returns the descriptor to poll, which is ready (POLLPRI and POLLIN) from an event on until it is

@@ -42,14 +42,12 @@ pub unsafe extern "C" fn cxil_get_svc_list(
     dev: *mut cxil_dev,
     svc_list: *mut *mut cxil_svc_list,
 ) -> c_int {
-    answer(|| {
-        let place = from_c!(output(svc_list))?;
+    from_c!(answer_at(svc_list, || {
         let found: Vec<cxi_svc_desc> = with_services(from_c!(handle(dev))?, |registry| {
             Ok(registry.groups().iter().map(Service::describe).collect())
         })?;
-        *place = list::hand_out(&found, offset_of!(cxil_svc_list, descs))?;
-        Ok(())
-    })
+        list::hand_out(&found, offset_of!(cxil_svc_list, descs))
+    }))
 }
 
 /// Frees a list of [`cxil_get_svc_list`].
@@ -66,13 +64,11 @@ pub unsafe extern "C" fn cxil_get_svc_rsrc_use(
     svc_id: c_uint,
     rsrcs: *mut cxi_rsrc_use,
 ) -> c_int {
-    answer(|| {
-        let place = from_c!(output(rsrcs))?;
-        *place = with_services(from_c!(handle(dev))?, |registry| {
+    from_c!(answer_at(rsrcs, || {
+        with_services(from_c!(handle(dev))?, |registry| {
             Ok(use_of(registry, &registry.group(svc_id)?))
-        })?;
-        Ok(())
-    })
+        })
+    }))
 }
 
 /// Returns the resources in use by a resource group.
