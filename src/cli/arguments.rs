@@ -4,6 +4,7 @@ use std::env;
 use std::ffi::OsString;
 use std::path::Path;
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{ArgMatches, Command, FromArgMatches};
 
 use crate::definition::OptionDef;
@@ -33,8 +34,7 @@ pub fn read<T>(
     arguments: &[OsString],
     request: &mut T,
 ) -> Result<Option<Vec<OsString>>, Failure> {
-    let declared = options.iter().map(|option| &option.entry);
-    let Some(matches) = typed(usage, declared, arguments)? else { return Ok(None) };
+    let Some(matches) = typed(usage, arguments)? else { return Ok(None) };
     definition::read(options, &matches, request)?;
     words(usage, &matches, arguments).map(Some)
 }
@@ -59,8 +59,7 @@ impl<T: FromArgMatches> TypedArguments<T> {
         command: &'static Command,
         arguments: &[OsString],
     ) -> Result<Option<Self>, Failure> {
-        let options: Vec<Entry> = derived::options(command).collect();
-        let Some(matches) = typed(usage, options.iter(), arguments)? else { return Ok(None) };
+        let Some(matches) = typed(usage, arguments)? else { return Ok(None) };
         let request = derived::read(command, &matches)?;
         let words = words(usage, &matches, arguments)?;
         Ok(Some(Self { request, words, matches }))
@@ -74,12 +73,9 @@ impl<T: FromArgMatches> TypedArguments<T> {
 
 /// Returns what was typed, or `None` if the arguments ask for help or the version, which are then
 /// printed.
-fn typed<'a>(
-    usage: &Usage,
-    options: impl Iterator<Item = &'a Entry>,
-    arguments: &[OsString],
-) -> Result<Option<ArgMatches>, Failure> {
+fn typed(usage: &Usage, arguments: &[OsString]) -> Result<Option<ArgMatches>, Failure> {
     let takes_words = !matches!(usage.arguments, Completion::Nothing);
+    let options = usage.all_options().filter(|own| !matches!(own.long, "help" | "version"));
     let declared = options.map(Entry::declared).chain([parser::help(), parser::version()]);
     let declared = declared.chain(takes_words.then(parser::words));
     match parser::read(declared, arguments, |_| None)? {
@@ -137,6 +133,18 @@ pub fn service() -> [OptionDef<Vec<String>>; 3] {
     ]
 }
 
+/// What `--libcxi` does in commands that load the library themselves.
+pub const LIBCXI: &str =
+    "Library to load for hardware (default: $CXIDIAG_LIBCXI, else libcxi.so.1)";
+
+/// Returns the library that `--libcxi` names.
+pub fn library() -> impl TypedValueParser<Value = LibraryFile> {
+    OsStringValueParser::new().try_map(|path| match path.is_empty() {
+        true => Err("expected a file"),
+        false => Ok(LibraryFile::new(path.into(), "--libcxi")),
+    })
+}
+
 pub fn libcxi() -> OptionDef<Option<LibraryFile>> {
     let value = Value::new("PATH", Completion::Files);
     OptionDef::new("libcxi", Some(value), |library: &mut Option<LibraryFile>, path| {
@@ -146,9 +154,7 @@ pub fn libcxi() -> OptionDef<Option<LibraryFile>> {
         *library = Some(LibraryFile::new(path.into(), "--libcxi"));
         Ok(())
     })
-    .explained(format!(
-        "Library to load for hardware (default: ${LIBCXI_VARIABLE}, else libcxi.so.1)"
-    ))
+    .explained(LIBCXI)
 }
 
 /// Returns the library that the environment names.

@@ -6,6 +6,8 @@
 
 use std::error::Error;
 use std::ffi::{OsStr, OsString};
+use std::fmt::Display;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -16,6 +18,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use super::usage::{Completion, DETAILS, Entry, Value};
 use super::values;
 use facts::error::{Failure, invalid};
+use facts::number::within;
 use page::destination::Place;
 
 /// Returns what the request `T` declares.
@@ -65,6 +68,17 @@ pub fn file() -> impl TypedValueParser<Value = PathBuf> {
 /// Returns a value that says where a document goes: to standard output if it is omitted.
 pub fn document() -> impl TypedValueParser<Value = Place> {
     OsStringValueParser::new().try_map(|typed| values::place(&typed))
+}
+
+/// Returns a decimal number within a range.
+pub fn number<N>(allowed: RangeInclusive<N>) -> impl TypedValueParser<Value = N>
+where
+    N: Copy + Into<u64> + TryFrom<u64, Error: Display> + Send + Sync + 'static,
+{
+    move |typed: &str| {
+        let number = within(typed, (*allowed.start()).into()..=(*allowed.end()).into())?;
+        N::try_from(number).map_err(|error| error.to_string())
+    }
 }
 
 /// Returns whether an option is among the arguments.
@@ -149,7 +163,7 @@ mod tests {
         /// Time to wait
         ///
         /// It is in s.
-        #[arg(long, value_name = "TIME", default_value = "3")]
+        #[arg(long, value_name = "TIME", default_value = "3", value_parser = number(1..=9_u8))]
         #[arg(add = Completion::Words(|| vec!["1".into()]))]
         wait: u8,
 
@@ -168,10 +182,15 @@ mod tests {
 
     static COMMAND: LazyLock<Command> = LazyLock::new(declared::<Request>);
 
+    fn usage() -> Usage {
+        let options = entries(&COMMAND);
+        Usage { arguments: Completion::Devices, options, ..Usage::default() }
+    }
+
     /// Returns what is read from these words, or the message of a refusal.
     fn read(words: &str) -> Result<TypedArguments<Request>, String> {
         let words: Vec<OsString> = words.split_whitespace().map(OsString::from).collect();
-        let usage = Usage { arguments: Completion::Devices, ..Usage::default() };
+        let usage = usage();
         let typed = TypedArguments::read(&usage, &COMMAND, &words);
         typed.map(|typed| typed.expect("a request")).map_err(|failure| failure.message())
     }
@@ -223,6 +242,7 @@ mod tests {
                 "--wait=x --wait=1 --place=-",
                 "invalid value '-' for --place: expected the name of a file",
             ),
+            ("--wait=10", "invalid value '10' for --wait: expected a decimal number from 1 to 9"),
             ("--json= --bogus", "unknown option '--bogus' (see --help)"),
             ("--less=1", "option '--less' takes no value, but '1' was given"),
             ("--wait", "option '--wait' needs a value (see --help)"),
@@ -235,7 +255,7 @@ mod tests {
     fn refuses_a_value_that_is_no_text() {
         use std::os::unix::ffi::OsStringExt;
         let words = [OsString::from_vec(b"--wait=\xff".to_vec())];
-        let typed = TypedArguments::<Request>::read(&Usage::default(), &COMMAND, &words);
+        let typed = TypedArguments::<Request>::read(&usage(), &COMMAND, &words);
         let message = typed.map(|_| ()).unwrap_err().message();
         assert_eq!(message, "invalid value '\u{fffd}' for --wait: expected plain text");
     }
