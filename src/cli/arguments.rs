@@ -4,8 +4,8 @@ use std::env;
 use std::ffi::OsString;
 use std::path::Path;
 
-use clap::builder::{OsStringValueParser, TypedValueParser};
-use clap::{ArgMatches, Command, FromArgMatches};
+use clap::builder::{OsStringValueParser, StringValueParser, TypedValueParser};
+use clap::{ArgMatches, Args, Command, FromArgMatches};
 
 use crate::definition::OptionDef;
 use crate::parser::{Parsed, hint_before};
@@ -114,8 +114,36 @@ pub fn parts(arguments: &[OsString]) -> (&[OsString], Option<&[OsString]>) {
     }
 }
 
+/// Returns the value of an option that is passed on to the tools, which check it: `--LONG=VALUE`.
+pub fn passed_on(long: &'static str) -> impl TypedValueParser<Value = String> {
+    StringValueParser::new().map(move |typed| format!("--{long}={typed}"))
+}
+
+/// The options of service, VNI and traffic class, which are passed on to the tools.
+#[derive(Clone, Debug, Default, Args)]
+pub struct ServiceRequest {
+    /// CXI service (default: as for the tools)
+    #[arg(short = 'v', long, value_name = "SVC_ID", value_parser = passed_on("svc-id"))]
+    svc_id: Option<String>,
+
+    /// VNI of the service (default: as for the tools)
+    #[arg(long, value_name = "VNI|job", value_parser = passed_on("vni"))]
+    vni: Option<String>,
+
+    /// Traffic class (default: as for the tools)
+    #[arg(long, value_name = "CLASS", value_parser = passed_on("traffic-class"))]
+    traffic_class: Option<String>,
+}
+
+impl ServiceRequest {
+    /// Returns arguments for the tools.
+    pub fn arguments(&self) -> Vec<String> {
+        [&self.svc_id, &self.vni, &self.traffic_class].into_iter().flatten().cloned().collect()
+    }
+}
+
 /// Returns an option that is passed on to the tools, which check its value.
-pub fn passed_on(long: &'static str, name: &'static str) -> OptionDef<Vec<String>> {
+pub fn passed_on_option(long: &'static str, name: &'static str) -> OptionDef<Vec<String>> {
     OptionDef::text(long, name, move |arguments: &mut Vec<String>, typed| {
         arguments.push(format!("--{long}={typed}"));
         Ok(())
@@ -125,11 +153,11 @@ pub fn passed_on(long: &'static str, name: &'static str) -> OptionDef<Vec<String
 /// Returns the options of service, VNI and traffic class, which are passed on to the tools.
 pub fn service() -> [OptionDef<Vec<String>>; 3] {
     [
-        passed_on("svc-id", "SVC_ID")
+        passed_on_option("svc-id", "SVC_ID")
             .letter('v')
             .explained("CXI service (default: as for the tools)"),
-        passed_on("vni", "VNI|job").explained("VNI of the service (default: as for the tools)"),
-        passed_on("traffic-class", "CLASS").explained("Traffic class (default: as for the tools)"),
+        passed_on_option("vni", "VNI|job").explained("VNI of the service (default: as for the tools)"),
+        passed_on_option("traffic-class", "CLASS").explained("Traffic class (default: as for the tools)"),
     ]
 }
 

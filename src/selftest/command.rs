@@ -231,12 +231,12 @@ fn options() -> Vec<OptionDef<SelfTestRequest>> {
              operations each.",
         ),
         peer_def(
-            arguments::passed_on("port", "PORT")
+            arguments::passed_on_option("port", "PORT")
                 .letter('p')
                 .explained(format!("TCP port of the server of --peer (default: {DEFAULT_PORT})")),
         ),
         peer_def(
-            arguments::passed_on("peer-device", "DEV|auto")
+            arguments::passed_on_option("peer-device", "DEV|auto")
                 .completed_by(Completion::Devices)
                 .explained(
                     "NIC of the server of --peer (default: as for the tools)\n\n\
@@ -284,7 +284,7 @@ fn options() -> Vec<OptionDef<SelfTestRequest>> {
     options.extend(passed_on);
     options.push(output::quiet().within(|request| &mut request.is_quiet));
     options.push(output::json().within(|request| &mut request.json));
-    let library = arguments::passed_on("libcxi", "PATH").completed_by(Completion::Files);
+    let library = arguments::passed_on_option("libcxi", "PATH").completed_by(Completion::Files);
     let library = library.explained("Library to load for hardware (default: as for the tools)");
     options.push(library.within(|request| &mut request.passed_on));
     options

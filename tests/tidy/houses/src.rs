@@ -717,10 +717,13 @@ pub const PING: Package = Package {
         module: "",
         shown_in: &["src/ping/lib.rs"],
         floors: &[
-            &[("document", "the answers, as data and as JSON")],
+            &[
+                ("document", "the answers, as data and as JSON"),
+                ("options", "what the command takes"),
+            ],
             &[("text", "the answers as text")],
             &[("rounds", "writes to each NIC, one after the other")],
-            &[("command", "what the command takes, and its course")],
+            &[("command", "the course of the command")],
             &[("lib", "the list of modules")],
         ],
     },
