@@ -79,7 +79,7 @@ use std::time::Instant;
 pub use self::examine::{files_with, others, require};
 pub use self::in_survey::SurveyChecks;
 pub use self::of_node::name_unreadable;
-pub use self::options::{link_speed, usage};
+pub use self::options::{LINK_SPEED, gigabits, usage};
 use self::request::CheckRequest;
 pub use self::site::link_speed as site_link_speed;
 use cli::output;

@@ -53,18 +53,22 @@ pub fn usage() -> Usage {
     }
 }
 
-/// Returns the option with the speed that links must have, in Gb/s.
-pub fn link_speed() -> OptionDef<Option<f64>> {
-    let set = |gigabits: &mut Option<f64>, typed: &str| {
-        if !matches!(typed, "50" | "100" | "200" | "400") {
-            return Err("expected 50, 100, 200 or 400 (Gb/s)".into());
-        }
-        *gigabits = typed.parse().ok();
+/// What `--link-speed` does.
+pub const LINK_SPEED: &str =
+    "Speed that links must have, in Gb/s (default: that of the hardware, 200 or 400)";
+
+/// Returns the speed of a link in Gb/s.
+pub fn gigabits(typed: &str) -> Result<f64, &'static str> {
+    let is_known = matches!(typed, "50" | "100" | "200" | "400");
+    typed.parse().ok().filter(|_| is_known).ok_or("expected 50, 100, 200 or 400 (Gb/s)")
+}
+
+fn link_speed() -> OptionDef<Option<f64>> {
+    let set = |gigabits_of: &mut Option<f64>, typed: &str| {
+        *gigabits_of = Some(gigabits(typed)?);
         Ok(())
     };
-    OptionDef::text("link-speed", "GBPS", set).explained(
-        "Speed that links must have, in Gb/s (default: that of the hardware, 200 or 400)",
-    )
+    OptionDef::text("link-speed", "GBPS", set).explained(LINK_SPEED)
 }
 
 pub fn options() -> Vec<OptionDef<CheckRequest>> {

@@ -9,6 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::error::ErrorKind;
@@ -17,8 +18,9 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
 use super::usage::{Completion, DETAILS, Entry, Value};
 use super::values;
+use super::values::LEFT_OUT;
 use facts::error::{Failure, invalid};
-use facts::number::within;
+use facts::number::{time, within};
 use page::destination::Place;
 
 /// Returns what the request `T` declares.
@@ -79,6 +81,14 @@ where
         let number = within(typed, (*allowed.start()).into()..=(*allowed.end()).into())?;
         N::try_from(number).map_err(|error| error.to_string())
     }
+}
+
+/// Returns a time within a range; `default` if it is omitted.
+pub fn time_or(
+    default: &'static str,
+    allowed: RangeInclusive<Duration>,
+) -> impl TypedValueParser<Value = Duration> {
+    move |typed: &str| time(if typed == LEFT_OUT { default } else { typed }, allowed.clone())
 }
 
 /// Returns whether an option is among the arguments.

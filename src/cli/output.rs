@@ -24,12 +24,12 @@ pub fn json() -> OptionDef<Option<Place>> {
     OptionDef::document("json", |place| place).explained(JSON)
 }
 
+/// What `--quiet` does in commands with a verdict.
+pub const QUIET: &str = "Print the verdict only, without progress\n\nNo notes are printed either.";
+
 /// Returns `--quiet` of commands with a verdict.
 pub fn quiet() -> OptionDef<bool> {
-    OptionDef::switch("quiet", |is_quiet| *is_quiet = true).letter('q').explained(
-        "Print the verdict only, without progress\n\n\
-         No notes are printed either.",
-    )
+    OptionDef::switch("quiet", |is_quiet| *is_quiet = true).letter('q').explained(QUIET)
 }
 
 /// Prints the page of a document, of a quiet command its first line, unless the document has
