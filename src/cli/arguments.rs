@@ -9,7 +9,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 
 use crate::definition::OptionDef;
 use crate::parser::{Parsed, hint_before};
-use crate::usage::{Completion, Entry, Usage, Value};
+use crate::usage::{Completion, Entry, Usage};
 use crate::version::print_version;
 use crate::{definition, derived, parser};
 use facts::device::{DeviceName, LIBCXI_VARIABLE, LibraryFile};
@@ -171,18 +171,6 @@ pub fn library() -> impl TypedValueParser<Value = LibraryFile> {
         true => Err("expected a file"),
         false => Ok(LibraryFile::new(path.into(), "--libcxi")),
     })
-}
-
-pub fn libcxi() -> OptionDef<Option<LibraryFile>> {
-    let value = Value::new("PATH", Completion::Files);
-    OptionDef::new("libcxi", Some(value), |library: &mut Option<LibraryFile>, path| {
-        if path.is_empty() {
-            return Err("expected a file".into());
-        }
-        *library = Some(LibraryFile::new(path.into(), "--libcxi"));
-        Ok(())
-    })
-    .explained(LIBCXI)
 }
 
 /// Returns the library that the environment names.

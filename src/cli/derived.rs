@@ -133,6 +133,16 @@ pub fn read<T: FromArgMatches>(
     })
 }
 
+/// Returns the request of `command` without arguments.
+///
+/// # Panics
+///
+/// If an option has no value without arguments.
+pub fn unset<T: FromArgMatches>(command: &'static Command) -> T {
+    let matches = command.clone().try_get_matches_from([""; 0]);
+    matches.and_then(|matches| T::from_arg_matches(&matches)).expect("options may be left out")
+}
+
 /// Sets in `request` what one option says, or returns what is allowed.
 pub fn update<T: FromArgMatches>(
     command: &Command,
@@ -239,6 +249,7 @@ mod tests {
         assert_eq!((typed.request.wait, &typed.request.place), (3, &PathBuf::from(".")));
         assert_eq!(typed.request.json, Some(Place::File("x".into())));
         assert!(!typed.request.is_all && !typed.is_given("wait"));
+        assert_eq!(unset::<Request>(&COMMAND).wait, 3);
     }
 
     #[test]
