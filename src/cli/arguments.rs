@@ -34,7 +34,7 @@ pub fn read<T>(
     arguments: &[OsString],
     request: &mut T,
 ) -> Result<Option<Vec<OsString>>, Failure> {
-    let Some(matches) = typed(usage, arguments)? else { return Ok(None) };
+    let Some(matches) = matches(usage, arguments)? else { return Ok(None) };
     definition::read(options, &matches, request)?;
     words(usage, &matches, arguments).map(Some)
 }
@@ -59,7 +59,7 @@ impl<T: FromArgMatches> TypedArguments<T> {
         command: &'static Command,
         arguments: &[OsString],
     ) -> Result<Option<Self>, Failure> {
-        let Some(matches) = typed(usage, arguments)? else { return Ok(None) };
+        let Some(matches) = matches(usage, arguments)? else { return Ok(None) };
         let request = derived::read(command, &matches)?;
         let words = words(usage, &matches, arguments)?;
         Ok(Some(Self { request, words, matches }))
@@ -73,7 +73,11 @@ impl<T: FromArgMatches> TypedArguments<T> {
 
 /// Returns what was typed, or `None` if the arguments ask for help or the version, which are then
 /// printed.
-fn typed(usage: &Usage, arguments: &[OsString]) -> Result<Option<ArgMatches>, Failure> {
+///
+/// # Errors
+///
+/// An unknown option, a missing or surplus value, or an argument of a command that takes none.
+pub fn matches(usage: &Usage, arguments: &[OsString]) -> Result<Option<ArgMatches>, Failure> {
     let takes_words = !matches!(usage.arguments, Completion::Nothing);
     let options = usage.all_options().filter(|own| !matches!(own.long, "help" | "version"));
     let declared = options.map(Entry::declared).chain([parser::help(), parser::version()]);
