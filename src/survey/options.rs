@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::request::{ExpectedBound, ProcessSource, SurveyRequest, tests, tools};
+use super::request::{ExpectedBound, ProcessSource, SurveyRequest, hosts, tests, tools};
 use super::tool_options;
 use crate::load_options;
 use crate::load_options::LoadArgs;
@@ -17,7 +17,6 @@ use cli::definition::OptionDef;
 use cli::output;
 use cli::output::MetricsRequest;
 use cli::usage::{Completion, Usage};
-use crew::host_list;
 use facts::device::DeviceName;
 use facts::error::{Failure, cause, invalid};
 use facts::expect::Metric;
@@ -109,11 +108,7 @@ fn options() -> Vec<SurveyOption> {
 fn places() -> Vec<SurveyOption> {
     let mut options = vec![
         SurveyOption::text("hosts", "LIST|@FILE", |args, typed| {
-            let hosts = host_list::option_hosts(typed)?;
-            if let Some(host) = host_list::repeated(&hosts) {
-                return Err(format!("{host} is named twice"));
-            }
-            args.hosts = Some(hosts);
+            args.hosts = Some(hosts(typed)?);
             Ok(())
         })
         .explained(

@@ -8,6 +8,7 @@ use std::time::Duration;
 use campaign::quiet::findings::Test;
 use cli::nearest::{nearest, question};
 use cli::parser::device_hint;
+use crew::host_list;
 use facts::child::PROGRAM;
 use facts::device::{DeviceName, LIBCXI_VARIABLE};
 use facts::error::{Failure, invalid};
@@ -81,6 +82,18 @@ impl LoadRequest {
     /// Returns whether the software of the targets of victims answers.
     pub fn is_two_sided(&self) -> bool {
         is_two_sided(self.victim_test().plan.tool)
+    }
+}
+
+/// Hosts in the order of their list.
+pub type Hosts = Vec<String>;
+
+/// Returns the hosts of an option.
+pub fn hosts(typed: &str) -> Result<Hosts, String> {
+    let hosts = host_list::option_hosts(typed)?;
+    match host_list::repeated(&hosts) {
+        Some(host) => Err(format!("{host} is named twice")),
+        None => Ok(hosts),
     }
 }
 

@@ -880,6 +880,7 @@ pub const SURVEY: Package = Package {
                 ("files", "what a survey reads and writes"),
                 ("load_options", "the load that the arguments ask for"),
                 ("member", "a process that measures as the coordinator orders"),
+                ("why_options", "what `why` takes"),
             ],
             &[
                 ("launch", "how the members start"),
@@ -890,7 +891,6 @@ pub const SURVEY: Package = Package {
             &[("load_setup", "the load, from what is wanted to what is measured")],
             &[("coordinator", "leads the campaigns one after the other")],
             &[("suspect", "the diagnosis of one NIC without a survey")],
-            &[("why_options", "what `why` takes")],
             &[("why_command", "`why`: its course")],
             &[("lib", "`survey`: arguments -> coordinator or member")],
         ],
