@@ -54,20 +54,18 @@ pub fn diagnose(
 
 /// Returns the request of a survey whose members measure the NIC.
 fn member_request(request: &WhyRequest) -> Result<SurveyRequest, Failure> {
-    let service = request.service.arguments();
     let (processes, devices) = match &request.beside {
-        Beside::Loopback(count) => (ProcessSource::Loopback(*count), Vec::new()),
+        Beside::Loopback(count) => (ProcessSource::Loopback(*count), None),
         Beside::Peers { .. } | Beside::Nothing => {
-            (ProcessSource::Hosts(Vec::new()), vec![request.device])
+            (ProcessSource::Hosts(Vec::new()), Some(vec![request.device]))
         }
     };
     Ok(SurveyRequest {
         processes,
-        explains: true,
         devices,
         // Members read the options about the service from a test.
-        tests: tests(&[&TOOLS[0]], &[], &service, &[])?,
-        service,
+        tests: tests(&[&TOOLS[0]], &[], &request.service.arguments(), &[])?,
+        service: request.service.clone(),
         pair_time: request.pair_time,
         port: request.port,
         is_quiet: request.is_quiet,
