@@ -62,8 +62,16 @@ fn excluded(typed: &TypedArguments<CheckRequest>) -> Option<String> {
         return Some("--window has no effect with --quick, which counts no errors".into());
     }
     let of_check = [
-        "no-traffic", "quick", "window", "link-speed", "expect-nics", "ranks", "hosts",
-        "meeting-point", "bad-nodes", "csv",
+        "no-traffic",
+        "quick",
+        "window",
+        "link-speed",
+        "expect-nics",
+        "ranks",
+        "hosts",
+        "meeting-point",
+        "bad-nodes",
+        "csv",
     ];
     if request.stress.is_some() {
         let why = "has no effect with --stress, which loads the NICs of this machine";

@@ -134,7 +134,9 @@ fn cpus(
     (place, count): (usize, usize),
     machine: &Machine,
 ) -> Result<Vec<u32>, Failure> {
-    let choice = Placement::choose(request.cpus.as_ref().unwrap_or(&Cpus::Any), device, machine, false)?.for_threads;
+    let choice =
+        Placement::choose(request.cpus.as_ref().unwrap_or(&Cpus::Any), device, machine, false)?
+            .for_threads;
     let own = choice.iter().skip(place).step_by(count).take(MAX_THREADS);
     let own: Vec<u32> = own.copied().collect();
     if !own.is_empty() {

@@ -7,39 +7,15 @@ use std::path::Path;
 use clap::builder::{OsStringValueParser, StringValueParser, TypedValueParser};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 
-use crate::definition::OptionDef;
 use crate::parser::{Parsed, hint_before};
 use crate::usage::{Completion, Entry, Usage};
 use crate::version::print_version;
-use crate::{definition, derived, parser};
+use crate::{derived, parser};
 use facts::device::{DeviceName, LIBCXI_VARIABLE, LibraryFile};
 use facts::error::Failure;
 use page::print;
 
-/// Returns what help and manual of a command show: its options, `--help` and `--version`.
-pub fn entries<T>(options: Vec<OptionDef<T>>) -> Vec<Entry> {
-    let own = options.into_iter().map(|option| option.entry);
-    own.chain([Entry::help(), Entry::version()]).collect()
-}
-
-/// Sets in `request` what the arguments of a command say. Returns the arguments that are no
-/// options, or `None` if the arguments ask for help or the version, which are then printed.
-///
-/// # Errors
-///
-/// An unknown option, an invalid value, or an argument of a command that takes none.
-pub fn read<T>(
-    usage: &Usage,
-    options: &[OptionDef<T>],
-    arguments: &[OsString],
-    request: &mut T,
-) -> Result<Option<Vec<OsString>>, Failure> {
-    let Some(matches) = matches(usage, arguments)? else { return Ok(None) };
-    definition::read(options, &matches, request)?;
-    words(usage, &matches, arguments).map(Some)
-}
-
-/// What was typed for a command whose request declares its options.
+/// What was typed for a command.
 pub struct TypedArguments<T> {
     pub request: T,
     /// The arguments that are no options.
@@ -53,7 +29,7 @@ impl<T: FromArgMatches> TypedArguments<T> {
     ///
     /// # Errors
     ///
-    /// As of [`read`].
+    /// An unknown option, an invalid value, or an argument of a command that takes none.
     pub fn read(
         usage: &Usage,
         command: &'static Command,
@@ -146,25 +122,6 @@ impl ServiceRequest {
     }
 }
 
-/// Returns an option that is passed on to the tools, which check its value.
-pub fn passed_on_option(long: &'static str, name: &'static str) -> OptionDef<Vec<String>> {
-    OptionDef::text(long, name, move |arguments: &mut Vec<String>, typed| {
-        arguments.push(format!("--{long}={typed}"));
-        Ok(())
-    })
-}
-
-/// Returns the options of service, VNI and traffic class, which are passed on to the tools.
-pub fn service() -> [OptionDef<Vec<String>>; 3] {
-    [
-        passed_on_option("svc-id", "SVC_ID")
-            .letter('v')
-            .explained("CXI service (default: as for the tools)"),
-        passed_on_option("vni", "VNI|job").explained("VNI of the service (default: as for the tools)"),
-        passed_on_option("traffic-class", "CLASS").explained("Traffic class (default: as for the tools)"),
-    ]
-}
-
 /// What `--libcxi` does in commands that load the library themselves.
 pub const LIBCXI: &str =
     "Library to load for hardware (default: $CXIDIAG_LIBCXI, else libcxi.so.1)";
@@ -187,21 +144,6 @@ pub fn library_of_environment() -> Option<LibraryFile> {
 pub const DEVICES: &str = "NICs beside those that are arguments (default: none)\n\n\
                            With commas between several.";
 
-/// Returns `--device` of commands whose arguments are NICs. It adds to them.
-pub fn devices() -> OptionDef<Vec<DeviceName>> {
-    let add = |devices: &mut Vec<DeviceName>, typed: &str| {
-        for name in typed.split(',') {
-            devices.push(name.parse()?);
-        }
-        Ok(())
-    };
-    OptionDef::text("device", "DEV,...", add)
-        .letter('d')
-        .completed_by(Completion::Devices)
-        .explained(DEVICES)
-        .repeated()
-}
-
 /// Refuses the name of a document that stands directly behind `--json`, where the command takes
 /// other words.
 ///
@@ -220,7 +162,7 @@ pub fn refuse_document(words: &[OsString], arguments: &[OsString]) -> Result<(),
     Ok(())
 }
 
-/// Adds the NICs among the arguments to the NICs of [`devices`], each once.
+/// Adds the NICs among the arguments to those of `--device`, each once.
 ///
 /// # Errors
 ///

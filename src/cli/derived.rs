@@ -143,21 +143,6 @@ pub fn unset<T: FromArgMatches>(command: &'static Command) -> T {
     matches.and_then(|matches| T::from_arg_matches(&matches)).expect("options may be left out")
 }
 
-/// Sets in `request` what one option says, or returns what is allowed.
-pub fn update<T: FromArgMatches>(
-    command: &Command,
-    long: &str,
-    value: &OsStr,
-    request: &mut T,
-) -> Result<(), String> {
-    let mut word = OsString::from(format!("--{long}="));
-    word.push(value);
-    let matches = command.clone().try_get_matches_from([word]);
-    matches
-        .and_then(|matches| request.update_from_arg_matches(&matches))
-        .map_err(|error| allowed(&error))
-}
-
 /// Returns what is allowed in place of a refused value.
 fn allowed(error: &clap::Error) -> String {
     if error.kind() == ErrorKind::InvalidUtf8 {

@@ -403,9 +403,7 @@ fn max_regress(typed: &str) -> Result<f64, &'static str> {
 }
 
 fn figure(typed: &str) -> Result<Metric, String> {
-    typed
-        .parse()
-        .map_err(|why: String| format!("{why}: the metrics are {}", figures().join(", ")))
+    typed.parse().map_err(|why: String| format!("{why}: the metrics are {}", figures().join(", ")))
 }
 
 fn bounds(typed: &str) -> Result<Bounds, String> {

@@ -205,7 +205,8 @@ fn run_load(
     let mut conductor = load_conductor(crew, request, wanted, verdict)?;
     load_campaign::begin(crew, &mut conductor, &load_course(&request.load))?;
     let (until, why) = load_limit(request.time_limit, ends);
-    let ended = load_campaign::run(crew, &mut conductor, request.load.is_two_sided(), (until, &why));
+    let ended =
+        load_campaign::run(crew, &mut conductor, request.load.is_two_sided(), (until, &why));
     Ok((conductor.findings(), ended))
 }
 

@@ -219,7 +219,7 @@ pub const CLI: Package = Package {
     name: "cli",
     directory: "src/cli",
     uses: &["facts", "page"],
-    holds: "the command line: options as definitions, their help, the reader of arguments",
+    holds: "the command line: options, their help, the reader of arguments",
     must_not: "know a tool or a command",
     house: House {
         directory: "src/cli",
