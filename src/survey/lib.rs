@@ -49,7 +49,7 @@ mod coordinator;
 mod diagnosis_course;
 mod files;
 mod launch;
-pub mod load_options;
+mod load_options;
 mod load_setup;
 mod load_watch;
 mod locations;
