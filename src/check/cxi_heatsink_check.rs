@@ -1,7 +1,10 @@
 //! HPE's cxi_heatsink_check: its options and its text (node-tools.md 5), without its defects.
 
 use std::ffi::OsString;
+use std::sync::LazyLock;
 use std::time::Duration;
+
+use clap::{ArgAction, Args, Command};
 
 use super::examine::{files_with, require};
 use super::note::note_step;
@@ -9,20 +12,21 @@ use super::stress_watch::{Times, watch};
 use crate::cxi_heatsink_check_text as text;
 use crate::cxi_heatsink_check_text::HeatsinkSummary;
 use crate::stress_document::StressedNic;
-use cli::arguments;
-use cli::definition::OptionDef;
+use cli::arguments::TypedArguments;
 use cli::usage::{Completion, Usage};
+use cli::{arguments, derived};
 use cxi::gpu::GpuType;
 use cxi::{IDC_MAX_RESTRICTED, IDC_MAX_UNRESTRICTED, placement};
 use diag::run::stress::{LoadOptions, LoadedNic, under_load};
 use facts::device::{DEFAULT_DEVICE, DeviceName};
 use facts::error::{Failure, Kind};
 use facts::interrupt;
-use facts::number::within;
 use facts::time_of_day::Clocks;
 use health::sensors::{Board, Sensors, board, part_number};
 use node::explain::Explain;
+use node::gpu::OnGpus;
 use node::machine::{self, Machine};
+use node::service::ServiceOptions;
 use node::{backend, gpu, reading};
 use page::documents::Documents;
 use plan::run_options::{MAX_LIST_SIZE, Setting};
@@ -42,44 +46,13 @@ const ERROR: u8 = 1;
 /// Default of `--procs`: this part of the CPUs.
 const CPUS_PER_PROCESS: usize = 4;
 
-/// Default of `--duration`, in seconds.
-const DURATION: u64 = 600;
-
-/// Default of `--interval`, in seconds.
-const INTERVAL: u64 = 10;
-
-/// Largest value of `--size`.
-const MAX_SIZE: u64 = 262_144;
-
-/// What the arguments ask for.
-struct HeatsinkRequest {
-    load: LoadOptions,
-    processes: Option<usize>,
-    /// The CPUs of `--cpu-list`, and the list as typed.
-    cpu_list: Option<(Vec<u32>, String)>,
-    duration: u64,
-    interval: u64,
-}
-
-impl Default for HeatsinkRequest {
-    fn default() -> Self {
-        Self {
-            load: LoadOptions::new(DEFAULT_DEVICE),
-            processes: None,
-            cpu_list: None,
-            duration: DURATION,
-            interval: INTERVAL,
-        }
-    }
-}
-
 /// Returns what the program takes.
 pub fn usage() -> Usage {
     Usage {
         program: NAME.into(),
         about: "Load a NIC and watch its temperatures",
         synopsis: vec![("cxi_heatsink_check [OPTIONS]".into(), "")],
-        options: arguments::entries(options()),
+        options: derived::entries(&COMMAND),
         replaced_version: Some(VERSION),
         remarks: vec![
             "Exit status: 0 all criteria are met, 2 one is not, 1 error or invalid\n\
@@ -89,76 +62,101 @@ pub fn usage() -> Usage {
     }
 }
 
-fn options() -> Vec<OptionDef<HeatsinkRequest>> {
-    type HeatsinkOption = OptionDef<HeatsinkRequest>;
-    let gpu_index = |typed: &str| within(typed, 0..=u8::MAX.into()).map(|index| index as u8);
-    let defaults = LoadOptions::new(DEFAULT_DEVICE);
-    vec![
-        HeatsinkOption::value("device", "DEV", str::parse::<DeviceName>, |request| {
-            &mut request.load.device
-        })
-        .letter('d')
-        .completed_by(Completion::Devices)
-        .explained(format!("NIC to load (default: {DEFAULT_DEVICE})")),
-        HeatsinkOption::number("svc-id", "SVC_ID", 1..=i32::MAX as u32, |request| {
-            &mut request.load.service.svc_id
-        })
-        .letter('v')
-        .explained("CXI service (default: as for the tools)"),
-        HeatsinkOption::text("tx-gpu", "GPU", move |request, typed| {
-            request.load.gpus.tx = Some(gpu_index(typed)?);
-            Ok(())
-        })
-        .letter('t')
-        .explained("GPU that holds the source of the writes (default: system memory)"),
-        HeatsinkOption::text("rx-gpu", "GPU", move |request, typed| {
-            request.load.gpus.rx = Some(gpu_index(typed)?);
-            Ok(())
-        })
-        .letter('r')
-        .explained("GPU that holds the target of the writes (default: system memory)"),
-        HeatsinkOption::text("gpu-type", "TYPE", |request, typed| {
-            request.load.gpus.kind = Some(gpu::named(typed).ok_or(gpu::GPU_TYPES)?);
-            Ok(())
-        })
-        .letter('g')
-        .completed_by(Completion::Words(|| GpuType::ALL.iter().map(GpuType::to_string).collect()))
-        .explained("AMD, NVIDIA or INTEL (default: first type found)"),
-        HeatsinkOption::text("procs", "N", |request, typed| {
-            request.processes = Some(within(typed, 1..=u16::MAX.into())? as usize);
-            Ok(())
-        })
-        .letter('P')
-        .explained("Number of writers (default: a quarter of the CPUs, at least 1)"),
-        HeatsinkOption::text("cpu-list", "LIST", |request, typed| {
-            let cpus = cpu_list(typed).ok_or("expected CPU numbers such as 0-3,8")?;
-            request.cpu_list = Some((cpus, typed.to_owned()));
-            Ok(())
-        })
-        .letter('c')
-        .completed_by(Completion::Cpus)
-        .explained("CPUs of the writers, one each (default: near the NIC)"),
-        HeatsinkOption::number("duration", "S", 1..=86400_u64, |request| &mut request.duration)
-            .letter('D')
-            .explained(format!("Seconds of load (default: {DURATION})")),
-        HeatsinkOption::number("interval", "S", 1..=86400_u64, |request| &mut request.interval)
-            .letter('i')
-            .explained(format!("Seconds between two rows (default: {INTERVAL})")),
-        HeatsinkOption::number("size", "B", 1..=MAX_SIZE, |request| &mut request.load.size)
-            .letter('s')
-            .explained(format!("Bytes of a write (default: {})", defaults.size)),
-        HeatsinkOption::number("list-size", "N", 1..=MAX_LIST_SIZE, |request| {
-            &mut request.load.list_size
-        })
-        .letter('l')
-        .explained(format!("Writes that are issued at once (default: {})", defaults.list_size)),
-        HeatsinkOption::switch("no-hrp", |request| request.load.use_hrp = false)
-            .explained("Do not use High Rate Puts"),
-        HeatsinkOption::switch("no-idc", |request| request.load.use_idc = false)
-            .explained("Do not use Immediate Data Commands"),
-        HeatsinkOption::switch("no-ple", |request| request.load.persistent_entries = false)
-            .explained("Append a list entry for each write"),
-    ]
+static COMMAND: LazyLock<Command> = LazyLock::new(derived::declared::<HeatsinkRequest>);
+
+/// What the arguments ask for.
+#[derive(Args)]
+struct HeatsinkRequest {
+    /// NIC to load
+    #[arg(short, long, value_name = "DEV", default_value_t = DEFAULT_DEVICE)]
+    #[arg(add = Completion::Devices)]
+    device: DeviceName,
+
+    /// CXI service (default: as for the tools)
+    #[arg(short = 'v', long, value_name = "SVC_ID")]
+    #[arg(value_parser = derived::number(1..=i32::MAX as u32))]
+    svc_id: Option<u32>,
+
+    /// GPU that holds the source of the writes (default: system memory)
+    #[arg(short, long, value_name = "GPU", value_parser = derived::number(0..=u8::MAX))]
+    tx_gpu: Option<u8>,
+
+    /// GPU that holds the target of the writes (default: system memory)
+    #[arg(short, long, value_name = "GPU", value_parser = derived::number(0..=u8::MAX))]
+    rx_gpu: Option<u8>,
+
+    /// AMD, NVIDIA or INTEL (default: first type found)
+    #[arg(short, long, value_name = "TYPE")]
+    #[arg(value_parser = |typed: &str| gpu::named(typed).ok_or(gpu::GPU_TYPES))]
+    #[arg(add = Completion::Words(|| GpuType::ALL.iter().map(GpuType::to_string).collect()))]
+    gpu_type: Option<GpuType>,
+
+    /// Number of writers (default: a quarter of the CPUs, at least 1)
+    #[arg(short = 'P', long = "procs", value_name = "N")]
+    #[arg(value_parser = derived::number(1..=u16::MAX))]
+    processes: Option<u16>,
+
+    /// CPUs of the writers, one each (default: near the NIC)
+    #[arg(short, long, value_name = "LIST", value_parser = typed_cpus, add = Completion::Cpus)]
+    cpu_list: Option<TypedCpus>,
+
+    /// Seconds of load
+    #[arg(short = 'D', long, value_name = "S", default_value = "600")]
+    #[arg(value_parser = derived::number(1..=86400_u64))]
+    duration: u64,
+
+    /// Seconds between two rows
+    #[arg(short, long, value_name = "S", default_value = "10")]
+    #[arg(value_parser = derived::number(1..=86400_u64))]
+    interval: u64,
+
+    /// Bytes of a write
+    #[arg(short, long, value_name = "B", default_value_t = LoadOptions::new(DEFAULT_DEVICE).size)]
+    #[arg(value_parser = derived::number(1..=262_144_u64))]
+    size: u64,
+
+    /// Writes that are issued at once
+    #[arg(short, long, value_name = "N", default_value_t = LoadOptions::new(DEFAULT_DEVICE).list_size)]
+    #[arg(value_parser = derived::number(1..=MAX_LIST_SIZE))]
+    list_size: u16,
+
+    /// Do not use High Rate Puts
+    #[arg(long = "no-hrp", action = ArgAction::SetFalse)]
+    use_hrp: bool,
+
+    /// Do not use Immediate Data Commands
+    #[arg(long = "no-idc", action = ArgAction::SetFalse)]
+    use_idc: bool,
+
+    /// Append a list entry for each write
+    #[arg(long = "no-ple", action = ArgAction::SetFalse)]
+    persistent_entries: bool,
+}
+
+impl HeatsinkRequest {
+    /// Returns the load with writers on these CPUs.
+    fn load(&self, cpus: Vec<u32>) -> LoadOptions {
+        LoadOptions {
+            device: self.device,
+            service: ServiceOptions { svc_id: self.svc_id, ..ServiceOptions::default() },
+            libcxi: arguments::library_of_environment(),
+            cpus,
+            size: self.size,
+            list_size: self.list_size,
+            use_hrp: self.use_hrp,
+            use_idc: self.use_idc,
+            persistent_entries: self.persistent_entries,
+            gpus: OnGpus { kind: self.gpu_type, tx: self.tx_gpu, rx: self.rx_gpu, map: None },
+        }
+    }
+}
+
+/// The CPUs of a list in its order, and the list as typed.
+type TypedCpus = (Vec<u32>, String);
+
+fn typed_cpus(typed: &str) -> Result<TypedCpus, &'static str> {
+    let cpus = cpu_list(typed).ok_or("expected CPU numbers such as 0-3,8")?;
+    Ok((cpus, typed.to_owned()))
 }
 
 /// Returns the CPUs of a list in its order.
@@ -174,18 +172,15 @@ fn cpu_list(typed: &str) -> Option<Vec<u32>> {
 /// Invalid arguments, a NIC that cannot be loaded, a sensor without a value, a criterion that is
 /// not met.
 pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
-    let mut request = HeatsinkRequest::default();
-    let read = arguments::read(&usage(), &options(), &arguments, &mut request);
-    if read.map_err(|failure| failure.with_status(ERROR))?.is_none() {
-        return Ok(());
-    }
-    request.load.libcxi = arguments::library_of_environment();
+    let typed = TypedArguments::<HeatsinkRequest>::read(&usage(), &COMMAND, &arguments);
+    let typed = typed.map_err(|failure| failure.with_status(ERROR))?;
+    let Some(TypedArguments { mut request, .. }) = typed else { return Ok(()) };
     request.interval = request.interval.min(request.duration);
-    backend::check(request.load.device)
+    backend::check(request.device)
         .and_then(|()| {
             interrupt::watch()?;
             reading::limit_waits();
-            load(request)
+            load(&request)
         })
         .map_err(
             |failure| {
@@ -194,8 +189,8 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         )
 }
 
-fn load(mut request: HeatsinkRequest) -> Result<(), Failure> {
-    let (machine, device) = (Machine::this(), request.load.device);
+fn load(request: &HeatsinkRequest) -> Result<(), Failure> {
+    let (machine, device) = (Machine::this(), request.device);
     require(device, &machine)?;
     let files = files_with(device, &machine, |_| false)?;
     let files = files.ok_or_else(|| Failure::environment(format!("there is no {device}")))?;
@@ -210,15 +205,14 @@ fn load(mut request: HeatsinkRequest) -> Result<(), Failure> {
         let message = format!("{device} has no sensor '{}'", sensor.label);
         return Err(Failure::environment(message));
     }
-    request.load.cpus = cpus(&request, &machine)?;
+    let loads = [request.load(cpus(request, &machine)?)];
     let name = device.to_string();
-    let threads = request.load.cpus.len();
+    let threads = loads[0].cpus.len();
     let mut nics = vec![StressedNic::new(name, false, number.clone(), threads, sensors.list())];
     let output = Documents::default();
-    let loads = [request.load.clone()];
     let began = Clocks::now();
     under_load(NAME, &loads, |load| {
-        let shown = summary(&request, load.nic(0)?, board);
+        let shown = summary(request, &loads[0], load.nic(0)?, board);
         output.print(|out| text::summary(out, &nics[0], &shown))?;
         // Rows are due at whole intervals: no load follows the last one.
         let time = Duration::from_secs(request.duration / request.interval * request.interval);
@@ -270,8 +264,9 @@ fn cpus(request: &HeatsinkRequest, machine: &Machine) -> Result<Vec<u32>, Failur
         0 => allowed.len(),
         online => online,
     };
-    let processes = request.processes.unwrap_or((count / CPUS_PER_PROCESS).max(1));
-    let cpus = machine.load_cpus(&request.load.device.to_string(), processes, &allowed);
+    let usual = (count / CPUS_PER_PROCESS).max(1);
+    let processes = request.processes.map_or(usual, usize::from);
+    let cpus = machine.load_cpus(&request.device.to_string(), processes, &allowed);
     if cpus.is_empty() {
         let failure = Failure::environment("Unable to pick cores to use.");
         return Err(failure.with_hint("Use '-c' to pick them manually"));
@@ -279,11 +274,16 @@ fn cpus(request: &HeatsinkRequest, machine: &Machine) -> Result<Vec<u32>, Failur
     Ok(cpus)
 }
 
-fn summary(request: &HeatsinkRequest, nic: &LoadedNic, board: &Board) -> HeatsinkSummary {
-    let LoadOptions { size, list_size, gpus, cpus, persistent_entries, .. } = &request.load;
+fn summary(
+    request: &HeatsinkRequest,
+    load: &LoadOptions,
+    nic: &LoadedNic,
+    board: &Board,
+) -> HeatsinkSummary {
+    let LoadOptions { size, list_size, gpus, cpus, persistent_entries, .. } = load;
     let memory = |gpu: Option<u8>| gpu.map_or("System".into(), |gpu| format!("GPU {gpu}"));
     let largest = if nic.hrp.is_on() { IDC_MAX_RESTRICTED } else { IDC_MAX_UNRESTRICTED };
-    let idc = if !request.load.use_idc {
+    let idc = if !request.use_idc {
         Setting::Disabled
     } else if gpus.tx.is_some() || *size > largest as u64 {
         Setting::NotApplicable

@@ -185,7 +185,7 @@ impl Examination {
         // A software NIC has no generation; the one in its files is for other programs.
         let generation = Generation::of(&files).filter(|_| !is_software);
         let mut findings = vec![presence::present()];
-        findings.extend(link::all(&files, generation, request.link_gigabits));
+        findings.extend(link::all(&files, generation, request.site.link_gigabits));
         findings.extend(if request.has_window() {
             code_words::evaluate(&files, &first.code_words, &after)
         } else {

@@ -39,8 +39,8 @@ pub fn ask_all(hosts: &[String], request: &CheckRequest) -> Result<Answers, Fail
     let plan = Plan::new(&TOOLS[0], PROGRAM.into(), typed, None)?;
     let order = CheckOrder {
         devices: request.devices.iter().map(DeviceName::to_string).collect(),
-        expected_nics: request.expected_nics,
-        link_gigabits: request.link_gigabits,
+        expected_nics: request.site.expected_nics,
+        link_gigabits: request.site.link_gigabits,
     };
     let next = AtomicUsize::new(0);
     let answers = Mutex::new(Vec::new());

@@ -60,7 +60,7 @@ impl OngoingCheck {
     /// Settings of the site or of the job that are invalid.
     pub fn begin(mut request: CheckRequest) -> Result<Self, Failure> {
         let machine = Machine::this();
-        request.fill_from(site::read(&machine)?);
+        request.site.fill_from(&site::read(&machine)?);
         let grant = grant(&request)?;
         let grant = grant.as_ref();
         let devices = request.devices(grant, &machine)?;
@@ -120,7 +120,7 @@ impl OngoingCheck {
         let mut examined: Vec<Examined> =
             ended.map(|examination| examination.end(&request, &machine)).collect();
         address::compare(examined.iter_mut().flat_map(|nic| &mut nic.findings));
-        let count = presence::count(nics(&examined, &machine), request.expected_nics);
+        let count = presence::count(nics(&examined, &machine), request.site.expected_nics);
         let mut host = vec![count, presence::driver(&machine)];
         host.extend(host::findings(&self.host, machine::loaded_library()));
         host.extend([host_state::idle_states(&self.host), host_state::memory_size(&self.host)]);

@@ -1,76 +1,214 @@
 //! What the arguments of `check` ask for.
 
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
+use clap::{Args, Command};
+
 use cli::output::MetricsRequest;
+use cli::usage::Completion;
+use cli::{arguments, derived, output};
+use crew::host_list;
 use facts::device::{DeviceName, LibraryFile};
 use facts::error::Failure;
+use facts::number::time;
 use node::machine::Machine;
 use node::machine::placement::Cpus;
 use node::slingshot::Grant;
 use page::destination::Place;
+use plan::DEFAULT_PORT;
 
 /// Default of `--window`.
 pub const WINDOW: Duration = Duration::from_secs(2);
 
-/// Default of `--stress`: heat sinks are warm after some minutes.
-pub const STRESS_TIME: Duration = Duration::from_secs(300);
+/// Bounds of `--window`.
+const WINDOWS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(120);
 
-/// Default of `--interval`.
-pub const STRESS_INTERVAL: Duration = Duration::from_secs(10);
+/// Bounds of `--stress`.
+const STRESS_TIMES: RangeInclusive<Duration> =
+    Duration::from_millis(100)..=Duration::from_secs(86400);
 
-/// The file with the settings of the site, named without the leading slash.
-pub const SITE_FILE: &str = "etc/cxidiag/check.conf";
+/// Bounds of `--interval`.
+const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3600);
+
+/// Most ranks of `--ranks`.
+const MOST_RANKS: u32 = 100_000_000;
+
+/// What `--link-speed` does.
+pub const LINK_SPEED: &str =
+    "Speed that links must have, in Gb/s (default: that of the hardware, 200 or 400)";
+
+pub static COMMAND: LazyLock<Command> = LazyLock::new(derived::declared::<CheckRequest>);
 
 /// What the arguments ask for.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Args)]
 pub struct CheckRequest {
+    #[arg(short, long = "device", help = arguments::DEVICES, value_name = "DEV,...", value_delimiter = ',')]
+    #[arg(add = Completion::Devices)]
     pub devices: Vec<DeviceName>,
-    pub is_quick: bool,
+
+    /// Do not write and read through the NICs
+    #[arg(long)]
     pub no_traffic: bool,
+
+    /// Read files once: no error rates, no traffic
+    #[arg(long = "quick")]
+    pub is_quick: bool,
+
+    /// Write and read also if others use a NIC
+    ///
+    /// Without this option, NICs that other processes use are checked without traffic.
+    #[arg(long)]
     pub busy_ok: bool,
-    pub is_quiet: bool,
-    /// The NICs are loaded for this time, instead of being checked.
-    pub stress: Option<Duration>,
-    /// Time between two samples.
-    pub interval: Option<Duration>,
-    /// The CPUs that load the NICs.
-    pub cpus: Cpus,
+
+    /// Time in which errors of the link are counted (default: 2s); in a longer one, lower rates
+    /// show
+    #[arg(long, value_name = "TIME", value_parser = |typed: &str| time(typed, WINDOWS))]
     pub window: Option<Duration>,
-    pub link_gigabits: Option<f64>,
-    /// Number of NICs that the machine must have.
-    pub expected_nics: Option<u32>,
-    /// Ranks of an MPI job, for which the service of this user needs resources.
+
+    /// Load the NICs for TIME instead, and watch their temperatures (default: 5m)
+    ///
+    /// Each NIC writes to itself from all CPUs near it, all NICs at the same time. A row shows
+    /// rate, temperatures and power at each interval. A temperature at its limit and a rate below
+    /// 19 GB/s are bad; the load ends at once if a temperature is 5 C above its limit.
+    // Heat sinks are warm after some minutes.
+    #[arg(long, value_name = "TIME", require_equals = true)]
+    #[arg(value_parser = derived::time_or("5m", STRESS_TIMES))]
+    pub stress: Option<Duration>,
+
+    /// Time between two rows with --stress
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    #[arg(value_parser = |typed: &str| time(typed, INTERVALS))]
+    pub interval: Duration,
+
+    /// CPUs that load the NICs with --stress, such as 0-3,8 (default: near each NIC)
+    #[arg(long = "cpu", value_name = "CPUS", add = Completion::Cpus)]
+    pub cpus: Option<Cpus>,
+
+    #[command(flatten)]
+    pub site: SiteSettings,
+
+    /// Also show for how many ranks of an MPI job with COUNT ranks the service has resources
+    /// (default: not shown)
+    ///
+    /// The line names the resource that ends first, and how many ranks have reserved ones. What a
+    /// rank needs is an estimate: docs/batch.md has the rules. Suspect if there is no room for one
+    /// rank without peers.
+    #[arg(long, value_name = "COUNT", value_parser = derived::number(1..=MOST_RANKS))]
     pub ranks: Option<u32>,
-    /// The hosts to check, through `cxidiag serve`.
-    pub hosts: Option<Vec<String>>,
-    /// The port of these servers.
+
+    /// Check these hosts, on which 'cxidiag serve' runs, without traffic, such as nid[0001-0512]
+    /// (default: this machine, or the tasks of a launcher)
+    ///
+    /// LIST is a host list; FILE has one on each line. The check is quick: it counts no errors and
+    /// sends nothing through the NICs. Each server runs one check a second.
+    #[arg(long, value_name = "LIST|@FILE", value_parser = hosts)]
+    pub hosts: Option<Hosts>,
+
+    #[arg(short, long, help = format!("TCP port of the servers of --hosts (default: {DEFAULT_PORT})"))]
+    #[arg(value_name = "PORT", value_parser = derived::number(1..=u16::MAX))]
     pub port: Option<u16>,
-    /// The process uses the NICs during the check.
-    pub uses_nic: bool,
-    /// A task of a launcher checks its own node only.
+
+    /// Check this node only, also as a task of a launcher
+    ///
+    /// Without this option, the tasks of a launcher check their nodes together, and the first one
+    /// prints one result.
+    #[arg(long = "local")]
     pub is_local: bool,
-    /// Where the tasks of a launcher meet.
+
+    /// File by which the tasks of a launcher find each other (default: in the working directory)
+    ///
+    /// All nodes share its directory. With CXIDIAG_TOKEN in the environment of all tasks, they need
+    /// no file if the launcher names the hosts.
+    #[arg(long, value_name = "FILE", value_parser = derived::file(), add = Completion::Files)]
     pub meeting_point: Option<PathBuf>,
-    /// A survey follows, whose results standard output is for.
-    pub is_before_survey: bool,
-    /// When tasks are waited for at the latest.
-    pub until: Option<Instant>,
-    pub csv: Option<Place>,
+
+    /// Write the nodes that are bad to FILE, as a host list
+    ///
+    /// The list is in the form of 'scontrol update NodeName='. The check drains no node.
+    #[arg(long, value_name = "FILE", value_parser = derived::file(), add = Completion::Files)]
     pub bad_nodes: Option<PathBuf>,
+
+    /// Print the findings of all nodes as CSV instead of the text, or write them to FILE
+    ///
+    /// Each finding about a node has a row, and each node without any has one.
+    #[arg(long, value_name = "FILE", require_equals = true)]
+    #[arg(value_parser = derived::document(), add = Completion::Files)]
+    pub csv: Option<Place>,
+
+    #[arg(short = 'q', long = "quiet", help = output::QUIET)]
+    pub is_quiet: bool,
+
+    #[arg(long, help = output::JSON, value_name = "FILE", require_equals = true)]
+    #[arg(value_parser = derived::document(), add = Completion::Files)]
     pub json: Option<Place>,
+
+    #[command(flatten)]
     pub metrics: MetricsRequest,
+
+    #[arg(long, help = arguments::LIBCXI, value_name = "PATH")]
+    #[arg(value_parser = arguments::library(), add = Completion::Files)]
     pub libcxi: Option<LibraryFile>,
+
+    /// The process uses the NICs during the check.
+    #[arg(skip)]
+    pub uses_nic: bool,
+
+    /// A survey follows, whose results standard output is for.
+    #[arg(skip)]
+    pub is_before_survey: bool,
+
+    /// When tasks are waited for at the latest.
+    #[arg(skip)]
+    pub until: Option<Instant>,
 }
 
-impl CheckRequest {
+/// What the file of the site may contain, too.
+#[derive(Clone, Debug, Default, Args)]
+pub struct SiteSettings {
+    #[arg(long = "link-speed", help = LINK_SPEED, value_name = "GBPS", value_parser = gigabits)]
+    pub link_gigabits: Option<f64>,
+
+    /// Number of NICs that this machine must have (default: as in /etc/cxidiag/check.conf)
+    ///
+    /// Fewer are bad, more are suspect. NICs in hardware count whether they are checked or not,
+    /// software NICs if they are checked.
+    #[arg(long = "expect-nics", value_name = "COUNT", value_parser = derived::number(1..=64_u32))]
+    pub expected_nics: Option<u32>,
+}
+
+/// The hosts of a list, each once.
+type Hosts = Vec<String>;
+
+fn hosts(typed: &str) -> Result<Hosts, String> {
+    let hosts: BTreeSet<String> = host_list::option_hosts(typed)?.into_iter().collect();
+    Ok(hosts.into_iter().collect())
+}
+
+/// Returns the speed of a link in Gb/s.
+pub fn gigabits(typed: &str) -> Result<f64, &'static str> {
+    let is_known = matches!(typed, "50" | "100" | "200" | "400");
+    typed.parse().ok().filter(|_| is_known).ok_or("expected 50, 100, 200 or 400 (Gb/s)")
+}
+
+impl Default for CheckRequest {
+    fn default() -> Self {
+        derived::unset(&COMMAND)
+    }
+}
+
+impl SiteSettings {
     /// Takes what the arguments do not say from the settings of the site.
-    pub fn fill_from(&mut self, site: Self) {
+    pub fn fill_from(&mut self, site: &Self) {
         self.expected_nics = self.expected_nics.or(site.expected_nics);
         self.link_gigabits = self.link_gigabits.or(site.link_gigabits);
     }
+}
 
+impl CheckRequest {
     pub fn has_traffic(&self) -> bool {
         !self.is_quick && !self.no_traffic
     }

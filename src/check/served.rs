@@ -1,7 +1,7 @@
 //! A check for a client on another host: in a process that `cxidiag serve` has started.
 
 use super::of_node;
-use super::request::CheckRequest;
+use super::request::{CheckRequest, SiteSettings};
 use diag::run::served::{Taken, take_client};
 use facts::device::DeviceName;
 use facts::error::Failure;
@@ -40,8 +40,10 @@ fn request(own: CheckRequest, order: CheckOrder) -> Result<CheckRequest, Failure
     Ok(CheckRequest {
         devices: if named.is_empty() && serves_software { own.devices } else { named },
         is_quick: true,
-        expected_nics: order.expected_nics,
-        link_gigabits: order.link_gigabits,
+        site: SiteSettings {
+            expected_nics: order.expected_nics,
+            link_gigabits: order.link_gigabits,
+        },
         ..CheckRequest::default()
     })
 }
@@ -63,7 +65,7 @@ mod tests {
         let found = requested("soft1", order).unwrap();
         assert_eq!(found.devices, [DeviceName::software(1)]);
         assert!(!found.has_traffic() && !found.has_window());
-        assert_eq!((found.expected_nics, found.link_gigabits), (Some(4), Some(100.0)));
+        assert_eq!((found.site.expected_nics, found.site.link_gigabits), (Some(4), Some(100.0)));
         assert_eq!(requested("cxi0", order).unwrap().devices, []);
         let named = r#"{"devices": ["cxi1"], "expected_nics": null, "link_gigabits": null}"#;
         assert_eq!(requested("cxi0", named).unwrap().devices.len(), 1);

@@ -1,28 +1,31 @@
 //! The settings of a site for all checks of a machine, in a file with a line for each.
 
 use std::io::ErrorKind;
+use std::sync::LazyLock;
 
-use super::request::{CheckRequest, SITE_FILE};
-use crate::options::options;
-use cli::definition;
-use cli::parser;
+use clap::Command;
+
+use super::request::SiteSettings;
 use cli::parser::Parsed;
+use cli::{derived, parser};
 use facts::error::{Context, Failure};
 use node::machine::Machine;
 use node::reading;
 
-/// The options that [`SITE_FILE`] may contain.
-const OPTIONS: [&str; 2] = ["expect-nics", "link-speed"];
+/// The file, named without the leading slash.
+const FILE: &str = "etc/cxidiag/check.conf";
+
+static COMMAND: LazyLock<Command> = LazyLock::new(derived::declared::<SiteSettings>);
 
 /// Returns what the file asks for; nothing without the file.
 ///
 /// # Errors
 ///
 /// A file that cannot be read, and a line that is not an option with a valid value.
-pub fn read(machine: &Machine) -> Result<CheckRequest, Failure> {
-    let path = machine.root().join(SITE_FILE);
+pub fn read(machine: &Machine) -> Result<SiteSettings, Failure> {
+    let path = machine.root().join(FILE);
     let text = match reading::text(&path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(CheckRequest::default()),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(SiteSettings::default()),
         text => text.environment(format_args!("cannot read {}", path.display()))?,
     };
     request(&text).map_err(|failure| failure.context(path.display()))
@@ -37,7 +40,7 @@ pub fn link_speed(machine: &Machine) -> Result<Option<f64>, Failure> {
     Ok(read(machine)?.link_gigabits)
 }
 
-fn request(text: &str) -> Result<CheckRequest, Failure> {
+fn request(text: &str) -> Result<SiteSettings, Failure> {
     let lines = text.trim_start_matches('\u{feff}').lines().map(str::trim);
     let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
     let argument = |line: &str| match line.split_once('=') {
@@ -45,14 +48,11 @@ fn request(text: &str) -> Result<CheckRequest, Failure> {
         None => format!("--{line}").into(),
     };
     let arguments: Vec<_> = lines.map(argument).collect();
-    let mut options = options();
-    options.retain(|option| OPTIONS.contains(&option.entry.long));
-    let mut request = CheckRequest::default();
-    let declared = options.iter().map(|option| option.entry.declared());
-    if let Parsed::Matches(matches) = parser::read(declared, &arguments, |_| None)? {
-        definition::read(&options, &matches, &mut request)?;
+    let declared = derived::options(&COMMAND).map(|option| option.declared());
+    match parser::read(declared, &arguments, |_| None)? {
+        Parsed::Matches(matches) => derived::read(&COMMAND, &matches),
+        Parsed::Help { .. } | Parsed::Version => Ok(SiteSettings::default()),
     }
-    Ok(request)
 }
 
 #[cfg(test)]

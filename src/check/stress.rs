@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::examine::{files_with, require};
 use super::note::note_step;
 use super::of_node::grant;
-use super::request::{CheckRequest, STRESS_INTERVAL};
+use super::request::CheckRequest;
 use super::stress_watch::{Times, watch};
 use super::uses::Uses;
 use crate::stress_document::{StressReport, StressedNic};
@@ -22,7 +22,7 @@ use health::link;
 use health::sensors::{Sensors, board, cable_limits, part_number};
 use node::backend;
 use node::machine::Machine;
-use node::machine::placement::Placement;
+use node::machine::placement::{Cpus, Placement};
 use node::nic::files::Files;
 use page::documents::{Documents, Places};
 
@@ -96,7 +96,7 @@ fn load(
             if request.is_quiet { Ok(()) } else { documents.print(text) }
         };
         print(&|out| table.titles(out))?;
-        let times = Times { time, interval: request.interval.unwrap_or(STRESS_INTERVAL).min(time) };
+        let times = Times { time, interval: request.interval.min(time) };
         watch(load, &mut nics, &sensors, times, |nics, _| {
             print(&|out| nics.iter().try_for_each(|nic| table.row(out, nic)))
         })?;
@@ -134,7 +134,9 @@ fn cpus(
     (place, count): (usize, usize),
     machine: &Machine,
 ) -> Result<Vec<u32>, Failure> {
-    let choice = Placement::choose(&request.cpus, device, machine, false)?.for_threads;
+    let choice =
+        Placement::choose(request.cpus.as_ref().unwrap_or(&Cpus::Any), device, machine, false)?
+            .for_threads;
     let own = choice.iter().skip(place).step_by(count).take(MAX_THREADS);
     let own: Vec<u32> = own.copied().collect();
     if !own.is_empty() {

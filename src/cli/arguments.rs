@@ -4,42 +4,18 @@ use std::env;
 use std::ffi::OsString;
 use std::path::Path;
 
-use clap::{ArgMatches, Command, FromArgMatches};
+use clap::builder::{OsStringValueParser, StringValueParser, TypedValueParser};
+use clap::{ArgMatches, Args, Command, FromArgMatches};
 
-use crate::definition::OptionDef;
 use crate::parser::{Parsed, hint_before};
-use crate::usage::{Completion, Entry, Usage, Value};
+use crate::usage::{Completion, Entry, Usage};
 use crate::version::print_version;
-use crate::{definition, derived, parser};
+use crate::{derived, parser};
 use facts::device::{DeviceName, LIBCXI_VARIABLE, LibraryFile};
 use facts::error::Failure;
 use page::print;
 
-/// Returns what help and manual of a command show: its options, `--help` and `--version`.
-pub fn entries<T>(options: Vec<OptionDef<T>>) -> Vec<Entry> {
-    let own = options.into_iter().map(|option| option.entry);
-    own.chain([Entry::help(), Entry::version()]).collect()
-}
-
-/// Sets in `request` what the arguments of a command say. Returns the arguments that are no
-/// options, or `None` if the arguments ask for help or the version, which are then printed.
-///
-/// # Errors
-///
-/// An unknown option, an invalid value, or an argument of a command that takes none.
-pub fn read<T>(
-    usage: &Usage,
-    options: &[OptionDef<T>],
-    arguments: &[OsString],
-    request: &mut T,
-) -> Result<Option<Vec<OsString>>, Failure> {
-    let declared = options.iter().map(|option| &option.entry);
-    let Some(matches) = typed(usage, declared, arguments)? else { return Ok(None) };
-    definition::read(options, &matches, request)?;
-    words(usage, &matches, arguments).map(Some)
-}
-
-/// What was typed for a command whose request declares its options.
+/// What was typed for a command.
 pub struct TypedArguments<T> {
     pub request: T,
     /// The arguments that are no options.
@@ -53,14 +29,13 @@ impl<T: FromArgMatches> TypedArguments<T> {
     ///
     /// # Errors
     ///
-    /// As of [`read`].
+    /// An unknown option, an invalid value, or an argument of a command that takes none.
     pub fn read(
         usage: &Usage,
         command: &'static Command,
         arguments: &[OsString],
     ) -> Result<Option<Self>, Failure> {
-        let options: Vec<Entry> = derived::options(command).collect();
-        let Some(matches) = typed(usage, options.iter(), arguments)? else { return Ok(None) };
+        let Some(matches) = matches(usage, arguments)? else { return Ok(None) };
         let request = derived::read(command, &matches)?;
         let words = words(usage, &matches, arguments)?;
         Ok(Some(Self { request, words, matches }))
@@ -74,12 +49,13 @@ impl<T: FromArgMatches> TypedArguments<T> {
 
 /// Returns what was typed, or `None` if the arguments ask for help or the version, which are then
 /// printed.
-fn typed<'a>(
-    usage: &Usage,
-    options: impl Iterator<Item = &'a Entry>,
-    arguments: &[OsString],
-) -> Result<Option<ArgMatches>, Failure> {
+///
+/// # Errors
+///
+/// An unknown option, a missing or surplus value, or an argument of a command that takes none.
+pub fn matches(usage: &Usage, arguments: &[OsString]) -> Result<Option<ArgMatches>, Failure> {
     let takes_words = !matches!(usage.arguments, Completion::Nothing);
+    let options = usage.all_options().filter(|own| !matches!(own.long, "help" | "version"));
     let declared = options.map(Entry::declared).chain([parser::help(), parser::version()]);
     let declared = declared.chain(takes_words.then(parser::words));
     match parser::read(declared, arguments, |_| None)? {
@@ -118,37 +94,44 @@ pub fn parts(arguments: &[OsString]) -> (&[OsString], Option<&[OsString]>) {
     }
 }
 
-/// Returns an option that is passed on to the tools, which check its value.
-pub fn passed_on(long: &'static str, name: &'static str) -> OptionDef<Vec<String>> {
-    OptionDef::text(long, name, move |arguments: &mut Vec<String>, typed| {
-        arguments.push(format!("--{long}={typed}"));
-        Ok(())
-    })
+/// Returns the value of an option that is passed on to the tools, which check it: `--LONG=VALUE`.
+pub fn passed_on(long: &'static str) -> impl TypedValueParser<Value = String> {
+    StringValueParser::new().map(move |typed| format!("--{long}={typed}"))
 }
 
-/// Returns the options of service, VNI and traffic class, which are passed on to the tools.
-pub fn service() -> [OptionDef<Vec<String>>; 3] {
-    [
-        passed_on("svc-id", "SVC_ID")
-            .letter('v')
-            .explained("CXI service (default: as for the tools)"),
-        passed_on("vni", "VNI|job").explained("VNI of the service (default: as for the tools)"),
-        passed_on("traffic-class", "CLASS").explained("Traffic class (default: as for the tools)"),
-    ]
+/// The options of service, VNI and traffic class, which are passed on to the tools.
+#[derive(Clone, Debug, Default, Args)]
+pub struct ServiceRequest {
+    /// CXI service (default: as for the tools)
+    #[arg(short = 'v', long, value_name = "SVC_ID", value_parser = passed_on("svc-id"))]
+    svc_id: Option<String>,
+
+    /// VNI of the service (default: as for the tools)
+    #[arg(long, value_name = "VNI|job", value_parser = passed_on("vni"))]
+    vni: Option<String>,
+
+    /// Traffic class (default: as for the tools)
+    #[arg(long, value_name = "CLASS", value_parser = passed_on("traffic-class"))]
+    traffic_class: Option<String>,
 }
 
-pub fn libcxi() -> OptionDef<Option<LibraryFile>> {
-    let value = Value::new("PATH", Completion::Files);
-    OptionDef::new("libcxi", Some(value), |library: &mut Option<LibraryFile>, path| {
-        if path.is_empty() {
-            return Err("expected a file".into());
-        }
-        *library = Some(LibraryFile::new(path.into(), "--libcxi"));
-        Ok(())
+impl ServiceRequest {
+    /// Returns arguments for the tools.
+    pub fn arguments(&self) -> Vec<String> {
+        [&self.svc_id, &self.vni, &self.traffic_class].into_iter().flatten().cloned().collect()
+    }
+}
+
+/// What `--libcxi` does in commands that load the library themselves.
+pub const LIBCXI: &str =
+    "Library to load for hardware (default: $CXIDIAG_LIBCXI, else libcxi.so.1)";
+
+/// Returns the library that `--libcxi` names.
+pub fn library() -> impl TypedValueParser<Value = LibraryFile> {
+    OsStringValueParser::new().try_map(|path| match path.is_empty() {
+        true => Err("expected a file"),
+        false => Ok(LibraryFile::new(path.into(), "--libcxi")),
     })
-    .explained(format!(
-        "Library to load for hardware (default: ${LIBCXI_VARIABLE}, else libcxi.so.1)"
-    ))
 }
 
 /// Returns the library that the environment names.
@@ -160,21 +143,6 @@ pub fn library_of_environment() -> Option<LibraryFile> {
 /// What `--device` does in commands whose arguments are NICs.
 pub const DEVICES: &str = "NICs beside those that are arguments (default: none)\n\n\
                            With commas between several.";
-
-/// Returns `--device` of commands whose arguments are NICs. It adds to them.
-pub fn devices() -> OptionDef<Vec<DeviceName>> {
-    let add = |devices: &mut Vec<DeviceName>, typed: &str| {
-        for name in typed.split(',') {
-            devices.push(name.parse()?);
-        }
-        Ok(())
-    };
-    OptionDef::text("device", "DEV,...", add)
-        .letter('d')
-        .completed_by(Completion::Devices)
-        .explained(DEVICES)
-        .repeated()
-}
 
 /// Refuses the name of a document that stands directly behind `--json`, where the command takes
 /// other words.
@@ -194,7 +162,7 @@ pub fn refuse_document(words: &[OsString], arguments: &[OsString]) -> Result<(),
     Ok(())
 }
 
-/// Adds the NICs among the arguments to the NICs of [`devices`], each once.
+/// Adds the NICs among the arguments to those of `--device`, each once.
 ///
 /// # Errors
 ///

@@ -1,20 +1,16 @@
-//! The definition of one option: help, manual, completion, declaration and reading are made from
-//! it.
-//!
-//! The tools have their definitions in `plan::command_line::options`, a command has its own in its
-//! own file.
+//! The definition of one option of the tools (`plan::command_line::options`): help, manual,
+//! completion, declaration and reading are made from it.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgMatches, Command, FromArgMatches};
+use clap::ArgMatches;
 
 use super::derived;
 use super::usage::{Completion, Entry, Value};
-use super::values::{file_only, place, text};
+use super::values::{place, text};
 use facts::error::Failure;
 use facts::error::invalid;
 use facts::number::{time, within};
@@ -24,7 +20,7 @@ use page::destination::Place;
 /// allowed.
 type Setter<T> = Box<dyn Fn(&mut T, &OsStr) -> Result<(), String>>;
 
-/// One option of a tool or of a command; `T` is what all of its options set.
+/// One option of a tool; `T` is what all of its options set.
 pub struct OptionDef<T> {
     /// What help, manual and completion show.
     pub entry: Entry,
@@ -98,15 +94,6 @@ impl<T: 'static> OptionDef<T> {
         })
     }
 
-    /// Returns an option that takes the name of a file other than standard output.
-    pub fn file(long: &'static str, part: fn(&mut T) -> &mut Option<PathBuf>) -> Self {
-        let value = Value::new("FILE", Completion::Files);
-        Self::new(long, Some(value), move |all, value| {
-            *part(all) = Some(file_only(value)?);
-            Ok(())
-        })
-    }
-
     /// Returns an option that writes a document: to standard output without a value.
     pub fn document(long: &'static str, part: fn(&mut T) -> &mut Option<Place>) -> Self {
         let value = Value::optional("FILE", Completion::Files);
@@ -154,31 +141,6 @@ impl<T: 'static> OptionDef<T> {
         self.entry.text = text.into();
         self
     }
-
-    /// Returns the option for a larger `U`, of which it sets a part.
-    pub fn within<U: 'static>(self, part: fn(&mut U) -> &mut T) -> OptionDef<U> {
-        let set = self.set;
-        OptionDef {
-            entry: self.entry,
-            repeats: self.repeats,
-            set: Box::new(move |all, value| set(part(all), value)),
-        }
-    }
-}
-
-/// Returns the options of a request that `command` declares, without defaults and lists.
-pub fn derived_options<T: FromArgMatches + 'static>(
-    command: &'static Command,
-) -> impl Iterator<Item = OptionDef<T>> {
-    let definition = move |entry: Entry| {
-        let long = entry.long;
-        OptionDef {
-            set: Box::new(move |all: &mut T, value| derived::update(command, long, value, all)),
-            entry,
-            repeats: false,
-        }
-    };
-    derived::options(command).map(definition)
 }
 
 impl<T> OptionDef<T> {

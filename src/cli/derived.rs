@@ -6,7 +6,10 @@
 
 use std::error::Error;
 use std::ffi::{OsStr, OsString};
+use std::fmt::Display;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::error::ErrorKind;
@@ -15,7 +18,9 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
 use super::usage::{Completion, DETAILS, Entry, Value};
 use super::values;
+use super::values::LEFT_OUT;
 use facts::error::{Failure, invalid};
+use facts::number::{time, within};
 use page::destination::Place;
 
 /// Returns what the request `T` declares.
@@ -67,6 +72,25 @@ pub fn document() -> impl TypedValueParser<Value = Place> {
     OsStringValueParser::new().try_map(|typed| values::place(&typed))
 }
 
+/// Returns a decimal number within a range.
+pub fn number<N>(allowed: RangeInclusive<N>) -> impl TypedValueParser<Value = N>
+where
+    N: Copy + Into<u64> + TryFrom<u64, Error: Display> + Send + Sync + 'static,
+{
+    move |typed: &str| {
+        let number = within(typed, (*allowed.start()).into()..=(*allowed.end()).into())?;
+        N::try_from(number).map_err(|error| error.to_string())
+    }
+}
+
+/// Returns a time within a range; `default` if it is omitted.
+pub fn time_or(
+    default: &'static str,
+    allowed: RangeInclusive<Duration>,
+) -> impl TypedValueParser<Value = Duration> {
+    move |typed: &str| time(if typed == LEFT_OUT { default } else { typed }, allowed.clone())
+}
+
 /// Returns whether an option is among the arguments.
 pub fn is_given(matches: &ArgMatches, long: &str) -> bool {
     matches.value_source(long) == Some(ValueSource::CommandLine)
@@ -109,19 +133,14 @@ pub fn read<T: FromArgMatches>(
     })
 }
 
-/// Sets in `request` what one option says, or returns what is allowed.
-pub fn update<T: FromArgMatches>(
-    command: &Command,
-    long: &str,
-    value: &OsStr,
-    request: &mut T,
-) -> Result<(), String> {
-    let mut word = OsString::from(format!("--{long}="));
-    word.push(value);
-    let matches = command.clone().try_get_matches_from([word]);
-    matches
-        .and_then(|matches| request.update_from_arg_matches(&matches))
-        .map_err(|error| allowed(&error))
+/// Returns the request of `command` without arguments.
+///
+/// # Panics
+///
+/// If an option has no value without arguments.
+pub fn unset<T: FromArgMatches>(command: &'static Command) -> T {
+    let matches = command.clone().try_get_matches_from([""; 0]);
+    matches.and_then(|matches| T::from_arg_matches(&matches)).expect("options may be left out")
 }
 
 /// Returns what is allowed in place of a refused value.
@@ -149,7 +168,7 @@ mod tests {
         /// Time to wait
         ///
         /// It is in s.
-        #[arg(long, value_name = "TIME", default_value = "3")]
+        #[arg(long, value_name = "TIME", default_value = "3", value_parser = number(1..=9_u8))]
         #[arg(add = Completion::Words(|| vec!["1".into()]))]
         wait: u8,
 
@@ -168,10 +187,15 @@ mod tests {
 
     static COMMAND: LazyLock<Command> = LazyLock::new(declared::<Request>);
 
+    fn usage() -> Usage {
+        let options = entries(&COMMAND);
+        Usage { arguments: Completion::Devices, options, ..Usage::default() }
+    }
+
     /// Returns what is read from these words, or the message of a refusal.
     fn read(words: &str) -> Result<TypedArguments<Request>, String> {
         let words: Vec<OsString> = words.split_whitespace().map(OsString::from).collect();
-        let usage = Usage { arguments: Completion::Devices, ..Usage::default() };
+        let usage = usage();
         let typed = TypedArguments::read(&usage, &COMMAND, &words);
         typed.map(|typed| typed.expect("a request")).map_err(|failure| failure.message())
     }
@@ -210,6 +234,7 @@ mod tests {
         assert_eq!((typed.request.wait, &typed.request.place), (3, &PathBuf::from(".")));
         assert_eq!(typed.request.json, Some(Place::File("x".into())));
         assert!(!typed.request.is_all && !typed.is_given("wait"));
+        assert_eq!(unset::<Request>(&COMMAND).wait, 3);
     }
 
     #[test]
@@ -223,6 +248,7 @@ mod tests {
                 "--wait=x --wait=1 --place=-",
                 "invalid value '-' for --place: expected the name of a file",
             ),
+            ("--wait=10", "invalid value '10' for --wait: expected a decimal number from 1 to 9"),
             ("--json= --bogus", "unknown option '--bogus' (see --help)"),
             ("--less=1", "option '--less' takes no value, but '1' was given"),
             ("--wait", "option '--wait' needs a value (see --help)"),
@@ -235,7 +261,7 @@ mod tests {
     fn refuses_a_value_that_is_no_text() {
         use std::os::unix::ffi::OsStringExt;
         let words = [OsString::from_vec(b"--wait=\xff".to_vec())];
-        let typed = TypedArguments::<Request>::read(&Usage::default(), &COMMAND, &words);
+        let typed = TypedArguments::<Request>::read(&usage(), &COMMAND, &words);
         let message = typed.map(|_| ()).unwrap_err().message();
         assert_eq!(message, "invalid value '\u{fffd}' for --wait: expected plain text");
     }

@@ -1,4 +1,4 @@
-//! The command line: options as definitions, their help, and the reader of arguments.
+//! The command line: options, their help, and the reader of arguments.
 //!
 //! <!-- From tests/tidy/houses.rs: src/cli -->
 //!

@@ -3,14 +3,12 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::LazyLock;
 
-use clap::{Args, Command};
+use clap::Args;
 use serde::Serialize;
 
-use crate::definition::OptionDef;
+use crate::derived;
 use crate::usage::Completion;
-use crate::{definition, derived};
 use facts::error::{Failure, Kind};
 use page::destination::Place;
 use page::documents::Documents;
@@ -20,17 +18,8 @@ use page::page::{Page, style_of_stdout};
 /// What `--json` does.
 pub const JSON: &str = "Print one JSON document instead of the text, or write it to FILE";
 
-pub fn json() -> OptionDef<Option<Place>> {
-    OptionDef::document("json", |place| place).explained(JSON)
-}
-
-/// Returns `--quiet` of commands with a verdict.
-pub fn quiet() -> OptionDef<bool> {
-    OptionDef::switch("quiet", |is_quiet| *is_quiet = true).letter('q').explained(
-        "Print the verdict only, without progress\n\n\
-         No notes are printed either.",
-    )
-}
+/// What `--quiet` does in commands with a verdict.
+pub const QUIET: &str = "Print the verdict only, without progress\n\nNo notes are printed either.";
 
 /// Prints the page of a document, of a quiet command its first line, unless the document has
 /// standard output, and writes the document.
@@ -99,12 +88,6 @@ pub struct MetricsRequest {
     #[arg(long = "openmetrics-format", value_name = "FORMAT")]
     #[arg(value_parser = dialect, add = Completion::Words(formats))]
     dialect: Option<Dialect>,
-}
-
-/// Returns `--openmetrics` and `--openmetrics-format`.
-pub fn metrics() -> impl Iterator<Item = OptionDef<MetricsRequest>> {
-    static COMMAND: LazyLock<Command> = LazyLock::new(derived::declared::<MetricsRequest>);
-    definition::derived_options(&COMMAND)
 }
 
 fn dialect(typed: &str) -> Result<Dialect, String> {

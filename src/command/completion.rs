@@ -4,12 +4,15 @@
 use std::env;
 use std::ffi::OsString;
 use std::path::{MAIN_SEPARATOR, absolute};
+use std::sync::LazyLock;
 
+use clap::{Args, Command};
 use clap_complete::env::{Bash, EnvCompleter, Fish, Shells, Zsh};
 
 use check::cxi_heatsink_check;
-use cli::arguments;
+use cli::arguments::TypedArguments;
 use cli::usage::{Completion, Usage};
+use cli::{arguments, derived};
 use facts::child::PROGRAM;
 use facts::error::Failure;
 use link::cxi_stat;
@@ -29,7 +32,7 @@ pub fn usage() -> Usage {
         synopsis: vec![("cxidiag completion SHELL".into(), "")],
         arguments: Completion::Words(names),
         about_arguments: "SHELL is bash, zsh or fish. Packages install these scripts.",
-        options: arguments::entries::<()>(Vec::new()),
+        options: derived::entries(&COMMAND),
         examples: vec![
             (
                 "source <(cxidiag completion bash)".into(),
@@ -48,6 +51,12 @@ pub fn usage() -> Usage {
     }
 }
 
+static COMMAND: LazyLock<Command> = LazyLock::new(derived::declared::<NoOptions>);
+
+/// The command has arguments only.
+#[derive(Args)]
+struct NoOptions {}
+
 fn names() -> Vec<String> {
     SHELLS.names().map(str::to_owned).collect()
 }
@@ -58,9 +67,8 @@ fn names() -> Vec<String> {
 ///
 /// A shell without a script, and surplus arguments.
 pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
-    let Some(words) = arguments::read(&usage(), &[], &arguments, &mut ())? else {
-        return Ok(());
-    };
+    let typed = TypedArguments::<NoOptions>::read(&usage(), &COMMAND, &arguments)?;
+    let Some(TypedArguments { words, .. }) = typed else { return Ok(()) };
     let words = arguments::texts(words)?;
     let [name] = words.as_slice() else {
         return Err(Failure::usage("expected one SHELL: bash, zsh or fish (see --help)"));

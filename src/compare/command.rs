@@ -6,6 +6,9 @@ use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::Path;
+use std::sync::LazyLock;
+
+use clap::{Args, Command};
 
 use super::sources;
 use crate::changes;
@@ -18,11 +21,10 @@ use crate::runs;
 use crate::runs::{ReadRun, RunSource};
 use crate::text;
 use check::document::Check;
-use cli::definition::OptionDef;
+use cli::arguments::TypedArguments;
 use cli::parser::hint_before;
 use cli::usage::{Completion, Usage};
-use cli::values;
-use cli::{arguments, output};
+use cli::{arguments, derived, output, values};
 use facts::error::{Context, Failure, invalid};
 use facts::expect::{self, Expectation, Metric};
 use facts::number::percent;
@@ -59,7 +61,7 @@ pub fn usage() -> Usage {
                           Each tool, NIC, peer and setting is compared with itself.\n\
                           Documents of survey --json (one a side) and of check --json (any number of\n\
                           hosts) are compared by NIC.",
-        options: arguments::entries(options()),
+        options: derived::entries(&COMMAND),
         remarks: vec![
             "Exit status 3 if a size has regressed: its metric is worse in NEW by more than\n\
              PERCENT and by more than the noise, or NEW did not measure it completely; or if\n\
@@ -89,19 +91,18 @@ fn figures() -> Vec<String> {
 /// Invalid arguments, a file that cannot be read or written, results of different tools, or a
 /// regression.
 pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
-    let parsed = parse(arguments.clone());
-    let Some(request) = output::or_refusal(&arguments, parsed)? else {
+    let Some(request) = output::or_refusal(&arguments, parse(&arguments))? else {
         return Ok(());
     };
-    if !request.expectations.is_empty() {
-        return check_expectations(&request);
+    if !request.expect.is_empty() {
+        return check_expectations(&request, &arguments);
     }
     if let Some(json) = &request.json {
         let sources: Vec<RunSource> = request.base.iter().chain(&request.new).cloned().collect();
         sources::check_output(&sources, "json", json)?;
     }
     let documents = Documents::open_json(request.json.as_ref())?;
-    let read = |files| output::or_failure(&documents, read(files, &request.arguments));
+    let read = |files| output::or_failure(&documents, read(files, &arguments));
     let (base, new) = (read(&request.base)?, read(&request.new)?);
     output::or_failure(&documents, check_kinds(&base, &new))?;
     let limit = request.max_regress.unwrap_or(MAX_REGRESS);
@@ -124,27 +125,28 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     }
     let result = changes.result();
     let page = shown(&request, changes::text::page(&changes), &result);
-    documents.print_page(request.form, &page)?;
+    documents.print_page(request.form(), &page)?;
     documents.write_json(&changes)?;
     result
 }
 
 /// Checks stored runs against the expectations that were typed. A tool skips the bounds for which
 /// it has no metric.
-fn check_expectations(request: &ComparisonRequest) -> Result<(), Failure> {
-    let read = read(&request.base, &request.arguments)?;
+fn check_expectations(request: &ComparisonRequest, arguments: &[OsString]) -> Result<(), Failure> {
+    let expectations = request.expect.concat();
+    let read = read(&request.base, arguments)?;
     if let Some((kind, file)) = read.kinds().find(|(kind, _)| *kind != RUN) {
         let allowed = format!("{file} is {kind}; bounds are for runs of tools");
-        return Err(Failure::usage(invalid("expect", &request.expectations[0].text, allowed)));
+        return Err(Failure::usage(invalid("expect", &expectations[0].text, allowed)));
     }
     if read.runs.is_empty() {
         return Err(Failure::environment("nothing to check: no runs"));
     }
-    for Expectation { metric, text, .. } in &request.expectations {
+    for Expectation { metric, text, .. } in &expectations {
         check_metric(("expect", text), *metric, &read.runs.iter().collect::<Vec<_>>())?;
     }
-    let verdicts = StoredVerdicts::new(&read.runs, &request.expectations);
-    let text = verdicts.page().text(request.form);
+    let verdicts = StoredVerdicts::new(&read.runs, &expectations);
+    let text = verdicts.page().text(request.form());
     io::stdout().write_all(text.as_bytes()).environment("cannot write the verdicts")?;
     verdicts.result()
 }
@@ -167,7 +169,7 @@ fn compare_runs(
     let comparison = output::or_failure(documents, compare())?;
     let page = text::page(&comparison, request.is_verbose);
     let result = comparison.result();
-    documents.print_page(request.form, &shown(request, page, &result))?;
+    documents.print_page(request.form(), &shown(request, page, &result))?;
     documents.write_json(&comparison)?;
     result
 }
@@ -320,102 +322,109 @@ fn warn(what: impl Display) {
     sources::warn(NAME, what);
 }
 
+static COMMAND: LazyLock<Command> = LazyLock::new(derived::declared::<ComparisonRequest>);
+
+/// The bounds of one `--expect`.
+type Bounds = Vec<Expectation>;
+
 /// What the arguments ask for.
-#[derive(Debug)]
+#[derive(Debug, Args)]
 struct ComparisonRequest {
-    /// All arguments, for hints.
-    arguments: Vec<OsString>,
-    base: Vec<RunSource>,
-    new: Vec<RunSource>,
+    #[arg(long, value_name = "PERCENT", value_parser = max_regress)]
+    #[arg(help = format!(
+        "Largest change for the worse (default: {MAX_REGRESS}%)\n\n\
+         PERCENT is a share of the metric of BASE."
+    ))]
     max_regress: Option<f64>,
+
+    #[arg(long, value_name = "FIGURE", value_parser = figure, add = Completion::Words(figures))]
+    #[arg(help = format!(
+        "Metric that decides (default: p50 for latencies, mean if a file is text, bw for \
+         bandwidths): {}",
+        figures().join(", ")
+    ))]
     figure: Option<Metric>,
-    /// Bounds that the files of one side are checked against, in place of a comparison.
-    expectations: Vec<Expectation>,
+
+    /// Check the files against bounds instead, such as "bw>=23GB/s" or "64K:mean<9us", or those in
+    /// @FILE; exit status 3 if any is not met
+    ///
+    /// LIST has the form of --expect of the tools. The files may be logs of several tools, and text
+    /// that they printed, also the legacy ones. Text has no percentiles. Not with --figure,
+    /// --max-regress or --json.
+    #[arg(long, value_name = "LIST", value_parser = bounds)]
+    expect: Vec<Bounds>,
+
+    /// Show the other metrics too, and the noise of several NICs
+    #[arg(long = "verbose")]
     is_verbose: bool,
+
+    /// Print the text as Markdown
+    ///
+    /// The text and its table suit issues, wikis and summaries of jobs.
+    #[arg(long = "markdown")]
+    is_markdown: bool,
+
+    #[arg(short = 'q', long = "quiet", help = output::QUIET)]
     is_quiet: bool,
-    form: TextStyle,
+
+    #[arg(long, help = output::JSON, value_name = "FILE", require_equals = true)]
+    #[arg(value_parser = derived::document(), add = Completion::Files)]
     json: Option<Place>,
+
+    #[arg(skip)]
+    base: Vec<RunSource>,
+
+    #[arg(skip)]
+    new: Vec<RunSource>,
 }
 
-fn options() -> Vec<OptionDef<ComparisonRequest>> {
-    type Def = OptionDef<ComparisonRequest>;
-    let metrics = figures().join(", ");
-    vec![
-        Def::text("max-regress", "PERCENT", |request, typed| {
-            let percent = percent(typed).ok_or("expected a percentage such as 5%")?;
-            request.max_regress = Some(percent);
-            Ok(())
-        })
-        .explained(format!(
-            "Largest change for the worse (default: {MAX_REGRESS}%)\n\n\
-                     PERCENT is a share of the metric of BASE."
-        )),
-        Def::text("figure", "FIGURE", |request, typed| {
-            let metric = typed.parse().map_err(|why: String| {
-                format!("{why}: the metrics are {}", figures().join(", "))
-            })?;
-            request.figure = Some(metric);
-            Ok(())
-        })
-        .completed_by(Completion::Words(figures))
-        .explained(format!(
-            "Metric that decides (default: p50 for latencies, mean if a file is text, bw for bandwidths): {metrics}"
-        )),
-        Def::text("expect", "LIST", |request, typed| {
-            // The metrics of bandwidth tools are bw and rate.
-            let is_bandwidth = |text: &str| text.contains("bw") || text.contains("rate");
-            request.expectations.extend(match typed.strip_prefix('@') {
-                Some(path) => {
-                    let text = values::contents(path)?;
-                    expect::parse_lines(&text, is_bandwidth(&text))?
-                }
-                None => expect::parse(typed, is_bandwidth(typed))?,
-            });
-            Ok(())
-        })
-        .repeated()
-        .explained(
-            "Check the files against bounds instead, such as \"bw>=23GB/s\" or \"64K:mean<9us\", or \
-             those in @FILE; exit status 3 if any is not met\n\n\
-             LIST has the form of --expect of the tools. The files may be logs of several tools, and \
-             text that they printed, also the legacy ones. Text has no percentiles. Not with \
-             --figure, --max-regress or --json.",
-        ),
-        Def::switch("verbose", |request| request.is_verbose = true)
-            .explained("Show the other metrics too, and the noise of several NICs"),
-        Def::switch("markdown", |request| request.form = TextStyle::Markdown).explained(
-            "Print the text as Markdown\n\n\
-             The text and its table suit issues, wikis and summaries of jobs.",
-        ),
-        output::quiet().within(|request: &mut ComparisonRequest| &mut request.is_quiet),
-        output::json().within(|request| &mut request.json),
-    ]
+impl ComparisonRequest {
+    fn form(&self) -> TextStyle {
+        if self.is_markdown { TextStyle::Markdown } else { style_of_stdout() }
+    }
+
+    /// Adds the options after the separator. The last of several equal options counts.
+    fn with(self, later: Self) -> Self {
+        Self {
+            max_regress: later.max_regress.or(self.max_regress),
+            figure: later.figure.or(self.figure),
+            expect: [self.expect, later.expect].concat(),
+            is_verbose: self.is_verbose || later.is_verbose,
+            is_markdown: self.is_markdown || later.is_markdown,
+            is_quiet: self.is_quiet || later.is_quiet,
+            json: later.json.or(self.json),
+            ..self
+        }
+    }
+}
+
+fn max_regress(typed: &str) -> Result<f64, &'static str> {
+    percent(typed).ok_or("expected a percentage such as 5%")
+}
+
+fn figure(typed: &str) -> Result<Metric, String> {
+    typed.parse().map_err(|why: String| format!("{why}: the metrics are {}", figures().join(", ")))
+}
+
+fn bounds(typed: &str) -> Result<Bounds, String> {
+    // The metrics of bandwidth tools are bw and rate.
+    let is_bandwidth = |text: &str| text.contains("bw") || text.contains("rate");
+    match typed.strip_prefix('@') {
+        Some(path) => {
+            let text = values::contents(path)?;
+            expect::parse_lines(&text, is_bandwidth(&text))
+        }
+        None => expect::parse(typed, is_bandwidth(typed)),
+    }
 }
 
 /// Reads the arguments. Returns `None` if they ask for help or the version.
-fn parse(arguments: Vec<OsString>) -> Result<Option<ComparisonRequest>, Failure> {
-    let mut request = ComparisonRequest {
-        arguments,
-        base: Vec::new(),
-        new: Vec::new(),
-        max_regress: None,
-        figure: None,
-        expectations: Vec::new(),
-        is_verbose: false,
-        is_quiet: false,
-        form: style_of_stdout(),
-        json: None,
-    };
-    let all = request.arguments.clone();
-    let (before, after) = arguments::parts(&all);
-    let Some(base) = read_side(before, &mut request)? else {
-        return Ok(None);
-    };
-    // The last of several equal options counts.
-    let Some(new) = read_side(after.unwrap_or_default(), &mut request)? else {
-        return Ok(None);
-    };
-    if !request.expectations.is_empty() {
+fn parse(arguments: &[OsString]) -> Result<Option<ComparisonRequest>, Failure> {
+    let (before, after) = arguments::parts(arguments);
+    let Some((request, base)) = read_side(before)? else { return Ok(None) };
+    let Some((later, new)) = read_side(after.unwrap_or_default())? else { return Ok(None) };
+    let mut request = request.with(later);
+    if !request.expect.is_empty() {
         return checked_side(request, base, after.is_some()).map(Some);
     }
     if after.is_some() {
@@ -424,7 +433,7 @@ fn parse(arguments: Vec<OsString>) -> Result<Option<ComparisonRequest>, Failure>
         match <[RunSource; 2]>::try_from(base) {
             Ok([base, new]) => (request.base, request.new) = (vec![base], vec![new]),
             Err(files) => {
-                let hint = files.iter().find_map(|file| meant_for_json(file, &all));
+                let hint = files.iter().find_map(|file| meant_for_json(file, arguments));
                 return Err(misplaced(&format!(
                     "{} given: two are one run of the base and one new run; with more, -- stands \
                      between both sides",
@@ -463,14 +472,15 @@ fn checked_side(
     Ok(request)
 }
 
-/// Reads the arguments on one side of the separator, and returns its files. Returns `None` if the
-/// arguments ask for help or the version.
+/// Reads the arguments on one side of the separator: its options and its files. Returns `None` if
+/// they ask for help or the version.
 fn read_side(
     arguments: &[OsString],
-    request: &mut ComparisonRequest,
-) -> Result<Option<Vec<RunSource>>, Failure> {
-    let files = arguments::read(&usage(), &options(), arguments, request)?;
-    Ok(files.map(|files| files.iter().map(|file| RunSource::of(Path::new(file))).collect()))
+) -> Result<Option<(ComparisonRequest, Vec<RunSource>)>, Failure> {
+    let typed = TypedArguments::<ComparisonRequest>::read(&usage(), &COMMAND, arguments)?;
+    Ok(typed.map(|TypedArguments { request, words, .. }| {
+        (request, words.iter().map(|file| RunSource::of(Path::new(file))).collect())
+    }))
 }
 
 /// Returns a failure because of the files in the arguments.

@@ -3,7 +3,10 @@
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::path::Path;
+use std::sync::LazyLock;
 use std::time::SystemTime;
+
+use clap::{Args, Command};
 
 use super::sources;
 use crate::comparison::MAX_REGRESS;
@@ -12,10 +15,9 @@ use crate::results;
 use crate::results::ReadResult;
 use crate::runs;
 use crate::runs::RunSource;
-use cli::arguments;
-use cli::definition::OptionDef;
-use cli::usage::{Completion, Usage, Value};
-use cli::values::place;
+use cli::arguments::TypedArguments;
+use cli::derived;
+use cli::usage::{Completion, Usage};
 use facts::error::Failure;
 use page::destination::Destination;
 use page::destination::Place;
@@ -33,7 +35,7 @@ pub fn usage() -> Usage {
         about_arguments: "FILE is what a tool wrote with --json=FILE or --jsonl=FILE, or printed, also a\n\
                           legacy one, or what compare, survey or stat wrote with --json=FILE;\n\
                           - is standard input. Runs of two files are compared as well.",
-        options: arguments::entries(options()),
+        options: derived::entries(&COMMAND),
         remarks: vec![
             "The page loads nothing else: it can be mailed, and opened without a network.",
         ],
@@ -65,31 +67,28 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     }
 }
 
-/// Returns `--output`.
-fn options() -> Vec<OptionDef<Option<Place>>> {
-    let value = Value::new("PAGE", Completion::Files);
-    let output = OptionDef::new("output", Some(value), |output: &mut Option<Place>, value| {
-        *output = Some(place(value)?);
-        Ok(())
-    });
-    vec![output.letter('o').explained(
-        "File for the page; - is standard output (default: the only FILE, with the ending .html)",
-    )]
+static COMMAND: LazyLock<Command> = LazyLock::new(derived::declared::<ReportRequest>);
+
+/// What the options ask for.
+#[derive(Args)]
+struct ReportRequest {
+    /// File for the page; - is standard output (default: the only FILE, with the ending .html)
+    #[arg(short, long, value_name = "PAGE")]
+    #[arg(value_parser = derived::document(), add = Completion::Files)]
+    output: Option<Place>,
 }
 
 /// Reads the arguments: the results and the page. Returns `None` if they ask for help or the
 /// version.
 fn parse(arguments: &[OsString]) -> Result<Option<(Vec<RunSource>, Place)>, Failure> {
-    let mut output = None;
-    let Some(files) = arguments::read(&usage(), &options(), arguments, &mut output)? else {
-        return Ok(None);
-    };
+    let typed = TypedArguments::<ReportRequest>::read(&usage(), &COMMAND, arguments)?;
+    let Some(TypedArguments { request, words: files, .. }) = typed else { return Ok(None) };
     let sources: Vec<RunSource> = files.iter().map(|file| RunSource::of(Path::new(file))).collect();
     if sources.is_empty() {
         return Err(misplaced("there are no files with results"));
     }
     sources::check_stdin(sources.iter())?;
-    let page = match (output, files.as_slice()) {
+    let page = match (request.output, files.as_slice()) {
         (Some(page), _) => page,
         (None, [file]) if file != "-" => Place::File(Path::new(file).with_extension("html")),
         (None, _) => return Err(misplaced("--output names no file for the page")),

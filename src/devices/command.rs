@@ -2,13 +2,15 @@
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::sync::LazyLock;
+
+use clap::{Args, Command};
 
 use crate::inventory;
 use crate::inventory::Inventory;
-use cli::arguments;
-use cli::definition::OptionDef;
-use cli::output;
+use cli::arguments::TypedArguments;
 use cli::usage::{Completion, Usage};
+use cli::{arguments, derived, output};
 use facts::device::{DeviceName, LibraryFile};
 use facts::error::Failure;
 use node::backend;
@@ -27,7 +29,7 @@ pub fn usage() -> Usage {
         arguments: Completion::Devices,
         about_arguments: "DEVICE is cxiN (hardware) or soft0 to soft99 (software NIC). Without \
                           DEVICE, all\nNICs are listed, one to a line.",
-        options: arguments::entries(options()),
+        options: derived::entries(&COMMAND),
         remarks: vec!["Exit status 1 if a NIC cannot be opened."],
         ..Usage::default()
     }
@@ -80,37 +82,39 @@ fn print_topology() -> Result<(), Failure> {
     Documents::default().print(|text| writeln!(text, "{topology}"))
 }
 
-/// What the arguments ask for.
-#[derive(Debug, Default)]
-struct DevicesRequest {
-    devices: Vec<DeviceName>,
-    verbose: bool,
-    topology: bool,
-    json: Option<Place>,
-    libcxi: Option<LibraryFile>,
-}
+static COMMAND: LazyLock<Command> = LazyLock::new(derived::declared::<DevicesRequest>);
 
-fn options() -> Vec<OptionDef<DevicesRequest>> {
-    vec![
-        arguments::devices().within(|request| &mut request.devices),
-        OptionDef::switch("verbose", |request: &mut DevicesRequest| request.verbose = true)
-            .explained("Print all that is known of each NIC, as for DEVICE"),
-        OptionDef::switch("topology", |request: &mut DevicesRequest| request.topology = true)
-            .explained(
-                "Print the fabric of CXIDIAG_TOPOLOGY\n\n\
-                 It has the groups, switches, NICs and cables of the software NICs, with their rates and faults.",
-            ),
-        output::json().within(|request| &mut request.json),
-        arguments::libcxi().within(|request| &mut request.libcxi),
-    ]
+/// What the arguments ask for.
+#[derive(Debug, Args)]
+struct DevicesRequest {
+    #[arg(short, long = "device", help = arguments::DEVICES, value_name = "DEV,...", value_delimiter = ',')]
+    #[arg(add = Completion::Devices)]
+    devices: Vec<DeviceName>,
+
+    /// Print all that is known of each NIC, as for DEVICE
+    #[arg(long)]
+    verbose: bool,
+
+    /// Print the fabric of CXIDIAG_TOPOLOGY
+    ///
+    /// It has the groups, switches, NICs and cables of the software NICs, with their rates and
+    /// faults.
+    #[arg(long)]
+    topology: bool,
+
+    #[arg(long, help = output::JSON, value_name = "FILE", require_equals = true)]
+    #[arg(value_parser = derived::document(), add = Completion::Files)]
+    json: Option<Place>,
+
+    #[arg(long, help = arguments::LIBCXI, value_name = "PATH")]
+    #[arg(value_parser = arguments::library(), add = Completion::Files)]
+    libcxi: Option<LibraryFile>,
 }
 
 /// Reads the arguments. Returns `None` if they ask for help or the version.
 fn parse(arguments: &[OsString]) -> Result<Option<DevicesRequest>, Failure> {
-    let mut request = DevicesRequest::default();
-    let Some(words) = arguments::read(&usage(), &options(), arguments, &mut request)? else {
-        return Ok(None);
-    };
+    let typed = TypedArguments::<DevicesRequest>::read(&usage(), &COMMAND, arguments)?;
+    let Some(TypedArguments { mut request, words, .. }) = typed else { return Ok(None) };
     arguments::add_devices(&mut request.devices, words, arguments)?;
     if request.topology && (request.json.is_some() || !request.devices.is_empty()) {
         let other = if request.json.is_some() { "--json" } else { "DEVICE" };

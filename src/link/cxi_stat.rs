@@ -3,12 +3,15 @@
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::time::Duration;
+
+use clap::{Args, Command};
 
 use crate::cxi_stat_text;
 use crate::cxi_stat_text::{AER, NOT_AVAILABLE};
-use cli::arguments;
-use cli::definition::OptionDef;
+use cli::arguments::TypedArguments;
+use cli::derived;
 use cli::usage::{Completion, Usage};
 use facts::device::DeviceName;
 use facts::error::Failure;
@@ -29,9 +32,6 @@ pub const NAME: &str = "cxi_stat";
 
 /// The version that is replaced.
 const VERSION: &str = "1.5.5";
-
-/// Default of `--pause`, in seconds.
-const PAUSE: u64 = 4;
 
 /// The time that it waits in addition to the seconds of `--pause`.
 const ADDED_PAUSE: Duration = Duration::from_millis(100);
@@ -55,30 +55,13 @@ const LINK: [(&str, &str, &str); 6] = [
     ("Link state", "port/link", "port/0/link/state"),
 ];
 
-/// What the arguments ask for.
-#[derive(Debug, Default)]
-struct CxiStatRequest {
-    device: Option<DeviceName>,
-    is_list: bool,
-    is_mac_list: bool,
-    has_aer: bool,
-    has_rates: bool,
-    pause: Option<u64>,
-}
-
-impl CxiStatRequest {
-    fn pause(&self) -> u64 {
-        self.pause.unwrap_or(PAUSE)
-    }
-}
-
 /// Returns what the program takes.
 pub fn usage() -> Usage {
     Usage {
         program: NAME.into(),
         about: "Show NICs and the state of their links",
         synopsis: vec![("cxi_stat [OPTIONS]".into(), "")],
-        options: arguments::entries(options()),
+        options: derived::entries(&COMMAND),
         replaced_version: Some(VERSION),
         remarks: vec![
             "Exit status: 0 success, 1 a NIC does not exist or a value cannot be read,\n\
@@ -88,31 +71,35 @@ pub fn usage() -> Usage {
     }
 }
 
-fn options() -> Vec<OptionDef<CxiStatRequest>> {
-    type CxiStatOption = OptionDef<CxiStatRequest>;
-    vec![
-        CxiStatOption::value("device", "DEV", str::parse::<DeviceName>, |request| {
-            &mut request.device
-        })
-        .letter('d')
-        .completed_by(Completion::Devices)
-        .explained("Show this NIC (default: all of this machine)"),
-        CxiStatOption::switch("list", |request| request.is_list = true)
-            .letter('l')
-            .explained("Print the names of NICs only"),
-        CxiStatOption::switch("mac-list", |request| request.is_mac_list = true)
-            .letter('m')
-            .explained("Print the MAC addresses of NICs only"),
-        CxiStatOption::switch("aer", |request| request.has_aer = true)
-            .letter('a')
-            .explained("Show the PCIe errors that the kernel has counted"),
-        CxiStatOption::switch("rates", |request| request.has_rates = true)
-            .letter('r')
-            .explained("Show rates of code words and pauses, counted on all NICs at the same time"),
-        CxiStatOption::number("pause", "S", 1..=86400, |request| &mut request.pause)
-            .letter('p')
-            .explained(format!("Seconds in which rates are counted (default: {PAUSE})")),
-    ]
+static COMMAND: LazyLock<Command> = LazyLock::new(derived::declared::<CxiStatRequest>);
+
+/// What the arguments ask for.
+#[derive(Debug, Args)]
+struct CxiStatRequest {
+    /// Show this NIC (default: all of this machine)
+    #[arg(short, long, value_name = "DEV", add = Completion::Devices)]
+    device: Option<DeviceName>,
+
+    /// Print the names of NICs only
+    #[arg(short = 'l', long = "list")]
+    is_list: bool,
+
+    /// Print the MAC addresses of NICs only
+    #[arg(short = 'm', long = "mac-list")]
+    is_mac_list: bool,
+
+    /// Show the PCIe errors that the kernel has counted
+    #[arg(short = 'a', long = "aer")]
+    has_aer: bool,
+
+    /// Show rates of code words and pauses, counted on all NICs at the same time
+    #[arg(short = 'r', long = "rates")]
+    has_rates: bool,
+
+    /// Seconds in which rates are counted
+    #[arg(short, long, value_name = "S", default_value = "4")]
+    #[arg(value_parser = derived::number(1..=86400_u64))]
+    pause: u64,
 }
 
 /// Runs the program with its arguments.
@@ -121,10 +108,8 @@ fn options() -> Vec<OptionDef<CxiStatRequest>> {
 ///
 /// Invalid arguments, a NIC that does not exist, a value that cannot be read.
 pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
-    let mut request = CxiStatRequest::default();
-    if arguments::read(&usage(), &options(), &arguments, &mut request)?.is_none() {
-        return Ok(());
-    }
+    let typed = TypedArguments::<CxiStatRequest>::read(&usage(), &COMMAND, &arguments)?;
+    let Some(TypedArguments { request, .. }) = typed else { return Ok(()) };
     let machine = Machine::this();
     let devices = devices(&request, &machine)?;
     devices.iter().try_for_each(|device| backend::check(*device))?;
@@ -147,7 +132,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let began = Clocks::now();
     if request.has_rates && !request.is_mac_list {
         let before: Vec<CounterReadings> = nics.iter().map(link_rates::read).collect();
-        let window = Duration::from_secs(request.pause()) + ADDED_PAUSE;
+        let window = Duration::from_secs(request.pause) + ADDED_PAUSE;
         interrupt::wait_for_any(&mut Vec::new(), Some(window))?;
         for (device, before) in devices.iter().zip(&before) {
             let files = open(device)?;
@@ -346,7 +331,7 @@ fn nic(
     block(out, device, values)?;
     if let Some(rates) = rates {
         let mode = values.pause_mode();
-        let notes = cxi_stat_text::rates(out, rates, &mode, request.pause() as f64)?;
+        let notes = cxi_stat_text::rates(out, rates, &mode, request.pause as f64)?;
         for warning in notes.warnings {
             let _ = writeln!(io::stderr(), "{}", shown(&warning));
         }

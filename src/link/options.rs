@@ -1,17 +1,18 @@
 //! What `link` takes.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::ops::RangeInclusive;
+use std::sync::LazyLock;
 use std::time::Duration;
 
-use cli::definition::OptionDef;
+use clap::{Args, Command};
+
+use cli::arguments::TypedArguments;
 use cli::output::MetricsRequest;
-use cli::usage::{Completion, Usage, Value};
-use cli::values::{LEFT_OUT, text};
-use cli::{arguments, output};
+use cli::usage::{Completion, Usage};
+use cli::{arguments, derived, output};
 use facts::device::DeviceName;
 use facts::error::Failure;
-use facts::number::{time, time_text};
 use node::machine::Machine;
 use page::destination::Place;
 
@@ -20,27 +21,6 @@ pub const WINDOW: Duration = Duration::from_secs(1);
 
 /// Bounds of `--rates` and `--watch`.
 const TIMES: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(3600);
-
-/// Defaults of `--rates`, as in cxi_stat, and of `--watch`.
-const RATES: Duration = Duration::from_secs(4);
-const WATCH: Duration = Duration::from_secs(2);
-
-/// What the arguments ask for.
-#[derive(Debug, Default)]
-pub struct LinkRequest {
-    pub devices: Vec<DeviceName>,
-    pub is_verbose: bool,
-    pub is_quick: bool,
-    pub is_quiet: bool,
-    /// How long counters are counted whose rates are shown.
-    pub rates: Option<Duration>,
-    /// The interval of further reports.
-    pub watch: Option<Duration>,
-    /// The speed that links must have.
-    pub link_gigabits: Option<f64>,
-    pub json: Option<Place>,
-    pub metrics: MetricsRequest,
-}
 
 /// Returns what the command takes.
 pub fn usage() -> Usage {
@@ -51,7 +31,7 @@ pub fn usage() -> Usage {
         arguments: Completion::Devices,
         about_arguments: "DEVICE is cxiN (hardware) or soft0 to soft99 (software NIC). Without DEVICE, all\n\
                           NICs of this machine are shown, one to a line.",
-        options: arguments::entries(options()),
+        options: derived::entries(&COMMAND),
         remarks: vec![
             "Exit status: 0 no link is bad, 3 a link is bad or a NIC is missing, 4 a link\n\
              could not be read or the machine has no NIC, 1 the command itself failed,\n\
@@ -61,55 +41,55 @@ pub fn usage() -> Usage {
     }
 }
 
-fn options() -> Vec<OptionDef<LinkRequest>> {
-    type Def = OptionDef<LinkRequest>;
-    let mut options = vec![
-        arguments::devices().within(|request: &mut LinkRequest| &mut request.devices),
-        Def::switch("verbose", |request| request.is_verbose = true)
-            .explained("Print a block for each NIC: all items, with their limits and sources"),
-        Def::switch("quick", |request| request.is_quick = true)
-            .explained("Read files once, and count no errors"),
-        period("rates", RATES, |request, time| request.rates = Some(time)).explained(format!(
-            "Show rates of code words and pauses, counted on all NICs at the same time (default: \
-             {})\n\nWithout this option, errors are counted for {}.",
-            time_text(RATES),
-            time_text(WINDOW)
-        )),
-        period("watch", WATCH, |request, time| request.watch = Some(time)).explained(format!(
-            "Show the links again and again, until Ctrl-C (default: {})",
-            time_text(WATCH)
-        )),
-        check::link_speed().within(|request| &mut request.link_gigabits),
-        output::quiet().within(|request: &mut LinkRequest| &mut request.is_quiet),
-        output::json().within(|request| &mut request.json),
-    ];
-    let metrics = output::metrics();
-    options.extend(
-        metrics.map(|option| option.within(|request: &mut LinkRequest| &mut request.metrics)),
-    );
-    options
-}
+static COMMAND: LazyLock<Command> = LazyLock::new(derived::declared::<LinkRequest>);
 
-/// Returns an option with a time that may be omitted.
-fn period(
-    long: &'static str,
-    default: Duration,
-    set: fn(&mut LinkRequest, Duration),
-) -> OptionDef<LinkRequest> {
-    let value = Value::optional("TIME", Completion::Nothing);
-    OptionDef::new(long, Some(value), move |request: &mut LinkRequest, typed: &OsStr| {
-        let chosen = if typed == LEFT_OUT { default } else { time(text(typed)?, TIMES)? };
-        set(request, chosen);
-        Ok(())
-    })
+/// What the arguments ask for.
+#[derive(Debug, Args)]
+pub struct LinkRequest {
+    #[arg(short, long = "device", help = arguments::DEVICES, value_name = "DEV,...", value_delimiter = ',')]
+    #[arg(add = Completion::Devices)]
+    pub devices: Vec<DeviceName>,
+
+    /// Print a block for each NIC: all items, with their limits and sources
+    #[arg(long = "verbose")]
+    pub is_verbose: bool,
+
+    /// Read files once, and count no errors
+    #[arg(long = "quick")]
+    pub is_quick: bool,
+
+    /// Show rates of code words and pauses, counted on all NICs at the same time (default: 4s)
+    ///
+    /// Without this option, errors are counted for 1s.
+    // The default is as in cxi_stat.
+    #[arg(long, value_name = "TIME", require_equals = true)]
+    #[arg(value_parser = derived::time_or("4s", TIMES))]
+    pub rates: Option<Duration>,
+
+    /// Show the links again and again, until Ctrl-C (default: 2s)
+    #[arg(long, value_name = "TIME", require_equals = true)]
+    #[arg(value_parser = derived::time_or("2s", TIMES))]
+    pub watch: Option<Duration>,
+
+    #[arg(long = "link-speed", help = check::LINK_SPEED, value_name = "GBPS")]
+    #[arg(value_parser = check::gigabits)]
+    pub link_gigabits: Option<f64>,
+
+    #[arg(short = 'q', long = "quiet", help = output::QUIET)]
+    pub is_quiet: bool,
+
+    #[arg(long, help = output::JSON, value_name = "FILE", require_equals = true)]
+    #[arg(value_parser = derived::document(), add = Completion::Files)]
+    pub json: Option<Place>,
+
+    #[command(flatten)]
+    pub metrics: MetricsRequest,
 }
 
 /// Reads the arguments. Returns `None` if they ask for help or the version.
 pub fn parse(arguments: &[OsString]) -> Result<Option<LinkRequest>, Failure> {
-    let mut request = LinkRequest::default();
-    let Some(words) = arguments::read(&usage(), &options(), arguments, &mut request)? else {
-        return Ok(None);
-    };
+    let typed = TypedArguments::<LinkRequest>::read(&usage(), &COMMAND, arguments)?;
+    let Some(TypedArguments { mut request, words, .. }) = typed else { return Ok(None) };
     arguments::add_devices(&mut request.devices, words, arguments)?;
     let refused = |option: &str, other: &str, why: &str| {
         Err(Failure::usage(format!("--{option}: not allowed with --{other}, {why}")))

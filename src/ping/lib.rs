@@ -22,5 +22,6 @@
 
 pub mod command;
 pub mod document;
+pub mod options;
 pub mod rounds;
 pub mod text;

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::unbounded;
 
 use crate::document::{OPERATIONS, Ping, PingAnswer, PingOperation};
+use crate::options::PingRequest;
 use crate::text;
 use diag::probe::Probe;
 use facts::advice::{Advise, Situation};
@@ -51,24 +52,7 @@ const OWN_HINTS: [(Situation, &str); 4] = [
     (Situation::NoDiagnostic, FROZEN),
 ];
 
-/// How pairs of NICs are measured, round after round.
-#[derive(Debug, Default)]
-pub struct Rounds {
-    /// Each NIC answers itself.
-    pub is_loopback: bool,
-    /// Each NIC measures with the one of the same name.
-    pub all_nics: bool,
-    /// Arguments for each run.
-    pub passed_on: Vec<String>,
-    /// Number of rounds; `None` for no limit.
-    pub count: Option<u64>,
-    /// Time from one round to the next.
-    pub interval: Duration,
-    /// Time limit of a pair for the next answer.
-    pub timeout: Duration,
-}
-
-impl Rounds {
+impl PingRequest {
     /// Measures all pairs of `report`, round after round; prints a line for each if `has_text`.
     ///
     /// # Errors
@@ -180,7 +164,7 @@ impl Rounds {
         operation: &PingOperation,
         since: Instant,
     ) -> Result<PingAnswer, Failure> {
-        let mut arguments: Vec<OsString> = self.passed_on.iter().map(Into::into).collect();
+        let mut arguments: Vec<OsString> = self.passed_on().into_iter().map(Into::into).collect();
         arguments.push(format!("--device={device}").into());
         if self.is_loopback {
             arguments.push("--loopback".into());
@@ -265,6 +249,7 @@ fn print(line: impl Into<Words>) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options;
 
     #[test]
     fn hints_follow_the_situation_and_not_the_text() {
@@ -279,10 +264,10 @@ mod tests {
 
     #[test]
     fn blames_name_service_for_names_only() {
-        let rounds = Rounds { timeout: Duration::from_secs(5), ..Rounds::default() };
+        let request = options::parse(&["n1".into()]).unwrap().unwrap();
         let explained = |host| {
             let ended = Failure::environment("did not end").in_step(Step::Name);
-            rounds.explain(ended, host).message()
+            request.explain(ended, host).message()
         };
         assert_eq!(explained("nid0001"), "the name is not resolved within 5s");
         for host in ["10.1.1.8", "::1", "[fe80::1]"] {

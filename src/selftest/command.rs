@@ -2,7 +2,10 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
+
+use clap::{Args, Command};
 
 use crate::bench::CheckedNic;
 use crate::checks::GROUPS;
@@ -12,14 +15,14 @@ use crate::peer::{CHECKS, PEER, PeerRuns};
 use crate::run::CheckSelection;
 use crate::table::CheckEffect;
 use crate::text;
-use cli::definition::OptionDef;
+use cli::arguments::{ServiceRequest, TypedArguments, passed_on};
 use cli::usage::{Completion, Usage};
-use cli::{arguments, output};
+use cli::{arguments, derived, output};
 use facts::child::PROGRAM;
 use facts::device::{DEFAULT_DEVICE, DeviceName};
 use facts::error::Failure;
 use facts::interrupt;
-use facts::number::time_text;
+use facts::number::time;
 use node::backend;
 use page::destination::Destination;
 use page::destination::Place;
@@ -31,9 +34,6 @@ use plan::command_line;
 use plan::command_line::Request;
 use plan::tools::TOOLS;
 use plan::{DEFAULT_PORT, Plan};
-
-/// Default of `--time-limit`: on hardware all checks take seconds.
-const TIME_LIMIT: Duration = Duration::from_secs(50);
 
 /// The longest `--time-limit`.
 const LONGEST: Duration = Duration::from_secs(3600);
@@ -47,7 +47,7 @@ pub fn usage() -> Usage {
         arguments: Completion::Devices,
         about_arguments: "Each check observes one fact of docs/reference on the NIC DEVICE (as with\n\
                           --device), which addresses itself. It takes seconds, and releases everything.",
-        options: arguments::entries(options()),
+        options: derived::entries(&COMMAND),
         remarks: vec![
             "The last line says how many facts hold. Exit status: 0 all that could be\n\
              checked hold, 3 one differs, 4 the time limit left some out, 1 nothing\n\
@@ -78,9 +78,10 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let file = output::or_failure(&documents, file.transpose())?;
     let (plan, nic, facts) = output::or_failure(&documents, begin(&request))?;
     let mut results = SelfTest::new(facts);
-    let end = Instant::now() + request.time_limit.unwrap_or(TIME_LIMIT);
+    let end = Instant::now() + request.time_limit;
     if request.has_local() {
-        let ended = crate::run::run(&nic, &request.selection, end, request.with_names, |result| {
+        let selection = request.selection();
+        let ended = crate::run::run(&nic, &selection, end, request.with_names, |result| {
             results.add(result);
         });
         results.aftermath = output::or_failure(&documents, ended)?;
@@ -90,10 +91,10 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         let runs = PeerRuns {
             host,
             plan: &plan,
-            passed_on: [request.passed_on, request.peer_texts].concat(),
+            passed_on: [request.passed_on(), request.peer_texts()].concat(),
             with_names: request.with_names,
         };
-        let ended = runs.execute(&request.peer_names, end, |result| results.add(result));
+        let ended = runs.execute(&request.peer_names(), end, |result| results.add(result));
         output::or_failure(&documents, ended)?;
     }
     if let Some(file) = file {
@@ -129,35 +130,122 @@ fn begin(request: &SelfTestRequest) -> Result<(Plan, CheckedNic, TestedNic), Fai
     Ok((plan, nic, facts))
 }
 
+static COMMAND: LazyLock<Command> = LazyLock::new(derived::declared::<SelfTestRequest>);
+
 /// What the arguments ask for.
-#[derive(Debug, Default)]
+#[derive(Debug, Args)]
 struct SelfTestRequest {
+    /// NIC to check (default: cxi0)
+    #[arg(short, long, value_name = "DEV", add = Completion::Devices)]
     device: Option<DeviceName>,
+
+    /// Also run the tools against 'cxidiag serve' on HOST (default: no peer)
+    ///
+    /// These checks need a second NIC and are the group 'peer': the eight tools, with a few
+    /// operations each.
+    #[arg(long, value_name = "HOST", add = Completion::Hosts)]
     peer: Option<String>,
-    selection: CheckSelection,
-    /// Names of checks of the peer that are selected; `peer` itself selects all.
-    peer_names: Vec<String>,
-    has_only: bool,
+
+    #[arg(short, long, help = format!("TCP port of the server of --peer (default: {DEFAULT_PORT})"))]
+    #[arg(value_name = "PORT", value_parser = passed_on("port"))]
+    port: Option<String>,
+
+    /// NIC of the server of --peer (default: as for the tools)
+    ///
+    /// DEV is a name, or 'auto' for the NIC with the name of the NIC of this machine.
+    #[arg(long, value_name = "DEV|auto")]
+    #[arg(value_parser = passed_on("peer-device"), add = Completion::Devices)]
+    peer_device: Option<String>,
+
+    /// Run this group or check only, such as queues or queues/wrap (default: all); may be repeated
+    ///
+    /// A list with commas names several.
+    #[arg(long, value_name = "GROUP|CHECK", value_delimiter = ',')]
+    #[arg(value_parser = known, add = Completion::Words(groups))]
+    only: Vec<String>,
+
+    /// List the checks with their facts, and check nothing
+    ///
+    /// The list also has the sections that state the facts, and how certain these are.
+    #[arg(long = "list")]
     lists: bool,
-    /// Says what the checks do, and does nothing.
+
+    /// Say what the checks would do to the NIC, and check nothing
+    ///
+    /// The text has the effects of the selected checks and the error flags that they would set. No
+    /// NIC is opened.
+    #[arg(long = "dry-run")]
     is_dry: bool,
+
+    /// Also run the checks that stop a queue in a way that no other program does
+    ///
+    /// If the driver cannot release such a queue, its service cannot be destroyed before the node
+    /// is rebooted. Not in the service of a job. The check of SWAP runs too, which raises PCIe
+    /// (AER) errors on some nodes.
+    #[arg(long = "risky")]
     is_risky: bool,
-    /// Time in which checks begin.
-    time_limit: Option<Duration>,
-    with_names: bool,
-    is_quiet: bool,
+
+    /// Begin no check after TIME
+    ///
+    /// Checks that have not begun by then are not examined: exit status 4.
+    // On hardware all checks take seconds.
+    #[arg(long, value_name = "TIME", default_value = "50s")]
+    #[arg(value_parser = |typed: &str| time(typed, Duration::ZERO..=LONGEST))]
+    time_limit: Duration,
+
+    /// Write all results to FILE, as text for an issue (default: no file)
+    ///
+    /// The text has the NIC, its software and the result of each check. Without --with-names the
+    /// text has no names of hosts and no addresses.
+    #[arg(long, value_name = "FILE", value_parser = derived::file(), add = Completion::Files)]
     report: Option<PathBuf>,
+
+    /// Leave the names of hosts and the addresses of NICs in the results
+    ///
+    /// Without this option, addresses in the bytes of commands and events are 0.
+    #[arg(long)]
+    with_names: bool,
+
+    #[command(flatten)]
+    service: ServiceRequest,
+
+    #[arg(short = 'q', long = "quiet", help = output::QUIET)]
+    is_quiet: bool,
+
+    #[arg(long, help = output::JSON, value_name = "FILE", require_equals = true)]
+    #[arg(value_parser = derived::document(), add = Completion::Files)]
     json: Option<Place>,
-    /// Options of service, VNI, traffic class and library, as the tools take them.
-    passed_on: Vec<String>,
-    /// Options of runs with the peer.
-    peer_texts: Vec<String>,
+
+    /// Library to load for hardware (default: as for the tools)
+    #[arg(long, value_name = "PATH", value_parser = passed_on("libcxi"), add = Completion::Files)]
+    libcxi: Option<String>,
 }
 
 impl SelfTestRequest {
     /// Returns whether checks without a peer are selected.
     fn has_local(&self) -> bool {
-        !self.has_only || !self.selection.is_empty()
+        self.only.is_empty() || !self.selection().names.is_empty()
+    }
+
+    /// Returns the selected checks without a peer.
+    fn selection(&self) -> CheckSelection {
+        let names = self.only.iter().filter(|name| !crate::peer::exists(name));
+        CheckSelection { names: names.cloned().collect(), allows_risk: self.is_risky }
+    }
+
+    /// Returns the names of checks of the peer that are selected; `peer` itself selects all.
+    fn peer_names(&self) -> Vec<String> {
+        self.only.iter().filter(|name| crate::peer::exists(name)).cloned().collect()
+    }
+
+    /// Returns the options of service, VNI, traffic class and library, as the tools take them.
+    fn passed_on(&self) -> Vec<String> {
+        self.service.arguments().into_iter().chain(self.libcxi.clone()).collect()
+    }
+
+    /// Returns the options of runs with the peer.
+    fn peer_texts(&self) -> Vec<String> {
+        [&self.port, &self.peer_device].into_iter().flatten().cloned().collect()
     }
 
     /// Returns the plan of a run on this NIC: its service is chosen by the rules of the tools.
@@ -165,7 +253,7 @@ impl SelfTestRequest {
         let tool = &TOOLS[0];
         let device = self.device.unwrap_or(DEFAULT_DEVICE);
         let own = ["--loopback".to_owned(), format!("--device={device}")];
-        let arguments = own.iter().chain(&self.passed_on).map(OsString::from);
+        let arguments = own.into_iter().chain(self.passed_on()).map(OsString::from);
         let parsed =
             command_line::parse(tool, arguments.collect()).map_err(|refusal| refusal.failure)?;
         let Request::Run(typed) = parsed else {
@@ -179,115 +267,21 @@ impl SelfTestRequest {
     fn check_peer(&self) -> Result<(), Failure> {
         let tool = &TOOLS[0];
         let host = self.peer.iter().map(OsString::from);
-        let arguments = self.peer_texts.iter().map(OsString::from).chain(["--".into()]).chain(host);
+        let texts = self.peer_texts().into_iter().map(OsString::from);
+        let arguments = texts.chain(["--".into()]).chain(host);
         match command_line::parse(tool, arguments.collect()).map_err(|refusal| refusal.failure)? {
             Request::Run(typed) => Plan::new(tool, PROGRAM.into(), *typed, None).map(drop),
             _ => Ok(()),
         }
     }
-
-    fn add(&mut self, name: &str) -> Result<(), String> {
-        self.has_only = true;
-        if name == PEER || crate::peer::exists(name) {
-            self.peer_names.push(name.to_owned());
-            return Ok(());
-        }
-        if self.selection.add(name) {
-            return Ok(());
-        }
-        let groups = groups().join(", ");
-        Err(format!("expected a group ({groups}) or a check of --list"))
-    }
 }
 
-fn options() -> Vec<OptionDef<SelfTestRequest>> {
-    type Def = OptionDef<SelfTestRequest>;
-    let peer_def = |option: OptionDef<Vec<String>>| -> Def {
-        option.within(|request| &mut request.peer_texts)
-    };
-    let only = Def::text("only", "GROUP|CHECK", |request, typed| {
-        typed.split(',').try_for_each(|name| request.add(name))
-    })
-    .completed_by(Completion::Words(groups))
-    .explained(
-        "Run this group or check only, such as queues or queues/wrap (default: all); may be \
-         repeated\n\n\
-         A list with commas names several.",
-    )
-    .repeated();
-    let mut options = vec![
-        Def::value("device", "DEV", str::parse::<DeviceName>, |request| &mut request.device)
-        .letter('d')
-        .completed_by(Completion::Devices)
-        .explained(format!("NIC to check (default: {DEFAULT_DEVICE})")),
-        Def::text("peer", "HOST", |request, typed| {
-            request.peer = Some(typed.to_owned());
-            Ok(())
-        })
-        .completed_by(Completion::Hosts)
-        .explained(
-            "Also run the tools against 'cxidiag serve' on HOST (default: no peer)\n\n\
-             These checks need a second NIC and are the group 'peer': the eight tools, with a few \
-             operations each.",
-        ),
-        peer_def(
-            arguments::passed_on("port", "PORT")
-                .letter('p')
-                .explained(format!("TCP port of the server of --peer (default: {DEFAULT_PORT})")),
-        ),
-        peer_def(
-            arguments::passed_on("peer-device", "DEV|auto")
-                .completed_by(Completion::Devices)
-                .explained(
-                    "NIC of the server of --peer (default: as for the tools)\n\n\
-                     DEV is a name, or 'auto' for the NIC with the name of the NIC of this machine.",
-                ),
-        ),
-        only,
-        Def::switch("list", |request| request.lists = true).explained(
-            "List the checks with their facts, and check nothing\n\n\
-             The list also has the sections that state the facts, and how certain these are.",
-        ),
-        Def::switch("dry-run", |request| request.is_dry = true).explained(
-            "Say what the checks would do to the NIC, and check nothing\n\n\
-             The text has the effects of the selected checks and the error flags that they would set. No NIC is opened.",
-        ),
-        Def::switch("risky", |request| {
-            request.is_risky = true;
-            request.selection.allow_risk();
-        })
-        .explained(
-            "Also run the checks that stop a queue in a way that no other program does\n\n\
-             If the driver cannot release such a queue, its service cannot be destroyed before \
-             the node is rebooted. Not in the service of a job. The check of SWAP runs too, which \
-             raises PCIe (AER) errors on some nodes.",
-        ),
-        Def::time("time-limit", Duration::ZERO..=LONGEST, |request| &mut request.time_limit)
-        .explained(format!(
-            "Begin no check after TIME (default: {})\n\n\
-             Checks that have not begun by then are not examined: exit status 4.",
-            time_text(TIME_LIMIT)
-        )),
-        Def::file("report", |request| &mut request.report).explained(
-            "Write all results to FILE, as text for an issue (default: no file)\n\n\
-             The text has the NIC, its software and the result of each check. Without --with-names the text \
-             has no names of hosts and no addresses.",
-        ),
-        Def::switch("with-names", |request| request.with_names = true).explained(
-            "Leave the names of hosts and the addresses of NICs in the results\n\n\
-             Without this option, addresses in the bytes of commands and events are 0.",
-        ),
-    ];
-    let service = arguments::service();
-    let passed_on =
-        service.map(|option| -> Def { option.within(|request| &mut request.passed_on) });
-    options.extend(passed_on);
-    options.push(output::quiet().within(|request| &mut request.is_quiet));
-    options.push(output::json().within(|request| &mut request.json));
-    let library = arguments::passed_on("libcxi", "PATH").completed_by(Completion::Files);
-    let library = library.explained("Library to load for hardware (default: as for the tools)");
-    options.push(library.within(|request| &mut request.passed_on));
-    options
+/// Returns the name of a group or of a check.
+fn known(name: &str) -> Result<String, String> {
+    if crate::peer::exists(name) || crate::run::exists(name) {
+        return Ok(name.to_owned());
+    }
+    Err(format!("expected a group ({}) or a check of --list", groups().join(", ")))
 }
 
 /// Returns the names of the groups.
@@ -298,26 +292,25 @@ fn groups() -> Vec<String> {
 
 /// Reads the arguments. Returns `None` if they ask for help or the version.
 fn parse(arguments: &[OsString]) -> Result<Option<SelfTestRequest>, Failure> {
-    let mut request = SelfTestRequest::default();
-    let Some(words) = arguments::read(&usage(), &options(), arguments, &mut request)? else {
-        return Ok(None);
-    };
+    let typed = TypedArguments::<SelfTestRequest>::read(&usage(), &COMMAND, arguments)?;
+    let Some(TypedArguments { mut request, words, .. }) = typed else { return Ok(None) };
     let mut devices: Vec<DeviceName> = request.device.into_iter().collect();
     arguments::add_devices(&mut devices, words, arguments)?;
     request.device = arguments::one_device(&devices)?;
+    let names_peer = !request.peer_names().is_empty();
     if request.peer.is_none() {
-        if !request.peer_names.is_empty() {
+        if names_peer {
             let message = format!("--only={PEER} needs --peer=HOST");
             return Err(Failure::usage(message));
         }
-        if let Some(option) = request.peer_texts.first() {
+        if let Some(option) = request.peer_texts().first() {
             let message = format!("{option} has no effect without --peer");
             return Err(Failure::usage(message));
         }
     } else {
         request.check_peer()?;
     }
-    if request.peer.is_some() && request.has_only && request.peer_names.is_empty() {
+    if request.peer.is_some() && !request.only.is_empty() && !names_peer {
         let message = format!("--peer has no effect without --only={PEER}");
         return Err(Failure::usage(message));
     }
@@ -332,14 +325,14 @@ fn dry_run(request: &SelfTestRequest) -> String {
     if request.has_local() {
         text += "Each check allocates an LNI, a PID, a profile, an event queue, two command queues and\n\
                  512 KiB of memory in the service, and releases them.\n\n";
-        let rows = effects(&request.selection).into_iter().map(|row| {
+        let rows = effects(&request.selection()).into_iter().map(|row| {
             let checks = format!("{}:\n{}", row.what, column(&row.checks));
             vec![row.name.to_owned(), row.count.to_string(), checks]
         });
         let titles = ["Effect", "Checks", "What they do"];
         let aligned = [Align::Left, Align::Right, Align::Left];
         text += &(table::lines(&titles, rows.collect(), &aligned).join("\n") + "\n");
-        let flags = flags(&request.selection).into_iter().map(|row| {
+        let flags = flags(&request.selection()).into_iter().map(|row| {
             let (flag, times) = (row.flag.full_name(), row.times.to_string());
             vec![flag, times, column(&row.checks)]
         });

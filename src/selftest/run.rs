@@ -22,9 +22,10 @@ const LONGEST: usize = 256;
 #[derive(Clone, Debug, Default)]
 pub struct CheckSelection {
     /// Names of groups (`queues`) and of checks (`queues/wrap`); none selects all checks.
-    names: Vec<String>,
-    /// Whether checks run that stop a queue, or may raise PCIe errors.
-    allows_risk: bool,
+    pub names: Vec<String>,
+    /// Whether checks run that stop a queue in a way that no other program does, or may raise PCIe
+    /// errors.
+    pub allows_risk: bool,
 }
 
 /// Why a check that stops a queue is skipped.
@@ -35,29 +36,6 @@ const MAY_RAISE_PCIE_ERRORS: &str = "amo_remap_to_pcie_fadd is SWAP or unknown: 
      completes AtomicOps of PCIe, it raises AER errors (--risky)";
 
 impl CheckSelection {
-    /// Adds a group or a check. Returns false if there is none of this name.
-    pub fn add(&mut self, name: &str) -> bool {
-        let is_known = GROUPS.iter().any(|group| {
-            let mut checks = group.checks.iter();
-            group.name == name || checks.any(|check| full_name(group, check) == name)
-        });
-        if is_known {
-            self.names.push(name.to_owned());
-        }
-        is_known
-    }
-
-    /// Makes the checks run that stop a queue in a way that no other program does, and those that
-    /// may raise PCIe errors.
-    pub fn allow_risk(&mut self) {
-        self.allows_risk = true;
-    }
-
-    /// Returns whether no name was added, which selects all checks.
-    pub fn is_empty(&self) -> bool {
-        self.names.is_empty()
-    }
-
     fn has(&self, group: &CheckGroup, check: &FactCheck) -> bool {
         let is_it = |name: &String| *name == group.name || *name == full_name(group, check);
         self.names.is_empty() || self.names.iter().any(is_it)
@@ -69,6 +47,12 @@ impl CheckSelection {
             GROUPS.iter().flat_map(|group| group.checks.iter().map(move |check| (*group, check)));
         all.filter(|(group, check)| self.has(group, check))
     }
+}
+
+/// Returns whether there is a group or a check of this name.
+pub fn exists(name: &str) -> bool {
+    let selection = CheckSelection { names: vec![name.to_owned()], ..CheckSelection::default() };
+    selection.checks().next().is_some()
 }
 
 /// Returns the name with which --only selects a check.
@@ -235,12 +219,9 @@ mod tests {
 
     /// Returns these checks; all without names.
     fn selection(names: &[&str]) -> CheckSelection {
-        let mut selection = CheckSelection::default();
-        for name in names {
-            assert!(selection.add(name));
-        }
-        selection.allow_risk();
-        selection
+        assert!(names.iter().all(|name| exists(name)));
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        CheckSelection { names, allows_risk: true }
     }
 
     /// Returns how often each flag was set that the driver does not mask from the start.
@@ -351,8 +332,8 @@ mod tests {
     #[test]
     fn skips_checks_that_stop_a_queue_unless_they_are_allowed() {
         let nic = nic();
-        let mut selection = CheckSelection::default();
-        assert!(selection.add("queues/refused-opcode"));
+        let selection =
+            CheckSelection { allows_risk: false, ..selection(&["queues/refused-opcode"]) };
         let mut reasons = Vec::new();
         run(&nic, &selection, later(), false, |result| reasons.push(result.reason)).unwrap();
         assert_eq!(reasons, [Some(NEEDS_RISKY.to_owned())]);
@@ -395,12 +376,8 @@ mod tests {
 
     #[test]
     fn selects_groups_and_checks() {
-        let mut selection = CheckSelection::default();
-        for (name, is_known) in
-            [("queues/nothing", false), ("rendezvous", true), ("queues/wrap", true)]
-        {
-            assert_eq!(selection.add(name), is_known);
-        }
+        assert!(!exists("queues/nothing"));
+        let selection = selection(&["rendezvous", "queues/wrap"]);
         let names: Vec<String> =
             selection.checks().map(|(group, check)| full_name(group, check)).collect();
         assert_eq!(names[0], "queues/wrap");

@@ -53,11 +53,10 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::net::{IpAddr, TcpListener};
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
-use cli::{arguments, output};
+use clap::{ArgAction, Args, Command};
 use crossbeam_channel::{Sender, unbounded};
 use cxi::inherited;
 use cxi::placement::Confined;
@@ -67,10 +66,9 @@ use sd_notify::NotifyState;
 use signal_hook::consts::SIGUSR1;
 use signal_hook::low_level;
 
-use crate::probe::targets::TARGETS;
-use cli::definition::OptionDef;
+use cli::output::MetricsRequest;
 use cli::usage::{Completion, Usage};
-use crew::host_list;
+use cli::{arguments, definition, derived};
 use diag::run;
 use diag::run::served::is_started_for;
 use facts::child::Duty;
@@ -80,14 +78,13 @@ use facts::host::bare;
 use facts::interrupt;
 use facts::net::listener::{Listener, Reach};
 use facts::net::race::loopback;
-use facts::number::{bytes_within, time_text, within};
 use facts::threads;
 use facts::token::Token;
 use limits::ClientLimits;
 use log::{Log, Priority};
 use node::backend;
 use node::explain::Explain;
-use plan::command_line::options;
+use plan::command_line::options::{self, Def};
 use plan::tools::{TOOLS, peer_tools};
 use plan::typed::Typed;
 use plan::{Plan, Role};
@@ -111,18 +108,6 @@ const OF_TOOLS: [&str; 11] = [
     "token",
 ];
 
-/// Default of `--max-clients`.
-const MAX_CLIENTS: usize = 64;
-
-/// Default of `--max-run`.
-const MAX_RUN: Duration = Duration::from_secs(3600);
-
-/// Longest `--max-run`: a week.
-const LONGEST_RUN: Duration = Duration::from_secs(7 * 24 * 3600);
-
-/// Default of `--max-buffers`: 4 GiB.
-const MAX_BUFFERS: u64 = 4 << 30;
-
 /// Niceness of the thread that receives connections: measurements have a higher priority. With the
 /// lowest priority, clients of a loaded host would wait for seconds.
 const NICENESS: i32 = 5;
@@ -134,7 +119,7 @@ pub fn usage() -> Usage {
         about: "Serve the clients of all tools on all NICs",
         synopsis: vec![("cxidiag serve [OPTIONS]".into(), "")],
         arguments: Completion::Nothing,
-        options: arguments::entries(options()),
+        options: tool_options().map(|own| own.entry).chain(derived::entries(&COMMAND)).collect(),
         remarks: vec![
             "Each client names its tool, and with --peer-device a NIC. Other clients measure\n\
              with the NIC of --device. The clients of a NIC wait for each other.",
@@ -180,135 +165,62 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     }
 }
 
+static COMMAND: LazyLock<Command> = LazyLock::new(derived::declared::<ServeRequest>);
+
 /// What the arguments ask for.
+#[derive(Args)]
 struct ServeRequest {
     /// The options that all processes have.
+    #[arg(skip = Typed::nothing(TOOLS[0].defaults))]
     typed: Typed,
+
+    /// Networks of the clients, such as 10.1.0.0/16,192.168.1.7 (default: all)
+    ///
+    /// Other clients are refused at once. '--status' works on this machine in any case.
+    #[arg(long = "allow", value_name = "NETWORKS", value_delimiter = ',')]
+    #[arg(action = ArgAction::Set, value_parser = network)]
     allowed: Vec<IpNet>,
+
+    #[command(flatten)]
     limits: ClientLimits,
+
+    #[command(flatten)]
     probes: ProbeRequest,
+
+    /// Print the state of the server that runs on this machine, and exit
+    ///
+    /// It says who is served and who waits. With --port or --bind, the server with these options.
+    #[arg(long)]
     status: bool,
+
+    #[command(flatten)]
+    metrics: MetricsRequest,
 }
 
-fn options() -> Vec<OptionDef<ServeRequest>> {
-    type Def = OptionDef<ServeRequest>;
-    let tool_defs = OF_TOOLS.iter().filter_map(|long| {
-        let (_, option) = options::of(&TOOLS[0]).find(|(_, option)| option.entry.long == *long)?;
-        Some(option.within(|request: &mut ServeRequest| &mut request.typed))
-    });
-    let own = [
-        Def::value("allow", "NETWORKS", networks, |request| &mut request.allowed).explained(
-            "Networks of the clients, such as 10.1.0.0/16,192.168.1.7 (default: all)\n\n\
-             Other clients are refused at once. '--status' works on this machine in any case.",
-        ),
-        Def::number("max-clients", "COUNT", 1..=1024_u16, |request| &mut request.limits.clients)
-            .explained(format!(
-                "Largest number of clients, including those that wait (default: \
-                     {MAX_CLIENTS})\n\n\
-                     Further clients are refused. One host has half of them at most, and 8 in any \
-                     case."
-            )),
-        Def::time("max-run", Duration::from_millis(1)..=LONGEST_RUN, |request| {
-            &mut request.limits.run
-        })
-        .explained(format!(
-            "Longest run, such as 90s or 10m (default: {})\n\n\
-                     A client that asks for a longer duration is refused. A run with a duration \
-                     is ended 10 s after this time, any other one at this time. TIME is in \
-                     seconds without a unit.",
-            time_text(MAX_RUN)
-        )),
-        Def::text("max-buffers", "SIZE", |request, typed| {
-            request.limits.buffers = bytes_within(typed, 4096..=1 << 50)?;
-            Ok(())
-        })
-        .explained(
-            "Most memory for the buffers of all runs (default: 4GiB)\n\n\
-             A run that needs more is refused; one that needs more than the others leave waits \
-             for them. Queues and threads take some more. SIZE is in bytes, or has one of the \
-             units K, M and G.",
-        ),
-        Def::switch("allow-survey", |request| request.limits.surveys = true).explained(
-            "Take part in the surveys of all hosts that reach the port\n\n\
-             Neither --token nor --allow need say who these hosts are. A coordinator of \
-             cxidiag-survey(1) chooses with which NICs, of any host, a process of this server \
-             measures.",
-        ),
-        Def::text("probe", "HOSTS|@FILE", |request, typed| {
-            host_list::option_hosts(typed)?;
-            request.probes.hosts = Some(typed.to_owned());
-            Ok(())
-        })
-        .completed_by(Completion::Hosts)
-        .explained(
-            "Probe some of these hosts a little all day, for Prometheus\n\n\
-             Each of the hosts runs 'cxidiag serve' with the same list, in the same order, and the \
-             same --port. The list has this host, too: by its name, or by the address of --bind. \
-             Hosts that follow each other are taken for neighbours at a switch. FILE has lists of \
-             hosts, one on each line, and is read again when it changes. NICs on which clients \
-             measure are not probed.",
-        ),
-        Def::text("probe-targets", "COUNT", |request, typed| {
-            request.probes.targets = Some(within(typed, 1..=64)? as usize);
-            Ok(())
-        })
-        .explained(format!("Number of hosts that this host probes (default: {TARGETS})")),
-        Def::text("probe-budget", "SIZE", |request, typed| {
-            request.probes.budget = Some(bytes_within(typed, 100..=1 << 30)?);
-            Ok(())
-        })
-        .explained(
-            "Most bytes a second of small writes at the port of each NIC (default: no limit)\n\n\
-             With fewer, each host is probed more rarely than every 5 s. Bulk writes, 1 MiB a \
-             minute to each host, are not counted. SIZE is in bytes, or has one of the units K, M \
-             and G.",
-        ),
-        Def::file("pause-file", |request| &mut request.probes.pause_file)
-            .explained("Do not probe, nor be probed, while FILE exists"),
-        Def::switch("status", |request| request.status = true).explained(
-            "Print the state of the server that runs on this machine, and exit\n\n\
-             It says who is served and who waits. With --port or --bind, the server with these \
-             options.",
-        ),
-    ];
-    let metrics = output::metrics().map(|option| -> Def {
-        option.within(|request: &mut ServeRequest| &mut request.probes.metrics)
-    });
-    tool_defs.chain(own).chain(metrics).collect()
+/// Returns the options of the tools that `serve` has as well.
+fn tool_options() -> impl Iterator<Item = Def> {
+    OF_TOOLS.iter().filter_map(|long| {
+        let mut all = options::of(&TOOLS[0]).map(|(_, option)| option);
+        all.find(|option| option.entry.long == *long)
+    })
 }
 
 /// Reads the arguments. Returns `None` if they ask for help or the version.
 fn parse(arguments: &[OsString]) -> Result<Option<ServeRequest>, Failure> {
-    let mut request = ServeRequest {
-        typed: Typed::nothing(TOOLS[0].defaults),
-        allowed: Vec::new(),
-        limits: ClientLimits {
-            clients: MAX_CLIENTS,
-            run: MAX_RUN,
-            buffers: MAX_BUFFERS,
-            surveys: false,
-            shows_token: false,
-        },
-        probes: ProbeRequest::default(),
-        status: false,
-    };
-    let read = arguments::read(&usage(), &options(), arguments, &mut request)?;
-    Ok(read.map(|_| request))
+    let Some(matches) = arguments::matches(&usage(), arguments)? else { return Ok(None) };
+    let mut typed = Typed::nothing(TOOLS[0].defaults);
+    definition::read(&tool_options().collect::<Vec<_>>(), &matches, &mut typed)?;
+    let mut request = ServeRequest { typed, ..derived::read(&COMMAND, &matches)? };
+    request.probes.metrics = std::mem::take(&mut request.metrics);
+    Ok(Some(request))
 }
 
-/// Returns the networks of a list. An address is a network of one.
-fn networks(text: &str) -> Result<Vec<IpNet>, String> {
-    let network = |text: &str| {
-        text.parse()
-            .ok()
-            .or_else(|| bare(text).parse::<IpAddr>().ok().map(IpNet::from))
-            .map(canonical)
-    };
-    let networks: Option<Vec<IpNet>> = text.split(',').map(network).collect();
-    networks.ok_or_else(|| {
-        "expected networks and addresses with commas between them, such as 10.1.0.0/16,192.168.1.7"
-            .into()
-    })
+/// Returns a network. An address is a network of one.
+fn network(text: &str) -> Result<IpNet, &'static str> {
+    let address = || bare(text).parse::<IpAddr>().ok().map(IpNet::from);
+    text.parse().ok().or_else(address).map(canonical).ok_or(
+        "expected networks and addresses with commas between them, such as 10.1.0.0/16,192.168.1.7",
+    )
 }
 
 /// Returns an IPv4 network for one of IPv4-mapped addresses, such as ::ffff:10.1.0.0/112: clients
@@ -484,7 +396,7 @@ mod tests {
         for argument in ["--device=soft3", "--vni=7", "--traffic-class=BULK_DATA"] {
             assert!(passed.contains(&argument.into()), "{passed:?}");
         }
-        assert_eq!(request.limits.clients, MAX_CLIENTS);
+        assert_eq!(request.limits.clients, 64);
     }
 
     #[test]
@@ -504,8 +416,8 @@ mod tests {
 
     #[test]
     fn reads_networks_and_addresses() {
-        let allowed =
-            networks("10.1.0.0/16,192.168.1.7,fd00::/8,[fe80::1],::ffff:10.9.0.0/112").unwrap();
+        let allowed = "10.1.0.0/16,192.168.1.7,fd00::/8,[fe80::1],::ffff:10.9.0.0/112";
+        let allowed = request(&[&format!("--allow={allowed}")]).unwrap().allowed;
         let contains = |address: &str| {
             let address: IpAddr = address.parse().unwrap();
             allowed.iter().any(|network| network.contains(&address))
@@ -524,7 +436,7 @@ mod tests {
             assert_eq!(contains(address), expected, "{address}");
         }
         for text in ["10.1", "10.1.0.0/33", "node1", "10.1.0.0/16,"] {
-            assert!(networks(text).is_err(), "{text}");
+            assert!(request(&[&format!("--allow={text}")]).is_err(), "{text}");
         }
     }
 }

@@ -1,24 +1,54 @@
 //! What clients may ask for: the limits of the server, and the NICs of the machine.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use clap::Args;
+
 use facts::device::DeviceName;
-use facts::number::time_text;
+use facts::number::{bytes_within, time, time_text, within};
 use node::machine::Machine;
 use session::control_line::Ready;
 
+/// Bounds of `--max-run`: at most a week.
+const RUNS: RangeInclusive<Duration> =
+    Duration::from_millis(1)..=Duration::from_secs(7 * 24 * 3600);
+
 /// What clients may ask for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Args)]
 pub struct ClientLimits {
-    /// Clients at a time, those that wait included.
+    /// Largest number of clients, including those that wait
+    ///
+    /// Further clients are refused. One host has half of them at most, and 8 in any case.
+    #[arg(long = "max-clients", value_name = "COUNT", default_value = "64")]
+    #[arg(value_parser = |typed: &str| within(typed, 1..=1024).map(|count| count as usize))]
     pub clients: usize,
-    /// Length of a run.
+
+    /// Longest run, such as 90s or 10m
+    ///
+    /// A client that asks for a longer duration is refused. A run with a duration is ended 10 s
+    /// after this time, any other one at this time. TIME is in seconds without a unit.
+    #[arg(long = "max-run", value_name = "TIME", default_value = "60m")]
+    #[arg(value_parser = |typed: &str| time(typed, RUNS))]
     pub run: Duration,
-    /// Bytes of the buffers of all runs.
+
+    /// Most memory for the buffers of all runs
+    ///
+    /// A run that needs more is refused; one that needs more than the others leave waits for them.
+    /// Queues and threads take some more. SIZE is in bytes, or has one of the units K, M and G.
+    #[arg(long = "max-buffers", value_name = "SIZE", default_value = "4GiB")]
+    #[arg(value_parser = |typed: &str| bytes_within(typed, 4096..=1 << 50))]
     pub buffers: u64,
-    /// Coordinators of surveys may be on any host, also without a token and allowed networks.
+
+    /// Take part in the surveys of all hosts that reach the port
+    ///
+    /// Neither --token nor --allow need say who these hosts are. A coordinator of
+    /// cxidiag-survey(1) chooses with which NICs, of any host, a process of this server measures.
+    #[arg(long = "allow-survey")]
     pub surveys: bool,
+
     /// The token was made by this process, which prints it.
+    #[arg(skip)]
     pub shows_token: bool,
 }
 

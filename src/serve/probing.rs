@@ -11,19 +11,22 @@ use std::process::Child;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use clap::Args;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::log::{Log, Priority};
 use crate::probe::targets::TARGETS;
 use crate::probe_metrics;
+use cli::derived;
 use cli::output::MetricsRequest;
+use cli::usage::Completion;
 use crew::host_list;
 use facts::child::{self, Duty};
 use facts::device::DeviceName;
 use facts::error::{Context, Failure, invalid};
 use facts::host::{host_name, is_same_host};
 use facts::limit;
-use facts::number::counted;
+use facts::number::{bytes_within, counted, within};
 use facts::text::plural;
 use facts::token::Token;
 use page::documents::{Documents, Places};
@@ -39,17 +42,42 @@ const AGAIN: Duration = Duration::from_secs(10);
 const RELEASE_LIMIT: Duration = Duration::from_secs(2);
 
 /// What the options about probes ask for.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct ProbeRequest {
-    /// The hosts, as the user has given them: a list, or a file that may change.
+    /// Probe some of these hosts a little all day, for Prometheus
+    ///
+    /// Each of the hosts runs 'cxidiag serve' with the same list, in the same order, and the same
+    /// --port. The list has this host, too: by its name, or by the address of --bind. Hosts that
+    /// follow each other are taken for neighbours at a switch. FILE has lists of hosts, one on each
+    /// line, and is read again when it changes. NICs on which clients measure are not probed.
+    #[arg(long = "probe", value_name = "HOSTS|@FILE", value_parser = hosts)]
+    #[arg(add = Completion::Hosts)]
     pub hosts: Option<String>,
-    pub metrics: MetricsRequest,
-    /// Number of targets of each NIC.
+
+    #[arg(long = "probe-targets", value_name = "COUNT")]
+    #[arg(help = format!("Number of hosts that this host probes (default: {TARGETS})"))]
+    #[arg(value_parser = |typed: &str| within(typed, 1..=64).map(|count| count as usize))]
     pub targets: Option<usize>,
-    /// No NIC is probed while this file exists.
-    pub pause_file: Option<PathBuf>,
-    /// Most bytes a second of small writes at a port.
+
+    /// Most bytes a second of small writes at the port of each NIC (default: no limit)
+    ///
+    /// With fewer, each host is probed more rarely than every 5 s. Bulk writes, 1 MiB a minute to
+    /// each host, are not counted. SIZE is in bytes, or has one of the units K, M and G.
+    #[arg(long = "probe-budget", value_name = "SIZE")]
+    #[arg(value_parser = |typed: &str| bytes_within(typed, 100..=1 << 30))]
     pub budget: Option<u64>,
+
+    /// Do not probe, nor be probed, while FILE exists
+    #[arg(long, value_name = "FILE", value_parser = derived::file(), add = Completion::Files)]
+    pub pause_file: Option<PathBuf>,
+
+    #[arg(skip)]
+    pub metrics: MetricsRequest,
+}
+
+/// Returns the list of hosts as typed: its file may change.
+fn hosts(typed: &str) -> Result<String, String> {
+    host_list::option_hosts(typed).map(|_| typed.to_owned())
 }
 
 impl ProbeRequest {

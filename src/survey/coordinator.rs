@@ -10,7 +10,7 @@ use super::launch::Launch;
 use super::load_setup::{load_conductor, load_course, load_limit, plan_load};
 use super::locations::Locations;
 use super::program::SurveyProgram;
-use super::request::{LoadRequest, SurveyRequest};
+use super::request::SurveyRequest;
 use crate::membership::JoinedMembers;
 use crate::outputs::{Notes, SurveyRecorder};
 use crate::result::{Conclusion, Setup, Survey, SurveyJob};
@@ -31,6 +31,7 @@ use facts::job::Job;
 use facts::limit;
 use load::findings::LoadFindings;
 use load::load_campaign;
+use load::spec::LoadSpec;
 use why::suspect;
 use why::suspect::SuspectFindings;
 use why::verdict::{Diagnoses, LONGEST_PAIR, explain};
@@ -60,7 +61,7 @@ pub fn run(request: &SurveyRequest, launch: Launch, began: Instant) -> Result<()
     match SurveyFiles::open(request) {
         Ok(files) => survey(request, &launch, files, ends),
         Err(failure) => {
-            let failed = or_early_failure(request.places.json.as_ref(), Err(failure));
+            let failed = or_early_failure(request.json.as_ref(), Err(failure));
             let limit = join_limit(request, &launch, ends);
             failed.map_err(|failure| launch.fail(request, failure, limit))
         }
@@ -91,9 +92,9 @@ fn survey(
         ..quiet_plan(request, launch, selections, ends)
     };
     let mut quiet = outputs.or_failure(QuietSurvey::new(crew.members(), plan))?;
-    if let (Some(load), Ok(())) = (&request.load, &joined) {
-        let planned = plan_load(&mut crew, request, load);
-        if load.wanted.is_plan || planned.is_err() {
+    if let (Some(wanted), Ok(())) = (&request.load.wanted, &joined) {
+        let planned = plan_load(&mut crew, request, wanted);
+        if wanted.is_plan || planned.is_err() {
             end(crew, joining);
             return outputs.or_failure(planned);
         }
@@ -122,7 +123,7 @@ fn survey(
         }
     }
     let mut load = None;
-    if let (Some(wanted), Ok(())) = (&request.load, &ended) {
+    if let (Some(wanted), Ok(())) = (&request.load.wanted, &ended) {
         match run_load(&mut crew, request, wanted, &verdict, ends) {
             Ok((found, interrupted)) => (load, ended) = (Some(found), interrupted),
             Err(failure) => ended = Err(failure),
@@ -197,14 +198,15 @@ fn course(request: &SurveyRequest) -> TestSetup {
 fn run_load(
     crew: &mut SurveyCoordinator<SurveyProgram>,
     request: &SurveyRequest,
-    wanted: &LoadRequest,
+    wanted: &LoadSpec,
     verdict: &Findings,
     ends: Option<Instant>,
 ) -> Result<(LoadFindings, Result<(), Failure>), Failure> {
     let mut conductor = load_conductor(crew, request, wanted, verdict)?;
-    load_campaign::begin(crew, &mut conductor, &load_course(wanted))?;
+    load_campaign::begin(crew, &mut conductor, &load_course(&request.load))?;
     let (until, why) = load_limit(request.time_limit, ends);
-    let ended = load_campaign::run(crew, &mut conductor, wanted.is_two_sided(), (until, &why));
+    let ended =
+        load_campaign::run(crew, &mut conductor, request.load.is_two_sided(), (until, &why));
     Ok((conductor.findings(), ended))
 }
 

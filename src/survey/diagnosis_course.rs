@@ -14,8 +14,8 @@ use why::course::DiagnosisCourse;
 /// Returns the tests that a survey may add to find out why, as tools with their arguments.
 pub fn added_tests(request: &SurveyRequest) -> impl Iterator<Item = (String, Vec<String>)> {
     let tests = TESTS.iter().filter(|_| request.explains);
-    let class = class(&request.tests);
-    tests.map(move |test| (test.tool.into(), arguments(test, &request.service, class)))
+    let (class, service) = (class(&request.tests), request.service.arguments());
+    tests.map(move |test| (test.tool.into(), arguments(test, &service, class)))
 }
 
 /// Returns the traffic class of a survey with these tests.
@@ -51,7 +51,7 @@ const CLASS: &str = "--traffic-class";
 pub fn diagnosis_course(request: &SurveyRequest, pair: Duration) -> DiagnosisCourse {
     let known = request.tests.iter();
     let known = known.map(|test| (test.test.clone(), test.arguments.clone())).collect();
-    let class = class(&request.tests);
+    let (class, service) = (class(&request.tests), request.service.arguments());
     let own = TESTS.iter().map(|test| {
         let mut tools = TOOLS.iter();
         let survey_test = SurveyTest {
@@ -59,7 +59,7 @@ pub fn diagnosis_course(request: &SurveyRequest, pair: Duration) -> DiagnosisCou
             size_bytes: test.size_bytes,
             of_bandwidth: tools.any(|tool| tool.name == test.tool && tool.measures_bandwidth()),
         };
-        (test.code, (survey_test, arguments(test, &request.service, class)))
+        (test.code, (survey_test, arguments(test, &service, class)))
     });
     let planted = backend::with_own_links().iter().map(DeviceName::to_string).collect();
     DiagnosisCourse::new(known, own.collect(), pair, planted)

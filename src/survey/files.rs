@@ -33,7 +33,7 @@ impl SurveyFiles {
             selections: selections(request)?,
             locations: Locations::read(request.locations.as_deref(), request.topology.as_deref())?,
             earlier: request.resume.as_deref().map(Earlier::open).transpose()?,
-            outputs: SurveyOutputs::open(&request.places, request.is_quiet)?,
+            outputs: SurveyOutputs::open(&request.places()?, request.is_quiet)?,
         })
     }
 }

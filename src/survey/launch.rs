@@ -165,7 +165,7 @@ impl<'a> Launch<'a> {
         let text = |token: &Token| token.text().to_string_lossy().into_owned();
         let (addresses, mut lost) =
             self.at_each(&self.invited, |_, host| invitation::addresses(&plan, host))?;
-        let devices = self.invited_devices.as_ref().unwrap_or(&request.devices);
+        let devices = self.invited_devices.as_deref().unwrap_or(request.devices());
         let test = |own: &RequestedTest| (own.test.tool.clone(), own.arguments.clone());
         let invitation = |rank| Invitation {
             rank,
@@ -175,9 +175,9 @@ impl<'a> Launch<'a> {
             devices: devices.iter().map(DeviceName::to_string).collect(),
             tests: (request.tests.iter().map(test))
                 .chain(added_tests(request))
-                .chain(request.load.iter().flat_map(|request| request.tests.iter().map(test)))
+                .chain(request.load.tests.iter().map(test))
                 .collect(),
-            service: request.service.clone(),
+            service: request.service.arguments(),
         };
         let found: Vec<u32> = addresses.keys().copied().collect();
         let (invited, unreached) = self.at_each(&found, |rank, host| {

@@ -49,7 +49,7 @@ mod coordinator;
 mod diagnosis_course;
 mod files;
 mod launch;
-pub mod load_options;
+mod load_options;
 mod load_setup;
 mod load_watch;
 mod locations;
@@ -105,10 +105,10 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let Some(request) = output::or_refusal(&arguments, read)? else {
         return Ok(());
     };
-    let mut devices = request.devices.iter();
+    let mut devices = request.devices().iter();
     let ready =
         devices.try_for_each(|device| backend::check(*device)).and_then(|()| interrupt::watch());
-    let json = processes::own_place(request.places.json.as_ref());
+    let json = processes::own_place(request.json.as_ref());
     output::or_early_failure(json, ready)?;
     if is_started_for_client() {
         return served::run(request);
@@ -142,7 +142,7 @@ fn checked(
     }
     let point = request.meeting_point.as_deref();
     let until = request.time_limit.map(|limit| began + limit / CHECK_PART);
-    match check::before_survey(nodes, &request.devices, point, request.is_quiet, until) {
+    match check::before_survey(nodes, request.devices(), point, request.is_quiet, until) {
         Err(failure) if failure.kind == Kind::Interrupted => Err(failure),
         checked => Ok(checked),
     }
@@ -159,7 +159,7 @@ fn run_launched(
                     flux run or mpirun, or use --hosts or --loopback";
         task.ok_or_else(|| Failure::usage(none))
     });
-    let task = output::or_early_failure(request.places.json.as_ref(), task)?;
+    let task = output::or_early_failure(request.json.as_ref(), task)?;
     let token = Token::from_environment();
     let meeting_point = MeetingPoint::of(&task, request.meeting_point.as_deref(), token.as_ref())?;
     let checked = checked(request, Nodes::OfTasks(&task), began)?;

@@ -1,158 +1,51 @@
-//! The load that a survey puts on the fabric after its quiet part: its options, its tests, and
-//! where it is refused (load.md 3).
+//! The load that a survey puts on the fabric after its quiet part: its tests, and where it is
+//! refused (load.md 3).
 
 use std::env;
-use std::ops::RangeInclusive;
 
-use super::request::{LoadRequest, ProcessSource, RequestedTest, test_plan, tests, tools};
-use cli::definition::OptionDef;
-use cli::usage::{Completion, Value};
-use cli::values::{LEFT_OUT, text};
+use super::request::{ProcessSource, RequestedTest, SurveyRequest, test_plan, tests, tools};
+use cli::arguments::TypedArguments;
 use facts::error::{Failure, invalid};
-use facts::number::{bytes_within, within};
 use load::conductor::Cap;
-use load::roles::VICTIMS_PERCENT;
-use load::spec;
-use load::spec::LoadSpec;
 use node::traffic_class::TrafficClass;
-
-/// Default of `--load-size`, and its range: one operation fits into the smallest window.
-const SIZE: u64 = 64 << 10;
-const SIZES: RangeInclusive<u64> = 64..=1 << 20;
-
-/// The range of `--load-window`.
-const WINDOWS: RangeInclusive<u64> = 4 << 10..=64 << 20;
-
-const VICTIM_PERCENTS: RangeInclusive<u64> = 1..=90;
 
 /// The variable by which Slurm tells the scripts that run before and after a job what they are.
 const CONTEXT: &str = "SLURM_SCRIPT_CONTEXT";
 
-/// The tool that victims use, and the class in which others measure.
+/// The tool that victims use.
 const VICTIM_TOOL: &str = "write-lat";
-const OTHER_CLASS: TrafficClass = TrafficClass::LowLatency;
 
-/// What the options about load say.
-#[derive(Debug, Default)]
-pub struct LoadArgs {
-    load: Option<LoadSpec>,
-    victims_percent: Option<u8>,
-    cap: Option<Cap>,
-    size_bytes: Option<u64>,
-    window_bytes: Option<u64>,
-}
+/// The class in which others measure.
+pub const OTHER_CLASS: TrafficClass = TrafficClass::LowLatency;
 
-/// Returns the options about load.
-pub fn options() -> Vec<OptionDef<LoadArgs>> {
-    let patterns = Value::optional("PATTERN,...", Completion::Nothing);
-    vec![
-        OptionDef::new("load", Some(patterns), |args: &mut LoadArgs, value| {
-            args.load = Some(if value == LEFT_OUT {
-                LoadSpec::default()
-            } else {
-                spec::parse(text(value)?)?
-            });
-            Ok(())
-        })
-        .explained(
-            "Then load the fabric: standard, plan, bisect, bisect:switch, bisect:group, \
-             bisect:system, shift, all2all, incast:COUNT, incast-same:COUNT, victims, classes\n\n\
-             After the quiet survey, the load measures bandwidths of random halves (bisect), \
-             bisect:switch, bisect:group, bisect:system, shift, all2all and incast, latencies of \
-             victims beside load, and how far traffic classes isolate. 'standard', the default, \
-             leaves out bisect, shift, incast-same and classes. 'plan' sends nothing: it prints \
-             what the survey would do. Hardware outside a batch job needs --load-cap. To measure \
-             one pair beside load, use --load=incast:2 with the hosts of both and of the load.",
-        ),
-        OptionDef::text("victims", "PERCENT", |args: &mut LoadArgs, typed| {
-            args.victims_percent = Some(within(typed, VICTIM_PERCENTS)? as u8);
-            Ok(())
-        })
-        .explained(format!(
-            "Nodes that measure beside load (default: {VICTIMS_PERCENT})\n\n\
-                     In percent, from 1 to 90. Small fabrics need more: a class of fewer than 8 \
-                     pairs gets no verdict."
-        )),
-        OptionDef::text("load-cap", "COUNT|all", |args: &mut LoadArgs, typed| {
-            args.cap = Some(match typed {
-                "all" => Cap::All,
-                _ => Cap::Most(within(typed, 1..=1 << 20).map_err(|why| why + ", or all")? as u32),
-            });
-            Ok(())
-        })
-        .explained(
-            "Most NICs that send at once (default: 64 and a quarter of all; software NICs: all)\n\n\
-             Without 'all', the result is of a partial load: it has no shares of what the fabric \
-             can do.",
-        ),
-        OptionDef::text("load-size", "SIZE", |args: &mut LoadArgs, typed| {
-            args.size_bytes = Some(bytes_within(typed, SIZES)?);
-            Ok(())
-        })
-        .explained(
-            "Bytes of an operation of the load (default: 64K)\n\n\
-             From 64 bytes to 1 MiB. GPCNeT uses 4K.",
-        ),
-        OptionDef::text("load-window", "SIZE", |args: &mut LoadArgs, typed| {
-            args.window_bytes = Some(bytes_within(typed, WINDOWS)?);
-            Ok(())
-        })
-        .explained(
-            "Bytes that a NIC has under way (default: 1M; software NICs: 256K)\n\n\
-             From 4 KiB to 64 MiB. Rate times round trip times 10 fills each link.",
-        ),
-    ]
-}
-
-impl LoadArgs {
-    /// Returns the load that the options ask for, of a survey with these `processes`, tests
-    /// (`survey_tests`) and options about the `service`.
-    ///
-    /// # Errors
-    ///
-    /// Options that need `--load`, a place where load is refused, and a traffic class in which
-    /// nothing may load the fabric.
-    pub fn request(
-        self,
-        processes: &ProcessSource,
-        survey_tests: &[RequestedTest],
-        service: &[String],
-    ) -> Result<Option<LoadRequest>, Failure> {
-        let Some(wanted) = self.load else {
-            let options = [
-                ("victims", self.victims_percent.is_some()),
-                ("load-cap", self.cap.is_some()),
-                ("load-size", self.size_bytes.is_some()),
-                ("load-window", self.window_bytes.is_some()),
-            ];
-            return match options.into_iter().find(|(_, is_given)| *is_given) {
-                Some((option, _)) => Err(Failure::usage(format!("--{option} needs --load"))),
-                None => Ok(None),
-            };
+/// Checks the options about load, and adds the tests of the load if it is asked for.
+///
+/// # Errors
+///
+/// Options that need `--load`, a place where load is refused, and a traffic class in which nothing
+/// may load the fabric.
+pub fn complete(typed: &mut TypedArguments<SurveyRequest>) -> Result<(), Failure> {
+    let SurveyRequest { load, tests, service, processes, .. } = &typed.request;
+    let Some(wanted) = &load.wanted else {
+        let options = ["victims", "load-cap", "load-size", "load-window"];
+        return match options.into_iter().find(|long| typed.is_given(long)) {
+            Some(option) => Err(Failure::usage(format!("--{option} needs --load"))),
+            None => Ok(()),
         };
-        check_place(processes, self.cap, wanted.is_plan, env::var(CONTEXT).ok().as_deref())?;
-        let class = survey_tests.first().and_then(|test| test.plan.class);
-        let class = class.unwrap_or(TrafficClass::BestEffort);
-        if !matches!(class, TrafficClass::BestEffort | TrafficClass::BulkData) {
-            let allowed = "load is possible in BEST_EFFORT and BULK_DATA";
-            return Err(Failure::usage(invalid("traffic-class", class, allowed)));
-        }
-        let size_bytes = self.size_bytes.unwrap_or(SIZE);
-        if self.window_bytes.is_some_and(|window| window < size_bytes) {
-            let window = self.window_bytes.unwrap_or_default();
-            let allowed = format!("expected at least --load-size, {size_bytes}");
-            return Err(Failure::usage(invalid("load-window", window, allowed)));
-        }
-        Ok(Some(LoadRequest {
-            wanted,
-            victims_percent: self.victims_percent.unwrap_or(VICTIMS_PERCENT),
-            cap: self.cap.unwrap_or_default(),
-            size_bytes,
-            window_bytes: self.window_bytes,
-            tests: load_tests(size_bytes, survey_tests, service)?,
-            other_class: OTHER_CLASS,
-        }))
+    };
+    check_place(processes, load.cap, wanted.is_plan, env::var(CONTEXT).ok().as_deref())?;
+    let class = tests.first().and_then(|test| test.plan.class);
+    let class = class.unwrap_or(TrafficClass::BestEffort);
+    if !matches!(class, TrafficClass::BestEffort | TrafficClass::BulkData) {
+        let allowed = "load is possible in BEST_EFFORT and BULK_DATA";
+        return Err(Failure::usage(invalid("traffic-class", class, allowed)));
     }
+    if let Some(window) = load.window_bytes.filter(|window| *window < load.size_bytes) {
+        let allowed = format!("expected at least --load-size, {}", load.size_bytes);
+        return Err(Failure::usage(invalid("load-window", window, allowed)));
+    }
+    typed.request.load.tests = load_tests(load.size_bytes, tests, &service.arguments())?;
+    Ok(())
 }
 
 /// Refuses load where it would disturb the jobs of others.
@@ -208,7 +101,13 @@ fn load_tests(
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsString;
+
+    use cli::derived;
+    use cli::usage::Usage;
+
     use super::*;
+    use crate::request::COMMAND;
 
     fn hosts() -> ProcessSource {
         ProcessSource::Hosts(vec!["n1".into(), "n2".into()])
@@ -235,11 +134,16 @@ mod tests {
 
     #[test]
     fn options_of_load_need_load() {
-        let args = LoadArgs { cap: Some(Cap::All), ..LoadArgs::default() };
-        let refused = args.request(&ProcessSource::Launcher, &[], &[]).unwrap_err();
+        let options = derived::entries(&COMMAND);
+        let usage = Usage { options, ..Usage::default() };
+        let completed = |words: &[&str]| {
+            let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+            let mut typed = TypedArguments::read(&usage, &COMMAND, &words).unwrap().unwrap();
+            complete(&mut typed).map(|()| typed.request.load.tests.len())
+        };
+        let refused = completed(&["--load-cap=all"]).unwrap_err();
         assert_eq!(refused.message(), "--load-cap needs --load");
-        let none = LoadArgs::default().request(&hosts(), &[], &[]).unwrap();
-        assert!(none.is_none());
+        assert_eq!(completed(&["--hosts=n1"]).unwrap(), 0);
     }
 
     #[test]
@@ -247,12 +151,12 @@ mod tests {
         let tests_for = |names: &[&str]| {
             let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
             let survey_tests = tests(&tools(&names).unwrap(), &[], &[], &[]).unwrap();
-            load_tests(SIZE, &survey_tests, &[]).unwrap()
+            load_tests(64 << 10, &survey_tests, &[]).unwrap()
         };
         let found = tests_for(&["write-bw", "send-lat"]);
         let names: Vec<&str> = found.iter().map(|test| test.test.tool.as_str()).collect();
         assert_eq!(names, ["write-bw", "send-lat", "send-lat"]);
-        assert_eq!(found[0].test.size_bytes, SIZE);
+        assert_eq!(found[0].test.size_bytes, 64 << 10);
         let classes: Vec<_> = found.iter().map(|test| test.plan.class).collect();
         assert_eq!(classes, [None, None, Some(OTHER_CLASS)]);
         let found = tests_for(&["write-bw"]);

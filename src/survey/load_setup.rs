@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::load_options::OTHER_CLASS;
 use super::program::SurveyProgram;
 use super::request::{LoadRequest, SurveyRequest};
 use crate::result::load_plan::plan_text;
@@ -15,6 +16,7 @@ use facts::error::Failure;
 use facts::interrupt;
 use facts::number::time_text;
 use load::conductor::{LoadConductor, LoadSetup, LoadSizes};
+use load::spec::LoadSpec;
 use page::destination::write_text;
 
 /// How long the load goes on at most, unless the user gives a limit for the survey.
@@ -68,9 +70,10 @@ pub fn load_limit(limit: Option<Duration>, ends: Option<Instant>) -> (Instant, S
 pub fn load_conductor(
     crew: &mut SurveyCoordinator<SurveyProgram>,
     request: &SurveyRequest,
-    load: &LoadRequest,
+    wanted: &LoadSpec,
     verdict: &Findings,
 ) -> Result<LoadConductor, Failure> {
+    let load = &request.load;
     let known = crew.program.locations.shape;
     let shape = known.filter(|shape| shape.is_of(&crew.members().roster));
     if known.is_some() && shape.is_none() {
@@ -83,19 +86,19 @@ pub fn load_conductor(
     let is_hardware = members.roster.has_hardware();
     let window = if is_hardware { WINDOW } else { WINDOW_OF_SOFTWARE };
     let setup = LoadSetup {
-        wanted: load.wanted.clone(),
+        wanted: wanted.clone(),
         sizes: LoadSizes {
             size_bytes: load.size_bytes,
             window_bytes: load.window_bytes.unwrap_or(window).max(load.size_bytes),
         },
         victims_percent: load.victims_percent,
-        cap: load.cap,
+        cap: load.cap.unwrap_or_default(),
         seed: request.seed,
         is_hardware,
         nic_rate: shape.map(|shape| shape.nic_rate).or(is_hardware.then_some(LINE_RATE)),
         theory: shape,
         victim_test: load.victim_test().test.clone(),
-        other_class: Some(load.other_class.to_string()),
+        other_class: Some(OTHER_CLASS.to_string()),
     };
     LoadConductor::new(&members.roster, usable, setup).map_err(Failure::usage)
 }
@@ -105,10 +108,10 @@ pub fn load_conductor(
 pub fn plan_load(
     crew: &mut SurveyCoordinator<SurveyProgram>,
     request: &SurveyRequest,
-    load: &LoadRequest,
+    wanted: &LoadSpec,
 ) -> Result<(), Failure> {
-    let conductor = load_conductor(crew, request, load, &Findings::default())?;
-    if load.wanted.is_plan { print_plan(crew, &conductor) } else { Ok(()) }
+    let conductor = load_conductor(crew, request, wanted, &Findings::default())?;
+    if wanted.is_plan { print_plan(crew, &conductor) } else { Ok(()) }
 }
 
 /// Prints what the load would be. Nothing is sent.

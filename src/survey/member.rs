@@ -173,7 +173,7 @@ pub fn own_plans(
 ) -> Result<Vec<NicPlan>, Failure> {
     let devices = match request.processes {
         ProcessSource::Loopback(_) => vec![DeviceName::software(identity.rank)],
-        _ => request.devices.clone(),
+        _ => request.devices().to_vec(),
     };
     let first = &request.tests[0];
     plans(devices, first.plan.tool, &first.arguments)

@@ -87,7 +87,7 @@ fn plans(
     let named = devices.iter().map(|name| name.parse()).collect::<Result<Vec<DeviceName>, _>>();
     let named = named.map_err(|why| Failure::environment(format!("invalid device: {why}")))?;
     let devices = match named.as_slice() {
-        [] if own.devices.iter().any(is_software) => own.devices,
+        [] if own.devices().iter().any(is_software) => own.devices().to_vec(),
         _ => named,
     };
     member::plans(devices, &TOOLS[0], service)

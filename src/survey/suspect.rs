@@ -2,52 +2,23 @@
 //! nothing else.
 
 use std::ffi::OsString;
-use std::time::Duration;
 
 use super::coordinator;
 use super::launch::Launch;
 use super::processes::Started;
 use super::request::{ProcessSource, SurveyRequest, tests};
-use facts::device::DeviceName;
+use super::why_options::{Beside, WhyRequest};
 use facts::error::Failure;
 use facts::host::host_name;
 use plan::tools::TOOLS;
 use why::suspect::SuspectFindings;
-
-/// What a diagnosis is asked for.
-#[derive(Clone, Debug)]
-pub struct SuspectRequest {
-    /// The NIC.
-    pub device: DeviceName,
-    pub beside: Beside,
-    /// Options of the tools about service, VNI and traffic class, as typed.
-    pub service: Vec<String>,
-    /// How long each test measures a NIC.
-    pub pair_time: Duration,
-    /// TCP port of the servers.
-    pub port: Option<u16>,
-    /// No notes are printed.
-    pub is_quiet: bool,
-}
-
-/// The good NICs beside which a NIC is measured.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Beside {
-    /// None.
-    Nothing,
-    /// Software NICs of this number of processes on this machine, the suspect among them.
-    Loopback(u32),
-    /// These NICs of `cxidiag serve` on each of these hosts; without `devices`, the NICs of the
-    /// server.
-    Peers { hosts: Vec<String>, devices: Vec<DeviceName> },
-}
 
 /// Measures with the NIC of this process, if [`diagnose`] has started it. Returns whether it has.
 ///
 /// # Errors
 ///
 /// The errors of a member of a survey.
-pub fn measure_if_started(request: &SuspectRequest) -> Result<bool, Failure> {
+pub fn measure_if_started(request: &WhyRequest) -> Result<bool, Failure> {
     match Started::from_environment() {
         Some(started) => {
             super::member::run_started(&member_request(request)?, started).map(|()| true)
@@ -64,7 +35,7 @@ pub fn measure_if_started(request: &SuspectRequest) -> Result<bool, Failure> {
 /// Options that no tool can measure with, processes that do not start or find each other, an
 /// interruption, and the errors of `report`.
 pub fn diagnose(
-    request: &SuspectRequest,
+    request: &WhyRequest,
     command: &'static str,
     arguments: &[OsString],
     report: impl FnOnce(SuspectFindings) -> Result<(), Failure>,
@@ -82,19 +53,18 @@ pub fn diagnose(
 }
 
 /// Returns the request of a survey whose members measure the NIC.
-fn member_request(request: &SuspectRequest) -> Result<SurveyRequest, Failure> {
+fn member_request(request: &WhyRequest) -> Result<SurveyRequest, Failure> {
     let (processes, devices) = match &request.beside {
-        Beside::Loopback(count) => (ProcessSource::Loopback(*count), Vec::new()),
+        Beside::Loopback(count) => (ProcessSource::Loopback(*count), None),
         Beside::Peers { .. } | Beside::Nothing => {
-            (ProcessSource::Hosts(Vec::new()), vec![request.device])
+            (ProcessSource::Hosts(Vec::new()), Some(vec![request.device]))
         }
     };
     Ok(SurveyRequest {
         processes,
-        explains: true,
         devices,
         // Members read the options about the service from a test.
-        tests: tests(&[&TOOLS[0]], &[], &request.service, &[])?,
+        tests: tests(&[&TOOLS[0]], &[], &request.service.arguments(), &[])?,
         service: request.service.clone(),
         pair_time: request.pair_time,
         port: request.port,

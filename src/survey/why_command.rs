@@ -24,12 +24,12 @@ use why::suspect::SuspectFindings;
 /// be written, and a NIC that is slow.
 pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let read = crate::why_options::parse(&arguments);
-    let Some((request, suspect)) = output::or_refusal(&arguments, read)? else {
+    let Some(request) = output::or_refusal(&arguments, read)? else {
         return Ok(());
     };
-    let ready = backend::check(suspect.device).and_then(|()| interrupt::watch());
+    let ready = backend::check(request.device).and_then(|()| interrupt::watch());
     output::or_early_failure(crate::processes::own_place(request.json.as_ref()), ready)?;
-    if crate::suspect::measure_if_started(&suspect)? {
+    if crate::suspect::measure_if_started(&request)? {
         return Ok(());
     }
     reading::limit_waits();
@@ -39,7 +39,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         ..Places::default()
     });
     let documents = output::or_early_failure(request.json.as_ref(), opened)?;
-    let present = check::require(suspect.device, &Machine::this());
+    let present = check::require(request.device, &Machine::this());
     output::or_failure(&documents, present)?;
     let (started, clock) = (SystemTime::now(), Instant::now());
     let mut has_results = false;
@@ -47,13 +47,13 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         has_results = true;
         let typed = arguments.iter().map(|word| word.to_string_lossy().into_owned());
         let diagnosis = NicDiagnosis::new(typed.collect(), started, clock.elapsed(), found);
-        output::write(&documents, &diagnosis, request.is_quiet(), nic_diagnosis_text::page)?;
+        output::write(&documents, &diagnosis, request.is_quiet, nic_diagnosis_text::page)?;
         if let Some(ticket) = &documents.ticket {
             let text = nic_diagnosis_text::ticket(&diagnosis).text(TextStyle::Markdown);
             ticket.write(text.as_bytes())?;
         }
         documents.conclude(diagnosis.result())
     };
-    let diagnosed = crate::suspect::diagnose(&suspect, "why", &arguments, report);
+    let diagnosed = crate::suspect::diagnose(&request, "why", &arguments, report);
     if has_results { diagnosed } else { output::or_failure(&documents, diagnosed) }
 }

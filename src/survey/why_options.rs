@@ -3,22 +3,22 @@
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 use std::time::Duration;
 
-use crate::suspect::{Beside, SuspectRequest};
-use cli::definition::OptionDef;
+use clap::{Args, Command};
+
+use super::request::{Hosts, hosts};
+use cli::arguments::{ServiceRequest, TypedArguments};
 use cli::usage::{Completion, Usage};
-use cli::{arguments, output};
-use crew::host_list;
+use cli::{arguments, derived, output};
 use facts::device::{DEFAULT_DEVICE, DeviceName};
 use facts::error::{Failure, invalid};
-use facts::number::time_text;
+use facts::number::time;
 use page::destination::Place;
 use plan::DEFAULT_PORT;
 
-/// Default of `--pair-time`.
-const PAIR_TIME: Duration = Duration::from_millis(50);
-
+/// Bounds of `--pair-time`.
 const PAIR_TIMES: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(60);
 
 /// Returns what the command takes.
@@ -34,7 +34,7 @@ pub fn usage() -> Usage {
         arguments: Completion::Devices,
         about_arguments: "NIC is the suspect, a NIC of this machine (default: cxi0). Good NICs of other\n\
                           hosts are measured in turn with it.",
-        options: arguments::entries(options()),
+        options: derived::entries(&COMMAND),
         remarks: vec![
             "Exit status: 0 as good NICs, 3 slower, or a cause was found, 4 undecided,\n\
              1 the diagnosis itself failed, 2 invalid arguments, 130 interrupted.",
@@ -44,123 +44,109 @@ pub fn usage() -> Usage {
     }
 }
 
+static COMMAND: LazyLock<Command> = LazyLock::new(derived::declared::<WhyRequest>);
+
 /// What the arguments ask for.
-#[derive(Debug, Default)]
+#[derive(Debug, Args)]
 pub struct WhyRequest {
-    /// The NICs, as typed.
+    #[arg(short, long = "device", help = arguments::DEVICES, value_name = "DEV,...", value_delimiter = ',')]
+    #[arg(add = Completion::Devices)]
     nics: Vec<DeviceName>,
-    /// The only one of them.
-    nic: Option<DeviceName>,
-    peers: Option<Vec<String>>,
+
+    /// Hosts with good NICs, on which 'cxidiag serve' runs, such as nid[000418-000422] (default:
+    /// none)
+    ///
+    /// A host list in the notation of Slurm, or FILE with one on each line. With two hosts, what
+    /// passes between NICs is measured as well; with five, files are compared with what most good
+    /// NICs have.
+    #[arg(long = "peer", value_name = "LIST|@FILE", value_parser = hosts, add = Completion::Hosts)]
+    peers: Option<Hosts>,
+
+    /// NIC of these hosts (default: the one with the name of the suspect; of a software NIC, the
+    /// one of the server)
+    ///
+    /// The hosts are those of --peer.
+    #[arg(long, value_name = "DEV", add = Completion::Devices)]
     peer_device: Option<DeviceName>,
+
+    /// Try it: COUNT (2 to 100) software NICs of this machine, all but the suspect good
+    ///
+    /// Each of COUNT processes has one. The suspect is soft0 if no NIC is named.
+    #[arg(long, value_name = "COUNT", value_parser = derived::number(2..=100_u32))]
     loopback: Option<u32>,
-    service: Vec<String>,
-    port: Option<u16>,
-    pair_time: Option<Duration>,
-    is_quiet: bool,
-    pub json: Option<Place>,
+
+    #[command(flatten)]
+    pub service: ServiceRequest,
+
+    #[arg(short, long, help = format!("TCP port of the servers (default: {DEFAULT_PORT})"))]
+    #[arg(value_name = "PORT", value_parser = derived::number(1..=u16::MAX))]
+    pub port: Option<u16>,
+
+    /// Time of each test on a NIC
+    ///
+    /// From 1 ms to 60 s, in seconds without a unit. With set-up and release, a test takes about
+    /// seven times as long.
+    #[arg(long, value_name = "TIME", default_value = "50ms")]
+    #[arg(value_parser = |typed: &str| time(typed, PAIR_TIMES))]
+    pub pair_time: Duration,
+
+    /// Write the result to FILE, as a page of Markdown
+    ///
+    /// The page suits a ticket.
+    #[arg(long, value_name = "FILE", value_parser = derived::file(), add = Completion::Files)]
     pub ticket: Option<PathBuf>,
+
+    #[arg(long, help = output::JSON, value_name = "FILE", require_equals = true)]
+    #[arg(value_parser = derived::document(), add = Completion::Files)]
+    pub json: Option<Place>,
+
+    #[arg(short = 'q', long = "quiet", help = output::QUIET)]
+    pub is_quiet: bool,
+
+    /// The suspect.
+    #[arg(skip = DEFAULT_DEVICE)]
+    pub device: DeviceName,
+
+    #[arg(skip)]
+    pub beside: Beside,
 }
 
-fn options() -> Vec<OptionDef<WhyRequest>> {
-    type WhyOption = OptionDef<WhyRequest>;
-    let mut options = vec![
-        arguments::devices().within(|request: &mut WhyRequest| &mut request.nics),
-        WhyOption::text("peer", "LIST|@FILE", |request, typed| {
-            let hosts = host_list::option_hosts(typed)?;
-            if let Some(host) = host_list::repeated(&hosts) {
-                return Err(format!("{host} is named twice"));
-            }
-            request.peers = Some(hosts);
-            Ok(())
-        })
-        .completed_by(Completion::Hosts)
-        .explained(
-            "Hosts with good NICs, on which 'cxidiag serve' runs, such as nid[000418-000422] \
-             (default: none)\n\n\
-             A host list in the notation of Slurm, or FILE with one on each line. With two hosts, \
-             what passes between NICs is measured as well; with five, files are compared with \
-             what most good NICs have.",
-        ),
-        WhyOption::value("peer-device", "DEV", str::parse::<DeviceName>, |request| {
-            &mut request.peer_device
-        })
-        .completed_by(Completion::Devices)
-        .explained(
-            "NIC of these hosts (default: the one with the name of the suspect; of a software \
-             NIC, the one of the server)\n\n\
-             The hosts are those of --peer.",
-        ),
-        WhyOption::number("loopback", "COUNT", 2..=100_u32, |request| &mut request.loopback).explained(
-            "Try it: COUNT (2 to 100) software NICs of this machine, all but the suspect good\n\n\
-             Each of COUNT processes has one. The suspect is soft0 if no NIC is named.",
-        ),
-    ];
-    let service = arguments::service();
-    options.extend(
-        service.map(|option| option.within(|request: &mut WhyRequest| &mut request.service)),
-    );
-    options.extend([
-        WhyOption::number("port", "PORT", 1..=u16::MAX, |request| &mut request.port)
-            .letter('p')
-            .explained(format!("TCP port of the servers (default: {DEFAULT_PORT})")),
-        WhyOption::time("pair-time", PAIR_TIMES, |request| &mut request.pair_time).explained(
-            format!(
-                "Time of each test on a NIC (default: {})\n\n\
-                     From 1 ms to 60 s, in seconds without a unit. With set-up and release, a \
-                     test takes about seven times as long.",
-                time_text(PAIR_TIME)
-            ),
-        ),
-        WhyOption::file("ticket", |request| &mut request.ticket).explained(
-            "Write the result to FILE, as a page of Markdown\n\n\
-             The page suits a ticket.",
-        ),
-        output::json().within(|request| &mut request.json),
-        output::quiet().within(|request| &mut request.is_quiet),
-    ]);
-    options
+/// The good NICs beside which a NIC is measured.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Beside {
+    #[default]
+    Nothing,
+    /// Software NICs of this number of processes on this machine, the suspect among them.
+    Loopback(u32),
+    /// These NICs of `cxidiag serve` on each of these hosts; without `devices`, the NICs of the
+    /// server.
+    Peers { hosts: Vec<String>, devices: Vec<DeviceName> },
 }
 
 /// Reads the arguments. Returns `None` if they ask for help or the version.
-pub fn parse(arguments: &[OsString]) -> Result<Option<(WhyRequest, SuspectRequest)>, Failure> {
-    let mut request = WhyRequest::default();
-    let Some(words) = arguments::read(&usage(), &options(), arguments, &mut request)? else {
-        return Ok(None);
-    };
+pub fn parse(arguments: &[OsString]) -> Result<Option<WhyRequest>, Failure> {
+    let typed = TypedArguments::<WhyRequest>::read(&usage(), &COMMAND, arguments)?;
+    let Some(TypedArguments { mut request, words, .. }) = typed else { return Ok(None) };
     arguments::add_devices(&mut request.nics, words, arguments)?;
-    request.nic = arguments::one_device(&request.nics)?;
-    let suspect = request.suspect()?;
-    Ok(Some((request, suspect)))
+    (request.device, request.beside) = request.places()?;
+    Ok(Some(request))
 }
 
 impl WhyRequest {
-    /// Returns what the diagnosis is asked for.
-    fn suspect(&self) -> Result<SuspectRequest, Failure> {
-        let (device, beside) = self.places()?;
-        Ok(SuspectRequest {
-            device,
-            beside,
-            service: self.service.clone(),
-            pair_time: self.pair_time.unwrap_or(PAIR_TIME),
-            port: self.port,
-            is_quiet: self.is_quiet,
-        })
-    }
-
     /// Returns the suspect, and the good NICs beside it.
     fn places(&self) -> Result<(DeviceName, Beside), Failure> {
+        let nic = arguments::one_device(&self.nics)?;
         let peer_pairs =
             [("peer-device", self.peer_device.is_some()), ("port", self.port.is_some())];
         let given = peer_pairs.iter().find(|(_, is_given)| *is_given);
         if let (Some((option, _)), None) = (given, &self.peers) {
             return Err(Failure::usage(format!("--{option} needs --peer")));
         }
-        let device = self.nic.unwrap_or(DEFAULT_DEVICE);
+        let device = nic.unwrap_or(DEFAULT_DEVICE);
         match (self.loopback, &self.peers) {
             (Some(_), Some(_)) => Err(Failure::usage("--loopback and --peer exclude each other")),
             (Some(count), None) => {
-                let device = self.nic.unwrap_or(DeviceName::software(0));
+                let device = nic.unwrap_or(DeviceName::software(0));
                 let is_one = device.platform().is_simulated && device.index < count;
                 if !is_one {
                     let last = DeviceName::software(count - 1);
@@ -178,11 +164,6 @@ impl WhyRequest {
             (None, None) => Ok((device, Beside::Nothing)),
         }
     }
-
-    /// Returns whether only the first line is printed.
-    pub fn is_quiet(&self) -> bool {
-        self.is_quiet
-    }
 }
 
 #[cfg(test)]
@@ -191,9 +172,8 @@ mod tests {
 
     fn beside(arguments: &str) -> Result<(String, Beside), String> {
         let arguments: Vec<OsString> = arguments.split_whitespace().map(OsString::from).collect();
-        let (_, suspect) =
-            parse(&arguments).map_err(|failure| failure.message())?.expect("a request");
-        Ok((suspect.device.to_string(), suspect.beside))
+        let request = parse(&arguments).map_err(|failure| failure.message())?.expect("a request");
+        Ok((request.device.to_string(), request.beside))
     }
 
     #[test]

@@ -219,7 +219,7 @@ pub const CLI: Package = Package {
     name: "cli",
     directory: "src/cli",
     uses: &["facts", "page"],
-    holds: "the command line: options as definitions, their help, the reader of arguments",
+    holds: "the command line: options, their help, the reader of arguments",
     must_not: "know a tool or a command",
     house: House {
         directory: "src/cli",
@@ -717,10 +717,13 @@ pub const PING: Package = Package {
         module: "",
         shown_in: &["src/ping/lib.rs"],
         floors: &[
-            &[("document", "the answers, as data and as JSON")],
+            &[
+                ("document", "the answers, as data and as JSON"),
+                ("options", "what the command takes"),
+            ],
             &[("text", "the answers as text")],
             &[("rounds", "writes to each NIC, one after the other")],
-            &[("command", "what the command takes, and its course")],
+            &[("command", "the course of the command")],
             &[("lib", "the list of modules")],
         ],
     },
@@ -877,6 +880,7 @@ pub const SURVEY: Package = Package {
                 ("files", "what a survey reads and writes"),
                 ("load_options", "the load that the arguments ask for"),
                 ("member", "a process that measures as the coordinator orders"),
+                ("why_options", "what `why` takes"),
             ],
             &[
                 ("launch", "how the members start"),
@@ -887,7 +891,6 @@ pub const SURVEY: Package = Package {
             &[("load_setup", "the load, from what is wanted to what is measured")],
             &[("coordinator", "leads the campaigns one after the other")],
             &[("suspect", "the diagnosis of one NIC without a survey")],
-            &[("why_options", "what `why` takes")],
             &[("why_command", "`why`: its course")],
             &[("lib", "`survey`: arguments -> coordinator or member")],
         ],
