@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::bench::CheckedNic;
 use crate::checks::GROUPS;
-use crate::document::{FactCertainty, SelfTest, TestedNic};
-use crate::effects::{effect_name, effects, flags};
+use crate::document::{Fact, SelfTest, TestedNic};
+use crate::effects::{column, effect_name, effects, flags};
 use crate::peer::{PEER, PeerRuns};
 use crate::run::CheckSelection;
 use crate::table::CheckEffect;
@@ -26,7 +26,7 @@ use page::destination::Place;
 use page::documents::Documents;
 use page::page::Page;
 use page::table;
-use page::table::{Align, TextStyle};
+use page::table::TextStyle;
 use plan::command_line;
 use plan::command_line::Request;
 use plan::tools::TOOLS;
@@ -326,29 +326,18 @@ fn parse(arguments: &[OsString]) -> Result<Option<SelfTestRequest>, Failure> {
 
 /// Returns the text of `--dry-run`.
 fn dry_run(request: &SelfTestRequest) -> String {
-    const WIDTH: usize = 60;
-    let column = |text: &str| page::wrap::wrapped(text, WIDTH, "").join("\n");
     let mut text = String::new();
     if request.has_local() {
         text += "Each check allocates an LNI, a PID, a profile, an event queue, two command queues and\n\
                  512 KiB of memory in the service, and releases them.\n\n";
-        let rows = effects(&request.selection).into_iter().map(|row| {
-            let checks = format!("{}:\n{}", row.what, column(&row.checks));
-            vec![row.name.to_owned(), row.count.to_string(), checks]
-        });
-        let titles = ["Effect", "Checks", "What they do"];
-        let aligned = [Align::Left, Align::Right, Align::Left];
-        text += &(table::lines(&titles, rows.collect(), &aligned).join("\n") + "\n");
-        let flags = flags(&request.selection).into_iter().map(|row| {
-            let (flag, times) = (row.flag.full_name(), row.times.to_string());
-            vec![flag, times, column(&row.checks)]
-        });
-        let flags: Vec<_> = flags.collect();
+        let titles = ["Effect", ">Checks", "What they do"];
+        text += &(table::lines(&titles, effects(&request.selection)).join("\n") + "\n");
+        let flags = flags(&request.selection);
         if !flags.is_empty() {
-            let titles = ["Error flag", "At most", "Set by"];
+            let titles = ["Error flag", ">At most", "Set by"];
             text += "\nError flags interrupt the driver, which logs them. The driver switches a\n\
                      flag off at the 11th interrupt within 5 s: runs end 2 s after their last error.\n\n";
-            text += &(table::lines(&titles, flags, &aligned).join("\n") + "\n");
+            text += &(table::lines(&titles, flags).join("\n") + "\n");
         }
     }
     if let Some(host) = &request.peer {
@@ -361,23 +350,15 @@ fn dry_run(request: &SelfTestRequest) -> String {
 
 /// Returns the table of `--list`.
 fn list() -> String {
-    let row =
-        |name: String, fact: &str, certainty: FactCertainty, effect: &str, statement: &str| {
-            let statement = page::wrap::wrapped(statement, 60, "").join("\n");
-            vec![name, fact.to_owned(), certainty.name().to_owned(), effect.to_owned(), statement]
-        };
+    let row = |group: &str, fact: &Fact, effect| {
+        let [sections, certainty, effect] =
+            [fact.sections, fact.certainty.name(), effect_name(effect)].map(str::to_owned);
+        vec![format!("{group}/{}", fact.name), sections, certainty, effect, column(fact.statement)]
+    };
     let local = CheckSelection::default();
-    let local = local.checks().map(|(group, check)| {
-        let name = format!("{}/{}", group.name, check.fact.name);
-        let effect = effect_name(check.effect);
-        row(name, check.fact.sections, check.fact.certainty, effect, check.fact.statement)
-    });
-    let own_objects = effect_name(CheckEffect::OwnResources);
-    let peer = crate::peer::CHECKS.iter().map(|check| {
-        let name = format!("{PEER}/{}", check.name);
-        row(name, check.fact, check.certainty, own_objects, check.statement)
-    });
+    let local = local.checks().map(|(group, check)| row(group.name, &check.fact, check.effect));
+    let peer = crate::peer::CHECKS.iter();
+    let peer = peer.map(|check| row(PEER, &check.fact, CheckEffect::OwnResources));
     let titles = ["Check", "Fact", "Certainty", "Effect", "Statement"];
-    let lines = table::lines(&titles, local.chain(peer).collect(), &[Align::Left; 5]);
-    lines.join("\n") + "\n"
+    table::lines(&titles, local.chain(peer).collect()).join("\n") + "\n"
 }

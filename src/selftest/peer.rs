@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use crate::document::{FactCertainty, FactResult, FactVerdict};
+use crate::document::{Fact, FactCertainty, FactResult, FactVerdict};
 use diag::probe::Probe;
 use facts::device::LIBCXI_VARIABLE;
 use facts::error::{Failure, Kind};
@@ -24,26 +24,20 @@ const LONGEST: Duration = Duration::from_secs(30);
 
 /// A check by a tool.
 pub struct ToolCheck {
-    /// Its name within the group.
-    pub name: &'static str,
-    /// The sections that state the fact.
-    pub fact: &'static str,
-    /// How certain they are of it.
-    pub certainty: FactCertainty,
-    /// The fact in one line.
-    pub statement: &'static str,
+    pub fact: Fact,
     tool: &'static str,
     options: &'static [&'static str],
 }
 
 const fn by_tool(
     name: &'static str,
-    fact: &'static str,
+    sections: &'static str,
     statement: &'static str,
     tool: &'static str,
     options: &'static [&'static str],
 ) -> ToolCheck {
-    ToolCheck { name, fact, certainty: FactCertainty::Stated, statement, tool, options }
+    let fact = Fact { name, sections, certainty: FactCertainty::Stated, statement };
+    ToolCheck { fact, tool, options }
 }
 
 /// Options of all latency tools.
@@ -170,7 +164,7 @@ pub fn exists(name: &str) -> bool {
 }
 
 fn is_selected(check: &ToolCheck, name: &str) -> bool {
-    name == PEER || name.strip_prefix("peer/") == Some(check.name)
+    name == PEER || name.strip_prefix("peer/") == Some(check.fact.name)
 }
 
 /// The runs against one server.
@@ -202,9 +196,7 @@ impl PeerRuns<'_> {
         for check in selected {
             interrupt::check()?;
             let started = Instant::now();
-            let name = (PEER, check.name);
-            let (certainty, statement) = (check.certainty, check.statement);
-            let mut result = FactResult::holding(name, check.fact, certainty, statement);
+            let mut result = FactResult::holding(PEER, check.fact);
             if started > end {
                 add(result.not_examined());
                 continue;
@@ -346,7 +338,7 @@ mod tests {
 
     #[test]
     fn names_of_checks_are_unique() {
-        let mut names: Vec<&str> = CHECKS.iter().map(|check| check.name).collect();
+        let mut names: Vec<&str> = CHECKS.iter().map(|check| check.fact.name).collect();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), CHECKS.len());

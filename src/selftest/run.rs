@@ -6,7 +6,7 @@ use crate::bench::{Bench, CheckEnd, Checked, CheckedNic, Trace};
 use crate::checks::GROUPS;
 use crate::checks::atomics::fetch_add_opcode;
 use crate::document::{Aftermath, FactResult, FactVerdict, MaskedFlag};
-use crate::table::{CheckEffect, CheckGroup, Fact, FactCheck};
+use crate::table::{CheckEffect, CheckGroup, FactCheck};
 use facts::atomic::AtomicOp;
 use facts::error::Failure;
 use facts::error_flag::ErrorFlag;
@@ -91,8 +91,7 @@ pub fn run(
     for (group, check) in selection.checks() {
         interrupt::check()?;
         let since = Instant::now();
-        let Fact { name, sections, certainty, statement } = check.fact;
-        let mut result = FactResult::holding((group.name, name), sections, certainty, statement);
+        let mut result = FactResult::holding(group.name, check.fact);
         if since > end {
             add(result.not_examined());
             continue;

@@ -1,7 +1,7 @@
 //! A check as plain data.
 
 use crate::bench::{Bench, Checked};
-use crate::document::FactCertainty;
+use crate::document::{Fact, FactCertainty};
 use facts::error_flag::ErrorFlag;
 
 /// What a check does to the NIC.
@@ -70,19 +70,6 @@ pub struct CheckGroup {
     pub name: &'static str,
     /// Its checks, in the order of their execution.
     pub checks: &'static [FactCheck],
-}
-
-/// A fact, and the name of its check.
-#[derive(Clone, Copy)]
-pub struct Fact {
-    /// The name of the check within its group.
-    pub name: &'static str,
-    /// The sections that state the fact: `nic.md 8.2`.
-    pub sections: &'static str,
-    /// How certain the page is of it.
-    pub certainty: FactCertainty,
-    /// The fact in one line.
-    pub statement: &'static str,
 }
 
 /// Begins a check with the fact that it observes, in one line.
