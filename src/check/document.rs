@@ -3,7 +3,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use facts::device::DeviceName;
 use facts::error::{Failure, UNDECIDED};
 use facts::host::host_name;
 use facts::severity::Severity;
@@ -40,7 +39,7 @@ pub struct Check {
     /// Start of the check, in milliseconds since 1970-01-01 (UTC).
     pub started_unix_ms: u64,
     /// Duration of the check, in milliseconds.
-    elapsed_ms: u64,
+    pub(super) elapsed_ms: u64,
     /// By how many seconds the clock of the host was stepped meanwhile; null if it was not. Rates
     /// do not follow it.
     pub(super) clock_step_s: Option<f64>,
@@ -50,7 +49,7 @@ pub struct Check {
     /// The first line of the text.
     pub summary: String,
     /// Settings of the host.
-    pub host: Vec<ItemResult>,
+    pub host: Vec<Finding>,
     /// The NICs, in the order of the arguments.
     pub devices: Vec<DeviceResult>,
     #[serde(skip)]
@@ -68,72 +67,12 @@ pub struct DeviceResult {
     /// Why the NIC, or a part of it, could not be checked; null if it could.
     pub error: Option<Problem>,
     /// The items, in order of importance; empty if none could be checked.
-    pub items: Vec<ItemResult>,
-}
-
-/// One item.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-pub struct ItemResult {
-    /// What scripts recognize the item by; it is also the code of its failure.
-    pub code: String,
-    /// Name of the item.
-    #[serde(rename = "item")]
-    pub name: String,
-    /// The value, as the text shows it; null if it is not available.
-    pub value: Option<String>,
-    /// The value in base units (bytes, seconds), or as a count or ratio; null if it has none.
-    pub number: Option<f64>,
-    /// What the number counts, where the code does not say it; null otherwise.
-    pub unit: Option<String>,
-    /// What is allowed; null if there is no limit, and if there is no value.
-    pub limit: Option<String>,
-    /// Where it is, such as between two PCI devices; null if it is about all of the NIC or host.
-    pub place: Option<String>,
-    /// Where the limit comes from; null if there is no limit.
-    pub source: Option<String>,
-    /// good, suspect, bad, shown (without a limit), or not_available.
-    #[cfg_attr(any(test, feature = "testing"), schemars(with = "String"))]
-    pub verdict: Severity,
-    /// What explains the value, or why there is none; null if nothing does.
-    pub note: Option<String>,
-}
-
-impl From<Finding> for ItemResult {
-    fn from(found: Finding) -> Self {
-        Self {
-            code: found.item.code.to_owned(),
-            name: found.item.name.to_owned(),
-            source: found.limit.as_ref().map(|_| found.item.source.to_owned()),
-            value: found.value,
-            number: found.number,
-            unit: found.unit,
-            limit: found.limit,
-            place: found.place,
-            verdict: found.verdict,
-            note: found.note,
-        }
-    }
-}
-
-impl ItemResult {
-    /// Returns what is wrong with it, for the first line.
-    pub fn described(&self) -> String {
-        let Self { name, value, limit, note, .. } = self;
-        let place = self.place.as_ref().map_or(String::new(), |place| format!(" {place}"));
-        match (value, limit, note) {
-            (Some(value), Some(limit), _) => format!("{name} {value}{place}, expected {limit}"),
-            (Some(value), None, _) => format!("{name} {value}"),
-            // Reasons for draining a node are short.
-            (None, _, Some(note)) => note.split(';').next().unwrap_or(note).to_owned(),
-            (None, _, None) => format!("{name} not available"),
-        }
-    }
+    pub items: Vec<Finding>,
 }
 
 impl DeviceResult {
     /// Returns the item with this code, if there is one.
-    pub(super) fn item(&self, code: &str) -> Option<&ItemResult> {
+    pub(super) fn item(&self, code: &str) -> Option<&Finding> {
         self.items.iter().find(|item| item.code == code)
     }
 
@@ -150,36 +89,21 @@ impl DeviceResult {
     /// Returns whether the state of the link was examined but is not known, although the NIC has a
     /// link.
     pub fn has_unknown_link(&self) -> bool {
-        let is_unknown = |state: &ItemResult| {
+        let is_unknown = |state: &Finding| {
             state.verdict < Severity::Good && state.note.as_deref() != Some(NONE_OF_ITS_OWN)
         };
         self.item(link::STATE.code).is_some_and(is_unknown)
     }
 }
 
-/// What was found of one NIC.
-#[derive(Debug)]
-pub struct Examined {
-    /// The NIC.
-    pub device: DeviceName,
-    /// Whether it is a software NIC.
-    pub is_software: bool,
-    /// The items.
-    pub findings: Vec<Finding>,
-    /// Why the NIC, or a part of it, could not be checked.
-    pub failure: Option<Failure>,
-}
-
 impl Check {
-    /// Returns the health of the `examined` NICs and their `host`, of a check that `began` and
-    /// `ended` at these times.
-    pub fn new([began, ended]: [Clocks; 2], host: Vec<Finding>, examined: Vec<Examined>) -> Self {
-        let devices = examined.into_iter().map(|examined| DeviceResult {
-            name: examined.device.to_string(),
-            is_software: examined.is_software,
-            error: examined.failure.as_ref().map(Problem::from),
-            items: examined.findings.into_iter().map(ItemResult::from).collect(),
-        });
+    /// Returns the health of NICs and their `host`, of a check that `began` and `ended` at these
+    /// times.
+    pub fn new(
+        [began, ended]: [Clocks; 2],
+        host: Vec<Finding>,
+        devices: Vec<DeviceResult>,
+    ) -> Self {
         let mut check = Self {
             schema_version: SCHEMA_VERSION,
             cxidiag_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -189,8 +113,8 @@ impl Check {
             clock_step_s: ended.step_since(began),
             exit_status: 0,
             summary: String::new(),
-            host: host.into_iter().map(ItemResult::from).collect(),
-            devices: devices.collect(),
+            host,
+            devices,
             is_without_hardware: false,
         };
         (check.exit_status, check.summary) = check.conclusion();
@@ -217,12 +141,11 @@ impl Check {
     fn conclusion(&self) -> (u8, String) {
         let bad: Vec<_> = self.with_verdict(Severity::Bad).collect();
         if let [(name, item), others @ ..] = bad.as_slice() {
-            let others = match others.len() {
-                0 => String::new(),
-                others => format!(" (and {others} more)"),
+            let line = format!("FAIL {} {name}: {}", item.code, item.described());
+            return match others.len() {
+                0 => (3, line),
+                others => (3, format!("{line} (and {others} more)")),
             };
-            let what = item.described();
-            return (3, format!("FAIL {} {name}: {what}{others}", item.code));
         }
         let mut errors =
             self.devices.iter().filter_map(|device| Some((&device.name, device.error.as_ref()?)));
@@ -257,17 +180,14 @@ impl Check {
     }
 
     /// Returns the items with this verdict, each with the name of its device or `host`.
-    pub(super) fn with_verdict(
-        &self,
-        verdict: Severity,
-    ) -> impl Iterator<Item = (&str, &ItemResult)> {
+    pub(super) fn with_verdict(&self, verdict: Severity) -> impl Iterator<Item = (&str, &Finding)> {
         self.blocks()
             .flat_map(|(name, items)| items.iter().map(move |item| (name, item)))
             .filter(move |(_, item)| item.verdict == verdict)
     }
 
     /// Returns the items of each device and of the host, with its name.
-    pub(super) fn blocks(&self) -> impl Iterator<Item = (&str, &[ItemResult])> {
+    pub(super) fn blocks(&self) -> impl Iterator<Item = (&str, &[Finding])> {
         self.devices
             .iter()
             .map(|device| (device.name.as_str(), device.items.as_slice()))
@@ -277,12 +197,6 @@ impl Check {
     /// Returns the NIC of this name.
     pub fn device(&self, name: &str) -> Option<&DeviceResult> {
         self.devices.iter().find(|device| device.name == name)
-    }
-
-    /// Returns start and duration, in seconds.
-    pub(super) fn times(&self) -> (f64, f64) {
-        let seconds = |ms| ms as f64 / 1000.0;
-        (seconds(self.started_unix_ms), seconds(self.elapsed_ms))
     }
 
     /// Returns whether all NICs passed.
@@ -310,17 +224,17 @@ pub mod testing {
         host_findings: Vec<Finding>,
         failure: Option<Failure>,
     ) -> Check {
-        let examined = Examined {
-            device: "cxi0".parse().unwrap(),
+        let device = DeviceResult {
+            name: "cxi0".into(),
             is_software: false,
-            findings: nic_findings,
-            failure,
+            error: failure.as_ref().map(Problem::from),
+            items: nic_findings,
         };
         let clocks = |ms| Clocks {
             monotonic: Duration::from_millis(ms),
             of_day: Duration::from_secs(1_700_000_000) + Duration::from_millis(ms),
         };
-        Check::new([clocks(0), clocks(2100)], host_findings, vec![examined])
+        Check::new([clocks(0), clocks(2100)], host_findings, vec![device])
     }
 
     /// Returns an item that is good.

@@ -9,7 +9,7 @@ use super::request::CheckRequest;
 use super::traffic;
 use super::traffic::Runs;
 use super::uses::Uses;
-use crate::document::Examined;
+use crate::document::DeviceResult;
 use cxi::TRIGGERED;
 use facts::device::DeviceName;
 use facts::error::Failure;
@@ -31,6 +31,7 @@ use node::nic::link_speed::LinkSpeed;
 use node::nic::pcie_path::PciePath;
 use node::service::{Chosen, ServiceOptions, ServiceRequest};
 use node::slingshot::Grant;
+use page::problem::Problem;
 
 /// Free isolation groups below which processes use a NIC whose library cannot count them: of 256
 /// groups, the driver takes a few (health.md 2.1).
@@ -166,15 +167,20 @@ impl Examination {
     }
 
     /// Reads the files again and returns what was found.
-    pub fn end(self, request: &CheckRequest, machine: &Machine) -> Examined {
+    pub fn end(self, request: &CheckRequest, machine: &Machine) -> DeviceResult {
         let (device, is_software) = (self.device, self.is_software);
-        let without_files = |findings, failure| Examined { device, is_software, findings, failure };
+        let result = |items, failure: Option<&Failure>| DeviceResult {
+            name: device.to_string(),
+            is_software,
+            error: failure.map(Problem::from),
+            items,
+        };
         let first = match self.first {
             Ok(Some(first)) => first,
             Ok(None) => {
-                return without_files(vec![presence::absent(others(device, machine))], None);
+                return result(vec![presence::absent(others(device, machine))], None);
             }
-            Err(failure) => return without_files(Vec::new(), Some(failure)),
+            Err(failure) => return result(Vec::new(), Some(&failure)),
         };
         let second = request.has_window().then(|| files(device, machine));
         let files = match second {
@@ -224,7 +230,7 @@ impl Examination {
         findings.push(identity::extended_speed(&files));
         findings.extend(power::supplies(&files));
         findings.extend(self.traffic);
-        Examined { device, is_software, findings, failure: self.failure }
+        result(findings, self.failure.as_ref())
     }
 }
 

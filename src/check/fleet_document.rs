@@ -119,12 +119,12 @@ pub struct FleetCheck {
     /// Version of cxidiag.
     cxidiag_version: &'static str,
     /// Start of the check, in milliseconds since 1970-01-01 (UTC).
-    started_unix_ms: u64,
+    pub(super) started_unix_ms: u64,
     /// Duration of the check, in milliseconds.
-    elapsed_ms: u64,
+    pub(super) elapsed_ms: u64,
     /// Exit status of the program: 0 if nothing is bad, 3 if a node is, 4 if no node is bad but one
     /// could not be checked.
-    exit_status: u8,
+    pub exit_status: u8,
     /// The first line of the text.
     pub summary: String,
     /// Numbers of nodes, by verdict.
@@ -200,17 +200,6 @@ impl FleetCheck {
         }
     }
 
-    /// Returns the exit status of the program.
-    pub fn exit_status(&self) -> u8 {
-        self.exit_status
-    }
-
-    /// Returns start and duration, in seconds.
-    pub fn times(&self) -> (f64, f64) {
-        let seconds = |ms| ms as f64 / 1000.0;
-        (seconds(self.started_unix_ms), seconds(self.elapsed_ms))
-    }
-
     /// Returns the nodes that are bad, as a host list in a line; nothing if there are none.
     pub fn bad_nodes(&self) -> String {
         let bad = self.nodes.iter().filter(|node| node.verdict == NodeVerdict::Bad);
@@ -242,7 +231,7 @@ fn summary(counts: &NodeCounts, exit_status: u8) -> String {
         "undecided" => format!(" {}", first.text()),
         _ => String::new(),
     };
-    let others = NodeVerdict::ALL.into_iter().filter(|verdict| *verdict != first);
+    let others = NodeVerdict::ALL.into_iter().rev().filter(|verdict| *verdict != first);
     let others = others.map(|verdict| (counts.with(verdict), verdict.text()));
     let others = others.filter(|(count, _)| *count > 0);
     let others: Vec<String> = others.map(|(count, text)| format!("{count} {text}")).collect();

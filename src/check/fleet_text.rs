@@ -2,17 +2,17 @@
 //! comma-separated values.
 
 use crate::fleet_document::{FleetCheck, Majority, NodeVerdict};
-use facts::error::{Context, Failure};
+use facts::error::Failure;
 use facts::severity::Severity;
-use facts::text::{cell, plural};
+use facts::text::plural;
 use health::ITEMS;
 use health::majority::common_text;
+use page::csv::document;
 use page::page::{Page, Words};
-use page::table::Align;
 
 /// Returns the page of the check of many nodes.
 pub fn page(check: &FleetCheck) -> Page {
-    let mut page = Page::headline(&check.summary, check.exit_status());
+    let mut page = Page::headline(&check.summary, check.exit_status);
     for group in &check.groups {
         let severity = match group.verdict {
             NodeVerdict::Bad => Severity::Bad,
@@ -64,8 +64,7 @@ fn majority(page: &mut Page, all: &[Majority]) {
         ]
     };
     page.empty_line();
-    let titles = ["Most have", "Value", "Count"].map(|title| (title, Align::Left));
-    page.table(&titles, different.iter().map(row));
+    page.table(&["Most have", "Value", "Count"], different.iter().map(row));
 }
 
 /// Adds what to do about each code that is bad or suspect.
@@ -86,20 +85,14 @@ fn remedies(page: &mut Page, check: &FleetCheck) {
 ///
 /// None in practice: the table is made in memory.
 pub fn csv(check: &FleetCheck) -> Result<Vec<u8>, Failure> {
-    const WHAT: &str = "cannot write CSV";
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    let titles = ["node", "verdict", "code", "device", "what"];
-    writer.write_record(titles).environment(WHAT)?;
+    let mut rows = vec![["node", "verdict", "code", "device", "what"]];
     for node in &check.nodes {
         if node.findings.is_empty() {
-            let row = [&cell(&node.node), node.verdict.name(), "", "", ""];
-            writer.write_record(row).environment(WHAT)?;
+            rows.push([&*node.node, node.verdict.name(), "", "", ""]);
         }
-        for found in &node.findings {
-            let row = [&node.node, found.verdict.name(), &found.code, &found.device, &found.what];
-            let cells = row.map(|text| cell(text).into_owned());
-            writer.write_record(cells).environment(WHAT)?;
-        }
+        rows.extend(node.findings.iter().map(|found| {
+            [&*node.node, found.verdict.name(), &found.code, &found.device, &found.what]
+        }));
     }
-    writer.into_inner().map_err(csv::IntoInnerError::into_error).environment(WHAT)
+    document(rows.into_iter().map(|row| row.map(str::to_owned)))
 }

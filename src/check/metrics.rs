@@ -1,130 +1,75 @@
 //! The health of NICs as metrics (docs/metrics.md lists them).
 
-use crate::document::{Check, ItemResult};
+use crate::document::Check;
 use facts::severity::Severity;
-use health::identity;
+use health::{Finding, identity};
 use page::openmetrics;
-use page::openmetrics::{Family, Kind, Sample};
+use page::openmetrics::{Family, Sample};
 
 /// A series without labels that all files of a check have.
 pub const SERIES: &str = "cxidiag_check_exit_status";
 
-/// A family of numbers.
-struct Numbers {
-    name: &'static str,
-    kind: Kind,
-    help: &'static str,
-    /// The label that distinguishes its items; empty if there is one item.
-    label: &'static str,
-    /// The codes of its items, each with the value of the label.
-    items: &'static [(&'static str, &'static str)],
-}
+/// The families of numbers, with what they are.
+const FAMILIES: [(&str, &str); 13] = [
+    ("cxidiag_nic_link_speed_bytes_per_second", "Speed of the link for data."),
+    ("cxidiag_nic_link_flaps", "Restarts of the link in the last 10 hours, at most 10."),
+    (
+        "cxidiag_nic_uncorrected_bit_error_ratio",
+        "Code words with uncorrected errors per bit, counted during the check.",
+    ),
+    (
+        "cxidiag_nic_corrected_bit_error_ratio",
+        "Code words with corrected errors per bit, counted during the check.",
+    ),
+    ("cxidiag_nic_pcie_lanes", "Lanes of the PCIe link in use."),
+    ("cxidiag_nic_pcie_transfers_per_second", "Speed of each lane of the PCIe link."),
+    (
+        "cxidiag_nic_aer_errors_total",
+        "Errors of PCIe since the last boot, as the kernel counts them.",
+    ),
+    (
+        "cxidiag_nic_pcie_errors_total",
+        "Errors of PCIe since the driver was loaded, as the driver counts them.",
+    ),
+    (
+        "cxidiag_nic_temperature_celsius",
+        "Temperature of the hottest chip and voltage regulator of the card, and of the end of its cable.",
+    ),
+    ("cxidiag_nic_power_watts", "Power of supplies of the card."),
+    (
+        "cxidiag_nic_memory_errors_total",
+        "Uncorrectable errors of memories of the chip since the driver was loaded.",
+    ),
+    ("cxidiag_median_latency_seconds", "Median latency through the NIC from this host to itself."),
+    ("cxidiag_bandwidth_bytes_per_second", "Bandwidth through the NIC from this host to itself."),
+];
 
-const NUMBERS: [Numbers; 13] = [
-    Numbers {
-        name: "cxidiag_nic_link_speed_bytes_per_second",
-        kind: Kind::Gauge,
-        help: "Speed of the link for data.",
-        label: "",
-        items: &[("link-speed", "")],
-    },
-    Numbers {
-        name: "cxidiag_nic_link_flaps",
-        kind: Kind::Gauge,
-        help: "Restarts of the link in the last 10 hours, at most 10.",
-        label: "",
-        items: &[("link-flaps", "")],
-    },
-    Numbers {
-        name: "cxidiag_nic_uncorrected_bit_error_ratio",
-        kind: Kind::Gauge,
-        help: "Code words with uncorrected errors per bit, counted during the check.",
-        label: "",
-        items: &[("fec-uncorrected", "")],
-    },
-    Numbers {
-        name: "cxidiag_nic_corrected_bit_error_ratio",
-        kind: Kind::Gauge,
-        help: "Code words with corrected errors per bit, counted during the check.",
-        label: "",
-        items: &[("fec-corrected", "")],
-    },
-    Numbers {
-        name: "cxidiag_nic_pcie_lanes",
-        kind: Kind::Gauge,
-        help: "Lanes of the PCIe link in use.",
-        label: "",
-        items: &[("pcie-width", "")],
-    },
-    Numbers {
-        name: "cxidiag_nic_pcie_transfers_per_second",
-        kind: Kind::Gauge,
-        help: "Speed of each lane of the PCIe link.",
-        label: "",
-        items: &[("pcie-speed", "")],
-    },
-    Numbers {
-        name: "cxidiag_nic_aer_errors",
-        kind: Kind::Counter,
-        help: "Errors of PCIe since the last boot, as the kernel counts them.",
-        label: "severity",
-        items: &[
-            ("aer-fatal", "fatal"),
-            ("aer-nonfatal", "nonfatal"),
-            ("aer-correctable", "correctable"),
-        ],
-    },
-    Numbers {
-        name: "cxidiag_nic_pcie_errors",
-        kind: Kind::Counter,
-        help: "Errors of PCIe since the driver was loaded, as the driver counts them.",
-        label: "kind",
-        items: &[("pcie-uncorrected", "uncorrected"), ("pcie-corrected", "corrected")],
-    },
-    Numbers {
-        name: "cxidiag_nic_temperature_celsius",
-        kind: Kind::Gauge,
-        help: "Temperature of the hottest chip and voltage regulator of the card, and of the end of its cable.",
-        label: "sensor",
-        items: &[
-            ("asic-temperature", "asic"),
-            ("media-temperature", "media"),
-            ("regulator-temperature", "regulator"),
-        ],
-    },
-    Numbers {
-        name: "cxidiag_nic_power_watts",
-        kind: Kind::Gauge,
-        help: "Power of supplies of the card.",
-        label: "sensor",
-        items: &[
-            ("vdd-power", "vdd"),
-            ("avdd-power", "avdd"),
-            ("trvdd-power", "trvdd"),
-            ("qsfp-power", "qsfp"),
-        ],
-    },
-    Numbers {
-        name: "cxidiag_nic_memory_errors",
-        kind: Kind::Counter,
-        help: "Uncorrectable errors of memories of the chip since the driver was loaded.",
-        label: "",
-        items: &[("memory-errors", "")],
-    },
-    Numbers {
-        name: "cxidiag_median_latency_seconds",
-        kind: Kind::Gauge,
-        help: "Median latency through the NIC from this host to itself.",
-        label: "tool",
-        items: &[("loopback-write", "write-lat"), ("loopback-read", "read-lat")],
-    },
-    Numbers {
-        name: "cxidiag_bandwidth_bytes_per_second",
-        kind: Kind::Gauge,
-        help: "Bandwidth through the NIC from this host to itself.",
-        label: "tool",
-        items: &[("write-bandwidth", "write-bw"), ("read-bandwidth", "read-bw")],
-    },
+/// The items with numbers by their codes, each with its family, and the label that distinguishes it
+/// from others of the family; empty if there is one item.
+const NUMBERS: [(&str, &str, &str, &str); 23] = [
+    ("link-speed", "cxidiag_nic_link_speed_bytes_per_second", "", ""),
+    ("link-flaps", "cxidiag_nic_link_flaps", "", ""),
+    ("fec-uncorrected", "cxidiag_nic_uncorrected_bit_error_ratio", "", ""),
+    ("fec-corrected", "cxidiag_nic_corrected_bit_error_ratio", "", ""),
+    ("pcie-width", "cxidiag_nic_pcie_lanes", "", ""),
+    ("pcie-speed", "cxidiag_nic_pcie_transfers_per_second", "", ""),
+    ("aer-fatal", "cxidiag_nic_aer_errors_total", "severity", "fatal"),
+    ("aer-nonfatal", "cxidiag_nic_aer_errors_total", "severity", "nonfatal"),
+    ("aer-correctable", "cxidiag_nic_aer_errors_total", "severity", "correctable"),
+    ("pcie-uncorrected", "cxidiag_nic_pcie_errors_total", "kind", "uncorrected"),
+    ("pcie-corrected", "cxidiag_nic_pcie_errors_total", "kind", "corrected"),
+    ("asic-temperature", "cxidiag_nic_temperature_celsius", "sensor", "asic"),
+    ("media-temperature", "cxidiag_nic_temperature_celsius", "sensor", "media"),
+    ("regulator-temperature", "cxidiag_nic_temperature_celsius", "sensor", "regulator"),
+    ("vdd-power", "cxidiag_nic_power_watts", "sensor", "vdd"),
+    ("avdd-power", "cxidiag_nic_power_watts", "sensor", "avdd"),
+    ("trvdd-power", "cxidiag_nic_power_watts", "sensor", "trvdd"),
+    ("qsfp-power", "cxidiag_nic_power_watts", "sensor", "qsfp"),
+    ("memory-errors", "cxidiag_nic_memory_errors_total", "", ""),
+    ("loopback-write", "cxidiag_median_latency_seconds", "tool", "write-lat"),
+    ("loopback-read", "cxidiag_median_latency_seconds", "tool", "read-lat"),
+    ("write-bandwidth", "cxidiag_bandwidth_bytes_per_second", "tool", "write-bw"),
+    ("read-bandwidth", "cxidiag_bandwidth_bytes_per_second", "tool", "read-bw"),
 ];
 
 /// Returns the metrics of a check.
@@ -134,20 +79,11 @@ pub fn families(check: &Check) -> Vec<Family> {
 
 /// Returns the metrics of what `command` has checked.
 pub fn families_of(command: &str, check: &Check) -> Vec<Family> {
-    let (started, elapsed) = check.times();
-    let mut families = vec![
-        openmetrics::build(command),
-        Family::single(
-            SERIES,
-            "Exit status of the check: 0 good, 3 an item is bad, 4 nothing is bad but a NIC was not tested.",
-            check.exit_status.into(),
-        ),
-        Family::single(
-            "cxidiag_check_timestamp_seconds",
-            "Start of the check, since 1970-01-01 (UTC).",
-            started,
-        ),
-        Family::single("cxidiag_check_duration_seconds", "Duration of the check.", elapsed),
+    let status = "Exit status of the check: 0 good, 3 an item is bad, 4 nothing is bad but a NIC was not tested.";
+    let times = [check.started_unix_ms, check.elapsed_ms];
+    let mut families = vec![openmetrics::build(command)];
+    families.extend(Family::of_times((SERIES, status), check.exit_status, "check", times));
+    families.extend([
         verdicts(
             check,
             "cxidiag_check_ok",
@@ -161,9 +97,8 @@ pub fn families_of(command: &str, check: &Check) -> Vec<Family> {
             |verdict| verdict == Severity::Suspect,
         ),
         nic_info(check),
-    ];
-    families
-        .extend(NUMBERS.map(|own| Family::new(own.kind, own.name, own.help, numbers(check, &own))));
+    ]);
+    families.extend(FAMILIES.map(|(name, help)| Family::new(name, help, numbers(check, name))));
     families
 }
 
@@ -175,46 +110,46 @@ fn verdicts(
     holds: impl Fn(Severity) -> bool,
 ) -> Family {
     let samples = check.blocks().flat_map(|(device, items)| {
-        let has_verdict = |item: &&ItemResult| item.verdict >= Severity::Good;
+        let has_verdict = |item: &&Finding| item.verdict >= Severity::Good;
         items.iter().filter(has_verdict).map(move |item| (device, item))
     });
-    let samples = samples.map(|(device, item)| Sample {
-        labels: vec![("device", device.to_owned()), ("check", item.code.clone())],
-        value: f64::from(u8::from(holds(item.verdict))),
+    let samples = samples.map(|(device, item)| {
+        let labels = [("device", device.to_owned()), ("check", item.code.clone())];
+        Sample::new(labels, holds(item.verdict))
     });
-    Family::gauge(name, help, samples)
+    Family::new(name, help, samples)
 }
 
 fn nic_info(check: &Check) -> Family {
     let samples = check.devices.iter().filter(|device| !device.items.is_empty());
     let samples = samples.map(|device| {
         let value = |code| device.value(code).unwrap_or_default().to_owned();
-        Sample {
-            labels: vec![
-                ("device", device.name.clone()),
-                ("generation", value(identity::GENERATION.code)),
-                ("serial", value(identity::SERIAL.code)),
-                ("firmware", value(identity::FIRMWARE.code)),
-                ("driver", value(identity::DRIVER.code)),
-            ],
-            value: 1.0,
-        }
+        let labels = [
+            ("device", device.name.clone()),
+            ("generation", value(identity::GENERATION.code)),
+            ("serial", value(identity::SERIAL.code)),
+            ("firmware", value(identity::FIRMWARE.code)),
+            ("driver", value(identity::DRIVER.code)),
+        ];
+        Sample::new(labels, true)
     });
     let help = "What the NIC is, always 1; a label is empty where this is unknown.";
-    Family::new(Kind::Info, "cxidiag_nic", help, samples)
+    Family::new("cxidiag_nic_info", help, samples)
 }
 
-fn numbers(check: &Check, family: &Numbers) -> Vec<Sample> {
+fn numbers(check: &Check, family: &str) -> Vec<Sample> {
     let mut samples = Vec::new();
     for (device, items) in check.blocks() {
         for item in items {
-            let member = family.items.iter().find(|(code, _)| *code == item.code);
-            if let (Some((_, text)), Some(value)) = (member, item.number) {
+            let is_of_item =
+                |(code, own, ..): &&(&str, &str, _, _)| *code == item.code && *own == family;
+            let found = NUMBERS.iter().find(is_of_item);
+            if let (Some((_, _, label, text)), Some(value)) = (found, item.number) {
                 let mut labels = vec![("device", device.to_owned())];
-                if !family.label.is_empty() {
-                    labels.push((family.label, (*text).to_owned()));
+                if !label.is_empty() {
+                    labels.push((label, (*text).to_owned()));
                 }
-                samples.push(Sample { labels, value });
+                samples.push(Sample::new(labels, value));
             }
         }
     }
@@ -230,8 +165,9 @@ mod tests {
 
     #[test]
     fn numbers_are_those_of_items() {
-        for (code, _) in NUMBERS.iter().flat_map(|numbers| numbers.items) {
-            assert!(ITEMS.iter().any(|item| item.code == *code), "{code}");
+        for (code, family, ..) in NUMBERS {
+            assert!(ITEMS.iter().any(|item| item.code == code), "{code}");
+            assert!(FAMILIES.iter().any(|(name, _)| *name == family), "{family}");
         }
     }
 

@@ -7,7 +7,7 @@ use super::note::note;
 use super::request::{CheckRequest, WINDOW};
 use super::traffic::Runs;
 use super::{lock, site};
-use crate::document::{Check, Examined};
+use crate::document::{Check, DeviceResult};
 use facts::device::DeviceName;
 use facts::error::Failure;
 use facts::interrupt;
@@ -117,9 +117,9 @@ impl OngoingCheck {
     pub fn end(self) -> Check {
         let (request, machine) = (self.request, self.machine);
         let ended = self.examinations.into_iter();
-        let mut examined: Vec<Examined> =
+        let mut examined: Vec<DeviceResult> =
             ended.map(|examination| examination.end(&request, &machine)).collect();
-        address::compare(examined.iter_mut().flat_map(|nic| &mut nic.findings));
+        address::compare(examined.iter_mut().flat_map(|nic| &mut nic.items));
         let count = presence::count(nics(&examined, &machine), request.site.expected_nics);
         let mut host = vec![count, presence::driver(&machine)];
         host.extend(host::findings(&self.host, machine::loaded_library()));
@@ -154,17 +154,14 @@ pub fn grant(request: &CheckRequest) -> Result<Option<Grant>, Failure> {
 }
 
 /// Names the files that did not answer or that failed: a NIC with such a file is not tested.
-pub fn name_unreadable(host: &mut [Finding], examined: &mut [Examined], machine: &Machine) {
+pub fn name_unreadable(host: &mut [Finding], examined: &mut [DeviceResult], machine: &Machine) {
     for (file, reason) in reading::unreadable() {
         let file = file.strip_prefix(machine.root()).unwrap_or(&file);
-        let is_of = |device: &Examined| {
-            let name = device.device.to_string();
-            file.iter().any(|part| part == name.as_str())
-        };
+        let is_of = |device: &DeviceResult| file.iter().any(|part| part == device.name.as_str());
         match examined.iter_mut().find(|device| is_of(device)) {
             Some(device) => {
                 let what = format!("/{}: unreadable: {reason}", file.display());
-                device.failure.get_or_insert(Failure::environment(what));
+                device.error.get_or_insert((&Failure::environment(what)).into());
             }
             None => {
                 let absent = host.iter_mut().filter(|found| found.value.is_none());
@@ -177,10 +174,10 @@ pub fn name_unreadable(host: &mut [Finding], examined: &mut [Examined], machine:
 }
 
 /// Returns the number of NICs of the machine: hardware, and the software NICs that were examined.
-fn nics(examined: &[Examined], machine: &Machine) -> usize {
-    let is_other = |examined: &&Examined| {
-        let platform = examined.device.platform();
-        !platform.is_listed && examined.findings.iter().any(|found| *found == presence::present())
+fn nics(examined: &[DeviceResult], machine: &Machine) -> usize {
+    let is_other = |nic: &&DeviceResult| {
+        let is_listed = nic.name.parse().is_ok_and(|name: DeviceName| name.platform().is_listed);
+        !is_listed && nic.items.contains(&presence::present())
     };
     machine.cxi_devices().len() + examined.iter().filter(is_other).count()
 }

@@ -8,64 +8,52 @@ use page::openmetrics::{Family, Sample};
 pub const SERIES: &str = "cxidiag_stress_exit_status";
 
 /// Returns a value of a NIC with one more label.
-fn sample(nic: &StressedNic, label: &'static str, text: &str, value: f64) -> Sample {
-    Sample { labels: vec![("device", nic.name.clone()), (label, text.to_owned())], value }
+fn sample(nic: &StressedNic, label: &'static str, text: &str, value: impl Into<f64>) -> Sample {
+    Sample::new([("device", nic.name.clone()), (label, text.to_owned())], value)
 }
 
 /// Returns the metrics of NICs under load.
 pub fn families(report: &StressReport) -> Vec<Family> {
     let judged = report.devices.iter().flat_map(|nic| {
         let judged = nic.judged().into_iter();
-        judged.map(move |(code, is_good)| sample(nic, "check", code, f64::from(is_good)))
+        judged.map(move |(code, is_good)| sample(nic, "check", code, is_good))
     });
     let highest = |is_temperature| {
         let nics = report.devices.iter();
         let results = nics.flat_map(|nic| nic.sensors.iter().map(move |result| (nic, result)));
-        let own = results.filter(|(_, result)| result.sensor.limits().is_some() == is_temperature);
-        let samples = own.filter_map(|(nic, result)| {
+        let own =
+            results.filter(move |(_, result)| result.sensor.limits().is_some() == is_temperature);
+        own.filter_map(|(nic, result)| {
             Some(sample(nic, "sensor", result.sensor.column, result.max?))
-        });
-        samples.collect::<Vec<_>>()
+        })
     };
-    let rates = report
-        .devices
-        .iter()
-        .filter(|nic| !nic.samples.is_empty())
-        .map(|nic| Sample { labels: vec![("device", nic.name.clone())], value: nic.mean_rate() });
-    vec![
-        openmetrics::build("stress"),
-        Family::single(
-            SERIES,
-            "Exit status of the load: 0 all criteria are met, 3 one is not, 4 one could not be judged.",
-            report.exit_status.into(),
-        ),
-        Family::single(
-            "cxidiag_stress_timestamp_seconds",
-            "Start of the load, since 1970-01-01 (UTC).",
-            report.started_unix_ms as f64 / 1000.0,
-        ),
-        Family::single(
-            "cxidiag_stress_duration_seconds",
-            "Duration of the load with set-up.",
-            report.elapsed_ms as f64 / 1000.0,
-        ),
-        Family::gauge(
+    let measured = report.devices.iter().filter(|nic| !nic.samples.is_empty());
+    let rates = measured.map(|nic| Sample::new([("device", nic.name.clone())], nic.mean_rate()));
+    let status =
+        "Exit status of the load: 0 all criteria are met, 3 one is not, 4 one could not be judged.";
+    let times = [report.started_unix_ms, report.elapsed_ms];
+    let mut families = vec![openmetrics::build("stress")];
+    let status = (SERIES, status);
+    families.extend(Family::of_times(status, report.exit_status, "load with set-up", times));
+    families.extend([
+        Family::new(
             "cxidiag_stress_ok",
             "Whether the criterion is met under load (1) or not (0); no sample if it could not be judged.",
             judged,
         ),
-        Family::gauge(
+        Family::new(
             "cxidiag_stress_temperature_celsius",
             "Highest temperature under load.",
             highest(true),
         ),
-        Family::gauge("cxidiag_stress_power_watts", "Highest power under load.", highest(false)),
-        Family::gauge(
+        Family::new("cxidiag_stress_power_watts", "Highest power under load.", highest(false)),
+        Family::new(
             "cxidiag_stress_bandwidth_bytes_per_second",
             "Bandwidth at which the NIC wrote to itself under load.",
             rates,
         ),
-    ]
+    ]);
+    families
 }
 
 #[cfg(test)]

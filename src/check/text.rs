@@ -1,11 +1,10 @@
 //! The health of NICs as text: the line that callers read, a table for each NIC, what to do.
 
-use crate::document::{Check, ItemResult};
+use crate::document::Check;
 use facts::severity::Severity;
 use facts::time_of_day::step_text;
-use health::{ITEMS, Item};
+use health::{Finding, ITEMS, Item};
 use page::page::{Page, Words};
-use page::table::Align;
 
 /// Returns the page of a check.
 pub fn page(check: &Check) -> Page {
@@ -41,13 +40,13 @@ pub fn clock_line(page: &mut Page, check: &Check) {
 }
 
 /// Adds the table of one NIC, and what has no value in it.
-pub fn block(page: &mut Page, items: &[ItemResult]) {
-    let (with_value, without): (Vec<&ItemResult>, Vec<&ItemResult>) =
+pub fn block(page: &mut Page, items: &[Finding]) {
+    let (with_value, without): (Vec<&Finding>, Vec<&Finding>) =
         items.iter().partition(|item| item.verdict != Severity::NotAvailable);
     if !with_value.is_empty() {
         let titles = ["Item", "Value", "Limit", "Source", "Verdict"];
         let rows = with_value.iter().map(|item| row(item));
-        page.table(&titles.map(|title| (title, Align::Left)), rows);
+        page.table(&titles, rows);
         page.fit_table(&["Source"]);
     }
     for item in &with_value {
@@ -69,7 +68,7 @@ pub fn block(page: &mut Page, items: &[ItemResult]) {
     }
 }
 
-fn row(item: &ItemResult) -> Vec<Words> {
+fn row(item: &Finding) -> Vec<Words> {
     let or_dash = |text: Option<&str>| text.unwrap_or("-").into();
     let verdict = match item.verdict {
         Severity::Shown => "-".into(),
@@ -92,7 +91,7 @@ fn row(item: &ItemResult) -> Vec<Words> {
 }
 
 /// Returns the verdict on an item that is not as it should be, with its code.
-pub fn wrong_item(verdict: Severity, item: &ItemResult) -> Words {
+pub fn wrong_item(verdict: Severity, item: &Finding) -> Words {
     Words::verdict(verdict, verdict.name().to_uppercase()).and(format!(" {}", item.code))
 }
 
@@ -121,7 +120,7 @@ mod tests {
     use super::*;
     use crate::document::testing::{bad, check, good, suspect};
     use facts::error::Failure;
-    use health::{Finding, link, traffic};
+    use health::{link, traffic};
     use page::table::TextStyle;
 
     fn text(check: &Check) -> String {

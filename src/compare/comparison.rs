@@ -9,6 +9,7 @@ use super::grouping::{self, RunGroup};
 use super::runs::ReadRun;
 use facts::error::Failure;
 use facts::expect::{Metric, MetricUnit};
+use facts::number::and_more;
 use facts::percentile::Percentile;
 use facts::robust::{median, sorted};
 use facts::severity::Severity;
@@ -125,42 +126,33 @@ pub struct SizeComparison {
     pub metrics: Vec<MetricComparison>,
 }
 
-/// How a size has changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// No change beyond the limit.
-    Ok,
-    /// Better by more than the limit and than the noise.
-    Improved,
-    /// Worse by more than the limit, but not by more than the noise.
-    WithinNoise,
-    /// The runs do not show whether there is a change beyond the limit: the noise is larger than
-    /// the limit, or unknown.
-    Unclear,
-    /// Worse by more than the limit and than the noise.
-    Regressed,
-    /// Measured completely in the base, but in no new run.
-    NotMeasured,
-    /// Not measured completely in the base.
-    NoBase,
+facts::named_enum! {
+    /// How a size has changed.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+    #[serde(rename_all = "snake_case")]
+    pub enum Verdict {
+        /// No change beyond the limit.
+        Ok = "ok",
+        /// Better by more than the limit and than the noise.
+        Improved = "improved",
+        /// Worse by more than the limit, but not by more than the noise.
+        WithinNoise = "within noise",
+        /// The runs do not show whether there is a change beyond the limit: the noise is larger
+        /// than the limit, or unknown.
+        Unclear = "unclear",
+        /// Worse by more than the limit and than the noise.
+        Regressed = "regressed",
+        /// Measured completely in the base, but in no new run.
+        NotMeasured = "not measured",
+        /// Not measured completely in the base.
+        NoBase = "no base",
+    }
+    /// Returns the verdict in words.
+    pub fn text(self);
 }
 
 impl Verdict {
-    /// Returns the verdict in words.
-    pub fn text(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Improved => "improved",
-            Self::WithinNoise => "within noise",
-            Self::Unclear => "unclear",
-            Self::Regressed => "regressed",
-            Self::NotMeasured => "not measured",
-            Self::NoBase => "no base",
-        }
-    }
-
     /// Returns how good it is.
     pub fn severity(self) -> Severity {
         match self {
@@ -367,8 +359,7 @@ impl Comparison {
         let all: Vec<String> = self.groups.iter().filter_map(named).collect();
         let more = all.len().saturating_sub(NAMED);
         let shown = all[..all.len() - more].join(", ");
-        let more = (more > 0).then(|| format!(" and {more} more"));
-        (!all.is_empty()).then(|| shown + &more.unwrap_or_default())
+        (!all.is_empty()).then(|| shown + &and_more(more))
     }
 
     /// Returns the sizes with this verdict, in words.

@@ -5,7 +5,6 @@ use facts::error::Failure;
 use facts::expect::Expectation;
 use facts::severity::Severity;
 use page::page::{Page, Words};
-use page::table::Align;
 use plan::tools::TOOLS;
 use report::outcome::{ExpectationResult, Extent, Status};
 
@@ -63,14 +62,7 @@ impl StoredVerdicts {
 
     /// Returns a table with a row for each size and expectation of each run.
     pub fn page(&self) -> Page {
-        let columns = [
-            ("File", Align::Left),
-            ("Measured by", Align::Left),
-            ("Size[B]", Align::Right),
-            ("Expected", Align::Left),
-            ("Measured", Align::Right),
-            ("Verdict", Align::Left),
-        ];
+        let columns = ["File", "Measured by", ">Size[B]", "Expected", ">Measured", "Verdict"];
         let mut page = Page::default();
         page.table(&columns, self.rows.iter().map(StoredVerdict::cells));
         page

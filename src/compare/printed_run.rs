@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use facts::device::FabricAddress;
 use facts::expect::Metric;
+use measure::MeasuringClock;
 use page::json::LARGEST;
 use page::problem::Problem;
 use plan::depths::{DepthKind, Depths, Row};
@@ -10,8 +12,8 @@ use plan::tool::Tool;
 use report::columns;
 use report::columns::Datum;
 use report::outcome::{
-    Addresses, AtomicOptions, BandwidthResult, Extent, FabricAddress, Host, LatencyResult,
-    ListOptions, MeasuringClock, Options, Outcome, Side, SizeResult, Status, UsedDevice,
+    Addresses, AtomicOptions, BandwidthResult, Extent, Host, LatencyResult, ListOptions, Options,
+    Outcome, Side, SizeResult, Status, UsedDevice,
 };
 
 /// Text for what the text of a run does not say.

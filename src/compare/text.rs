@@ -6,9 +6,9 @@ use super::comparison::{
     Comparison, Figure, Group, MetricComparison, Run, SignificanceTest, SizeComparison, Verdict,
 };
 use facts::expect::{Metric, MetricUnit};
+use facts::number::and_more;
 use facts::text::plural;
 use page::page::{Page, Words};
-use page::table::Align;
 use report::noise::DISTURBED_PERCENT;
 
 /// Differences between runs that are shown.
@@ -28,13 +28,7 @@ pub fn page(comparison: &Comparison, is_verbose: bool) -> Page {
     for test in tests(comparison) {
         page.fact("Test", test);
     }
-    let differences = differences(comparison);
-    for difference in differences.iter().take(SHOWN_DIFFERENCES) {
-        page.fact("Difference", difference);
-    }
-    if let more @ 1.. = differences.len().saturating_sub(SHOWN_DIFFERENCES) {
-        page.fact("Difference", format!("and {more} more"));
-    }
+    page.facts("Difference", &differences(comparison), SHOWN_DIFFERENCES);
     page.empty_line();
     table(&mut page, comparison, is_verbose);
     page.end_table();
@@ -61,8 +55,7 @@ fn described(runs: &[&Run]) -> String {
     let files = distinct(runs.iter().map(|run| run.file.as_str()));
     let files = match files.as_slice() {
         [] => "no runs".to_owned(),
-        [file] => (*file).to_owned(),
-        [first, others @ ..] => format!("{first} and {} more", others.len()),
+        [first, others @ ..] => (*first).to_owned() + &and_more(others.len()),
     };
     let place = |run: &&Run| {
         let device = run.device.as_deref().unwrap_or("no device");
@@ -102,27 +95,26 @@ fn table(page: &mut Page, comparison: &Comparison, is_verbose: bool) {
     let has_groups = comparison.groups.len() > 1;
     let has_noise = is_verbose || !has_groups;
     let columns = [
-        ("Measured", Align::Left, has_groups),
-        ("Size[B]", Align::Right, true),
-        ("Metric", Align::Left, true),
-        ("Base", Align::Right, true),
-        ("Noise", Align::Right, has_noise),
-        ("New", Align::Right, true),
-        ("Noise", Align::Right, has_noise),
-        ("Change", Align::Right, true),
-        ("Verdict", Align::Left, true),
+        ("Measured", has_groups),
+        (">Size[B]", true),
+        ("Metric", true),
+        (">Base", true),
+        (">Noise", has_noise),
+        (">New", true),
+        (">Noise", has_noise),
+        (">Change", true),
+        ("Verdict", true),
     ];
     let rows = comparison.sizes().flat_map(|(group, size)| {
         let is_shown = |metric: &&MetricComparison| is_verbose || metric.metric == group.metric;
         size.metrics.iter().filter(is_shown).map(|metric| {
             let cells = row(group, size, metric).into_iter().zip(&columns);
-            cells.filter(|(_, column)| column.2).map(|(cell, _)| cell).collect()
+            cells.filter(|(_, column)| column.1).map(|(cell, _)| cell).collect()
         })
     });
     let rows: Vec<Vec<Words>> = rows.collect();
-    let columns = columns.iter().filter(|column| column.2);
-    let columns: Vec<(&str, Align)> = columns.map(|(title, align, _)| (*title, *align)).collect();
-    page.table(&columns, rows);
+    let columns = columns.iter().filter(|column| column.1).map(|(title, _)| *title);
+    page.table(&columns.collect::<Vec<_>>(), rows);
 }
 
 fn row(group: &Group, size: &SizeComparison, metric: &MetricComparison) -> Vec<Words> {

@@ -14,7 +14,6 @@ use node::machine::{Machine, shown};
 use node::service::{DEFAULT_SVC_ID, Rights, ServiceOptions, ServiceRequest};
 use page::page::Page;
 use page::problem::Problem;
-use page::table::Align;
 
 /// Version of the document. It changes when a field is removed or changes its meaning.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -274,15 +273,7 @@ fn service_entry(
 
 /// Returns a table with one row for each NIC: what shows at a glance whether it can be used.
 pub fn overview(inventory: &Inventory) -> Page {
-    let columns = [
-        ("Device", Align::Left),
-        ("Address", Align::Right),
-        ("Link", Align::Left),
-        ("Speed", Align::Right),
-        ("NUMA", Align::Right),
-        ("Services", Align::Left),
-        ("Notes", Align::Left),
-    ];
+    let columns = ["Device", ">Address", "Link", ">Speed", ">NUMA", "Services", "Notes"];
     let mut page = Page::default();
     page.table(&columns, inventory.devices.iter().map(row));
     page

@@ -1,7 +1,5 @@
 //! The units in which the text shows bandwidths.
 
-use std::str::FromStr;
-
 crate::named_enum! {
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub enum BandwidthUnit {
@@ -16,6 +14,8 @@ crate::named_enum! {
         Gigabits = "Gb/s",
     }
     impl Display;
+    // Letters differ in meaning: Gb/s are bits.
+    impl FromStr or "expected MB/s, GB/s, MiB/s or Gb/s (bits)";
 }
 
 impl BandwidthUnit {
@@ -36,16 +36,6 @@ impl BandwidthUnit {
             Self::Gigabytes | Self::Gigabits => 3,
         };
         format!("{:.decimals$}", bytes_per_s / self.bytes_per_s())
-    }
-}
-
-impl FromStr for BandwidthUnit {
-    type Err = &'static str;
-
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        let named = Self::ALL.into_iter().find(|unit| unit.to_string() == name);
-        // Letters differ in meaning: Gb/s are bits.
-        named.ok_or("expected MB/s, GB/s, MiB/s or Gb/s (bits)")
     }
 }
 

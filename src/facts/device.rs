@@ -91,11 +91,13 @@ impl LibraryFile {
     }
 }
 
-/// The address of an endpoint on the fabric.
+/// An address on the fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 pub struct FabricAddress {
+    /// Address of the NIC.
     pub nic: u32,
-    /// PID of the domain on that NIC.
+    /// PID of the process on this NIC.
     pub pid: u32,
 }
 

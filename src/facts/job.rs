@@ -1,8 +1,11 @@
 //! The batch job that this process runs in (jobs.md 2.1). Two `flux run` of one allocation are two
 //! jobs, and so are two components of a heterogeneous job of Slurm.
 
+use std::borrow::Cow;
 use std::env;
 use std::fmt;
+
+use serde::{Deserialize, Serialize};
 
 /// A workload manager, its name in messages, and the environment variable that has the number of
 /// its job. The innermost comes first: Flux may run many jobs inside one job of Slurm or PBS.
@@ -13,10 +16,11 @@ const MANAGERS: [(&str, &str, &str); 3] = [
 ];
 
 /// A batch job.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 pub struct Job {
-    /// Name of the workload manager: `slurm`, `pbs` or `flux`.
-    pub manager: &'static str,
+    /// Name of the workload manager: slurm, pbs or flux.
+    pub manager: Cow<'static, str>,
     /// Number or name of the job, as the manager writes it.
     pub id: String,
 }
@@ -31,14 +35,14 @@ impl Job {
     pub fn find(value: impl Fn(&str) -> Option<String>) -> Option<Self> {
         MANAGERS.into_iter().find_map(|(manager, _, variable)| {
             let id = value(variable)?.trim().to_owned();
-            (!id.is_empty()).then_some(Self { manager, id })
+            (!id.is_empty()).then_some(Self { manager: manager.into(), id })
         })
     }
 }
 
 impl fmt::Display for Job {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} job {}", label(self.manager), self.id)
+        write!(f, "{} job {}", label(&self.manager), self.id)
     }
 }
 

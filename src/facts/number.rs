@@ -137,6 +137,11 @@ pub fn counted(number: u64, what: &str) -> String {
     format!("{number_text} {noun}{ending} {rest}").trim_end().to_owned()
 }
 
+/// Returns how many there are beside those that are named: ` and 3 more`; nothing for none.
+pub fn and_more(count: usize) -> String {
+    if count == 0 { String::new() } else { format!(" and {count} more") }
+}
+
 /// Returns a number with a comma before each three digits.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();

@@ -2,7 +2,7 @@
 //! must not change a duration or a rate.
 
 use std::sync::LazyLock;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -58,6 +58,13 @@ impl Clocks {
         let step = shown - self.since(before).as_secs_f64();
         (step.abs() >= SMALLEST_STEP).then_some(step)
     }
+}
+
+/// Returns a time as RFC 3339 writes it in UTC: `2026-11-22T11:42:00Z`. The year 9999 is the last one
+/// with four digits.
+pub fn rfc3339(unix_ms: u64) -> String {
+    let seconds = (unix_ms / 1000).min(253_402_300_799);
+    humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(seconds)).to_string()
 }
 
 /// Returns what is said about a step of the clock of `host`.

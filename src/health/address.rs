@@ -83,7 +83,7 @@ pub fn algorithmic(files: &Files) -> Finding {
 pub fn compare<'a>(findings: impl Iterator<Item = &'a mut Finding>) {
     let is_address = |found: &&mut Finding| {
         let is_judged = !matches!(found.verdict, Severity::Shown | Severity::NotAvailable);
-        found.item.code == ALGORITHMIC.code && is_judged
+        found.code == ALGORITHMIC.code && is_judged
     };
     let mut nics: Vec<_> = findings.filter(is_address).collect();
     for at in 0..nics.len() {

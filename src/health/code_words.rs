@@ -284,7 +284,7 @@ mod tests {
         };
         let (before, after) = (read(1_000, 100, 50), read(1_000 + by, 102, 54));
         let findings = evaluate(&made_up.files, &before, &after);
-        let mut findings = findings.into_iter().filter(|found| found.item == item);
+        let mut findings = findings.into_iter().filter(|found| found.code == item.code);
         findings.next().unwrap()
     }
 

@@ -1,5 +1,7 @@
 //! Something that is checked, and what was found.
 
+use serde::{Deserialize, Serialize};
+
 use facts::severity::Severity;
 use node::nic::files::NoValue;
 
@@ -31,68 +33,107 @@ impl Item {
     }
 }
 
-/// What was found of one item.
-#[derive(Clone, Debug, PartialEq)]
+/// One item.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", schemars(rename = "ItemResult"))]
 pub struct Finding {
-    pub item: &'static Item,
-    /// Its value; `None` if it cannot be read.
+    /// What scripts recognize the item by; it is also the code of its failure.
+    pub code: String,
+    /// Name of the item.
+    #[serde(rename = "item")]
+    pub name: String,
+    /// The value, as the text shows it; null if it is not available.
     pub value: Option<String>,
-    /// The value as a number in base units (bytes, seconds), where it has one.
+    /// The value in base units (bytes, seconds), or as a count or ratio; null if it has none.
     pub number: Option<f64>,
-    /// What the number counts, where the item does not say it: others are not compared with it.
+    /// What the number counts, where the code does not say it; null otherwise.
     pub unit: Option<String>,
-    /// What is allowed.
+    /// What is allowed; null if there is no limit, and if there is no value.
     pub limit: Option<String>,
-    /// Where it is, such as `between 0000:40:01.1 and 0000:41:00.0`, if not in all of the NIC.
+    /// Where it is, such as between two PCI devices; null if it is about all of the NIC or host.
     pub place: Option<String>,
-    /// What follows.
+    /// Where the limit comes from; null if there is no limit.
+    pub source: Option<String>,
+    /// good, suspect, bad, shown (without a limit), or not_available.
+    #[cfg_attr(feature = "testing", schemars(with = "String"))]
     pub verdict: Severity,
-    /// What explains the value, or why there is none, where that is known.
+    /// What explains the value, or why there is none; null if nothing does.
     pub note: Option<String>,
 }
 
 impl Finding {
     /// An item without a value.
-    pub fn absent(item: &'static Item) -> Self {
+    pub fn absent(item: &Item) -> Self {
+        Self::named(item.code.to_owned(), item.name.to_owned())
+    }
+
+    fn named(code: String, name: String) -> Self {
         Self {
-            item,
+            code,
+            name,
             value: None,
             number: None,
             unit: None,
             limit: None,
             place: None,
+            source: None,
             verdict: Severity::NotAvailable,
             note: None,
         }
     }
 
+    /// Returns the item without its value and what follows from it.
+    pub(super) fn emptied(&self) -> Self {
+        Self::named(self.code.clone(), self.name.clone())
+    }
+
+    /// Returns what is wrong with it, for the first line.
+    pub fn described(&self) -> String {
+        let Self { name, value, limit, note, .. } = self;
+        let place = self.place.as_ref().map_or(String::new(), |place| format!(" {place}"));
+        match (value, limit, note) {
+            (Some(value), Some(limit), _) => format!("{name} {value}{place}, expected {limit}"),
+            (Some(value), None, _) => format!("{name} {value}"),
+            // Reasons for draining a node are short.
+            (None, _, Some(note)) => note.split(';').next().unwrap_or(note).to_owned(),
+            (None, _, None) => format!("{name} not available"),
+        }
+    }
+
     /// An item without a value, and why.
-    pub fn untested(item: &'static Item, why: impl Into<String>) -> Self {
+    pub fn untested(item: &Item, why: impl Into<String>) -> Self {
         Self { note: Some(why.into()), ..Self::absent(item) }
     }
 
     /// An item without a value, and why, if a file of the link says it.
-    pub(super) fn without(item: &'static Item, why: NoValue) -> Self {
+    pub(super) fn without(item: &Item, why: NoValue) -> Self {
         Self { note: why.map(str::to_owned), ..Self::absent(item) }
     }
 
     /// A value without a limit.
-    pub fn shown(item: &'static Item, value: impl Into<String>) -> Self {
+    pub fn shown(item: &Item, value: impl Into<String>) -> Self {
         Self { value: Some(value.into()), verdict: Severity::Shown, ..Self::absent(item) }
     }
 
     /// A value without a limit, if there is one.
-    pub(super) fn shown_if(item: &'static Item, value: Option<String>) -> Self {
+    pub(super) fn shown_if(item: &Item, value: Option<String>) -> Self {
         value.map_or_else(|| Self::absent(item), |value| Self::shown(item, value))
     }
 
     pub fn compared(
-        item: &'static Item,
+        item: &Item,
         value: impl Into<String>,
         limit: impl Into<String>,
         verdict: Severity,
     ) -> Self {
-        Self { value: Some(value.into()), limit: Some(limit.into()), verdict, ..Self::absent(item) }
+        Self {
+            value: Some(value.into()),
+            limit: Some(limit.into()),
+            source: Some(item.source.to_owned()),
+            verdict,
+            ..Self::absent(item)
+        }
     }
 
     /// Adds the value as a number in base units.

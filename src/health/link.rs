@@ -117,10 +117,12 @@ pub fn all(files: &Files, generation: Option<Generation>, expected: Option<f64>)
     let is_down = found[0].verdict == Severity::Bad;
     for finding in &mut found {
         if is_virtual {
-            *finding = Finding::untested(finding.item, NONE_OF_ITS_OWN);
-        } else if is_down && [&LAYER_RETRY, &PAUSE].contains(&finding.item) {
+            *finding = Finding { note: Some(NONE_OF_ITS_OWN.to_owned()), ..finding.emptied() };
+        } else if is_down && [LAYER_RETRY.code, PAUSE.code].contains(&&*finding.code) {
             // Neither runs on a link that is down.
-            *finding = Finding::shown_if(finding.item, finding.value.take());
+            let shown = Finding { value: finding.value.take(), ..finding.emptied() };
+            let verdict = if shown.value.is_some() { Severity::Shown } else { shown.verdict };
+            *finding = Finding { verdict, ..shown };
         }
     }
     found
@@ -477,7 +479,7 @@ mod tests {
                     (&format!("port/0/{file}"), word),
                 ]);
                 let found = all(&made_up.files, Some(Generation::Cassini2), Some(400.0));
-                let found = found.iter().find(|found| found.item == item).unwrap();
+                let found = found.iter().find(|found| found.code == item.code).unwrap();
                 assert_eq!(found.verdict, NotAvailable, "{file} {word}: {found:?}");
             }
         }
@@ -498,7 +500,7 @@ mod tests {
             let made_up = MadeUp::new(&[pairs[0], pairs[1], ("port/0/link/state", state)]);
             let found = all(&made_up.files, Some(Generation::Cassini2), None);
             [&LAYER_RETRY, &PAUSE]
-                .map(|item| found.iter().find(|found| found.item == item).unwrap().verdict)
+                .map(|item| found.iter().find(|found| found.code == item.code).unwrap().verdict)
         };
         assert_eq!(verdicts("down"), [Shown; 2]);
         assert_eq!(verdicts("up"), [Bad; 2]);
@@ -515,7 +517,7 @@ mod tests {
         let found = all(&made_up.files, Some(Generation::Cassini2), Some(400.0));
         assert!(found.iter().all(|found| found.verdict == NotAvailable), "{found:?}");
         let nic = all(&MadeUp::new(&[]).files, None, None);
-        assert!(found.iter().map(|found| found.item).eq(nic.iter().map(|found| found.item)));
+        assert!(found.iter().map(|found| &found.code).eq(nic.iter().map(|found| &found.code)));
         assert_eq!(is_up(&made_up.files), None);
     }
 

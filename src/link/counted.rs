@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::document::Link;
 use crate::options::LinkRequest;
-use check::document::Examined;
+use check::document::DeviceResult;
 use facts::device::DeviceName;
 use facts::error::Failure;
 use facts::time_of_day::since_1970;
@@ -19,6 +19,7 @@ use node::nic::counters::{CounterReadings, NicFacts};
 use node::nic::files::Files;
 use node::nic::generation::Generation;
 use node::nic::pcie_path::PciePath;
+use page::problem::Problem;
 
 /// A NIC at one moment.
 pub struct CountedNic {
@@ -66,19 +67,24 @@ impl CountedNic {
         after: &Self,
         request: &LinkRequest,
         machine: &Machine,
-    ) -> (Examined, Link) {
+    ) -> (DeviceResult, Link) {
         let (device, is_software) = (self.device, self.is_software);
         let name = device.to_string();
-        let examined = |findings, failure| Examined { device, is_software, findings, failure };
+        let result = |items, failure: Option<&Failure>| DeviceResult {
+            name: device.to_string(),
+            is_software,
+            error: failure.map(Problem::from),
+            items,
+        };
         let (before, after) = match (&self.read, &after.read) {
             (Ok(Some(before)), Ok(Some(after))) => (before, after),
             (Err(why), _) | (_, Err(why)) => {
-                let failure = Some(Failure::environment(why));
-                return (examined(Vec::new(), failure), Link::new(name, None, None));
+                let failure = Failure::environment(why);
+                return (result(Vec::new(), Some(&failure)), Link::new(name, None, None));
             }
             _ => {
                 let absent = presence::absent(check::others(device, machine));
-                return (examined(vec![absent], None), Link::new(name, None, None));
+                return (result(vec![absent], None), Link::new(name, None, None));
             }
         };
         let files = &after.files;
@@ -102,6 +108,6 @@ impl CountedNic {
         let rates = LinkRates::between(nic, &before.readings, &after.readings);
         let seconds = after.at.saturating_sub(before.at).as_secs_f64();
         let rates = (!request.is_quick).then_some((&rates, seconds));
-        (examined(findings, None), Link::new(name, Some(files), rates))
+        (result(findings, None), Link::new(name, Some(files), rates))
     }
 }

@@ -17,29 +17,29 @@ pub fn families(report: &LinkReport) -> Vec<Family> {
             ("corrected", rates.corrected_code_words_per_s),
             ("uncorrected", rates.uncorrected_code_words_per_s),
         ] {
-            let labels = vec![("device", name.clone()), ("kind", kind.to_owned())];
-            code_words.extend(value.map(|value| Sample { labels, value }));
+            let labels = [("device", name.clone()), ("kind", kind.to_owned())];
+            code_words.extend(value.map(|value| Sample::new(labels, value)));
         }
         for (direction, ratios) in
             [("received", rates.rx_paused_ratio), ("sent", rates.tx_paused_ratio)]
         {
             for (pcp, value) in ratios.into_iter().enumerate() {
-                let labels = vec![
+                let labels = [
                     ("device", name.clone()),
                     ("direction", direction.to_owned()),
                     ("pcp", pcp.to_string()),
                 ];
-                paused.extend(value.map(|value| Sample { labels, value }));
+                paused.extend(value.map(|value| Sample::new(labels, value)));
             }
         }
     }
     families.extend([
-        Family::gauge(
+        Family::new(
             "cxidiag_link_code_words_per_second",
             "Code words of the link per second.",
             code_words,
         ),
-        Family::gauge(
+        Family::new(
             "cxidiag_link_paused_ratio",
             "Share of the time for which a priority of the link was paused.",
             paused,

@@ -6,35 +6,28 @@ use check::text::{block, clock_line, remedies, wrong_item};
 use facts::severity::Severity;
 use health::{Item, code_words, identity, link, pcie, presence, temperature};
 use page::page::{Page, Words};
-use page::table::Align;
 
 /// The columns of the row of a NIC.
-const COLUMNS: [(&str, Align); 11] = [
-    ("NIC", Align::Left),
-    ("State", Align::Left),
-    ("Speed", Align::Right),
-    ("BER corr.", Align::Right),
-    ("BER uncorr.", Align::Right),
-    ("Replays", Align::Right),
-    ("Pause", Align::Left),
-    ("PCIe", Align::Right),
-    ("Temp.", Align::Right),
-    ("Firmware", Align::Left),
-    ("Health", Align::Left),
+const COLUMNS: [&str; 11] = [
+    "NIC",
+    "State",
+    ">Speed",
+    ">BER corr.",
+    ">BER uncorr.",
+    ">Replays",
+    "Pause",
+    ">PCIe",
+    ">Temp.",
+    "Firmware",
+    "Health",
 ];
 
 /// The columns that a narrow terminal does not show: the blocks of --verbose have them.
 const OPTIONAL: &[&str] = &["Firmware", "Temp.", "Pause", "Replays", "PCIe", "BER corr."];
 
 /// The columns of the rates of a NIC.
-const RATE_COLUMNS: [(&str, Align); 6] = [
-    ("NIC", Align::Left),
-    ("Good/s", Align::Right),
-    ("Corrected/s", Align::Right),
-    ("Uncorrected/s", Align::Right),
-    ("RX paused", Align::Right),
-    ("TX paused", Align::Right),
-];
+const RATE_COLUMNS: [&str; 6] =
+    ["NIC", ">Good/s", ">Corrected/s", ">Uncorrected/s", ">RX paused", ">TX paused"];
 
 /// Returns the verdict in one line.
 pub fn verdict(report: &LinkReport) -> Page {

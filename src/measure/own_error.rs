@@ -2,6 +2,7 @@
 //! command, and of polling an event, without a NIC.
 
 use cxi::calibration::PrivateQueues;
+use serde::{Deserialize, Serialize};
 
 use super::clock::Clock;
 use facts::error::{Context, Failure};
@@ -12,23 +13,24 @@ const SAMPLES: usize = 4096;
 /// Iterations before the samples, which load code and memory into the caches.
 const WARMUP: usize = 256;
 
-/// A distribution of times, in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A distribution of times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 pub struct Distribution {
     /// Number of samples.
     pub count: u64,
-    /// Smallest sample.
+    /// Smallest sample, in nanoseconds.
     pub min_ns: u64,
-    /// Median, by nearest rank.
+    /// Median, in nanoseconds.
     pub p50_ns: u64,
-    /// 99th percentile, by nearest rank.
+    /// 99th percentile, in nanoseconds.
     pub p99_ns: u64,
-    /// Largest sample.
+    /// Largest sample, in nanoseconds.
     pub max_ns: u64,
 }
 
 impl Distribution {
-    /// Returns the distribution of `samples`, of which there is at least one.
+    /// Returns the distribution of `samples`, of which there is at least one, by nearest rank.
     fn of(mut samples: Vec<u64>) -> Self {
         samples.sort_unstable();
         let at = |percent: usize| samples[(samples.len() * percent).div_ceil(100).max(1) - 1];
@@ -44,21 +46,26 @@ impl Distribution {
 
 /// What the tool itself adds to a latency. Each time contains the cost of about one reading of the
 /// clock, as a latency does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OwnError {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+pub struct MeasurementError {
     /// Two readings of the clock in a row.
     pub clock: Distribution,
-    /// Issuing a put of 8 bytes with a low-latency write.
+    /// Issuing a command with 8 bytes of data by a low-latency write.
     pub issue: Distribution,
     /// Polling an event that is ready.
     pub poll: Distribution,
-    /// Both in one sample: about the latency that `write-lat` reports for a NIC that takes no time.
+    /// Issuing and polling in one sample: about the latency that `write-lat` reports for a NIC that
+    /// takes no time.
     pub path: Distribution,
     /// Granularity of the clock, in nanoseconds.
     pub granularity_ns: u64,
+    /// Spread of the tool's own part of a latency, in nanoseconds: p99 minus minimum of the path,
+    /// and at least the granularity.
+    pub spread_ns: u64,
 }
 
-impl OwnError {
+impl MeasurementError {
     /// Measures the tool on queues without a NIC. Takes about a millisecond.
     ///
     /// # Errors
@@ -103,19 +110,13 @@ impl OwnError {
         if seen != 3 * (WARMUP + SAMPLES) {
             return Err(Failure::environment(format!("{what}: events are missing")));
         }
-        Ok(Self {
-            clock: Distribution::of(clock_alone),
-            issue: Distribution::of(issue),
-            poll: Distribution::of(poll),
-            path: Distribution::of(path),
-            granularity_ns,
-        })
+        Ok(Self::of([clock_alone, issue, poll, path], granularity_ns))
     }
 
-    /// Returns the spread of the tool's own part of a latency, in nanoseconds: from the minimum to
-    /// the 99th percentile.
-    pub fn spread_ns(&self) -> u64 {
-        (self.path.p99_ns - self.path.min_ns).max(self.granularity_ns)
+    fn of(samples: [Vec<u64>; 4], granularity_ns: u64) -> Self {
+        let [clock, issue, poll, path] = samples.map(Distribution::of);
+        let spread_ns = (path.p99_ns - path.min_ns).max(granularity_ns);
+        Self { clock, issue, poll, path, granularity_ns, spread_ns }
     }
 }
 
@@ -164,26 +165,19 @@ mod tests {
 
     #[test]
     fn each_sample_contains_one_reading() {
-        let error = OwnError::measure(&Ticking(Cell::new(0))).unwrap();
+        let error = MeasurementError::measure(&Ticking(Cell::new(0))).unwrap();
         let always_10 =
             Distribution { count: SAMPLES as u64, min_ns: 10, p50_ns: 10, p99_ns: 10, max_ns: 10 };
         for distribution in [error.clock, error.issue, error.poll, error.path] {
             assert_eq!(distribution, always_10);
         }
-        assert_eq!((error.granularity_ns, error.spread_ns()), (10, 10));
+        assert_eq!((error.granularity_ns, error.spread_ns), (10, 10));
     }
 
     #[test]
     fn spread_is_that_of_the_path() {
-        let distribution = |samples: std::ops::Range<u64>| Distribution::of(samples.collect());
-        let error = OwnError {
-            clock: distribution(10..12),
-            issue: distribution(40..400),
-            poll: distribution(20..300),
-            path: distribution(60..160),
-            granularity_ns: 1,
-        };
-        assert_eq!(error.spread_ns(), 98);
+        let samples = [10..12, 40..400, 20..300, 60..160].map(|range| range.collect());
+        assert_eq!(MeasurementError::of(samples, 1).spread_ns, 98);
     }
 
     #[test]

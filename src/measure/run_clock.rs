@@ -1,10 +1,10 @@
 //! The clock of one run: chosen when the run begins, calibrated at the first size, and compared
 //! with the kernel's clock over the whole run.
 
-use std::fmt;
-use std::str::FromStr;
+use std::borrow::Cow;
 
 use cxi::clock::{CpuCounter, now_ns};
+use serde::{Deserialize, Serialize};
 
 use super::clock::{ChosenClock, CounterClock, MonotonicRaw};
 use facts::error::{Failure, invalid};
@@ -23,66 +23,46 @@ const ATTEMPTS: usize = 8;
 /// short calibration has an error of at most 40 ppm.
 const DOUBTFUL_PPM: f64 = 1000.0;
 
-/// The clock that `--clock` requests.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ClockChoice {
-    /// The counter of the CPUs if it is reliable, else the clock of the kernel.
-    #[default]
-    Auto,
-    /// The time stamp counter of x86-64.
-    Tsc,
-    /// The generic timer of aarch64.
-    Cntvct,
-    MonotonicRaw,
-}
-
-impl ClockChoice {
-    /// All values of `--clock`.
-    pub const NAMES: [(&str, Self); 4] = [
-        ("auto", Self::Auto),
-        ("tsc", Self::Tsc),
-        ("cntvct", Self::Cntvct),
-        ("monotonic-raw", Self::MonotonicRaw),
-    ];
-}
-
-impl FromStr for ClockChoice {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let named = Self::NAMES.iter().find(|(name, _)| *name == text);
-        named
-            .map(|(_, choice)| *choice)
-            .ok_or("expected auto, tsc (x86-64), cntvct (aarch64) or monotonic-raw")
+facts::named_enum! {
+    /// The clock that `--clock` requests.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum ClockChoice {
+        /// The counter of the CPUs if it is reliable, else the clock of the kernel.
+        #[default]
+        Auto = "auto",
+        /// The time stamp counter of x86-64.
+        Tsc = "tsc",
+        /// The generic timer of aarch64.
+        Cntvct = "cntvct",
+        MonotonicRaw = "monotonic-raw",
     }
+    impl Display;
+    impl FromStr or "expected auto, tsc (x86-64), cntvct (aarch64) or monotonic-raw";
 }
 
-impl fmt::Display for ClockChoice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let named = Self::NAMES.iter().find(|(_, choice)| choice == self);
-        f.write_str(named.map_or("", |(name, _)| name))
-    }
-}
-
-/// The facts about the clock of a run.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ClockFacts {
-    pub name: &'static str,
-    /// Its resolution in nanoseconds: at least 1, as latencies are whole nanoseconds.
+/// The clock that measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", schemars(rename = "Clock"))]
+pub struct MeasuringClock {
+    /// Name of the clock: TSC, CNTVCT, or a clock of Linux.
+    pub name: Cow<'static, str>,
+    /// Resolution of the times, in nanoseconds.
     pub resolution_ns: u64,
-    /// Frequency of the counter, measured over the whole run, in Hz; none for a clock of the
-    /// kernel.
+    /// Frequency of the counter, measured against CLOCK_MONOTONIC_RAW over the whole run, in Hz;
+    /// null for a clock of Linux, and if nothing was measured.
     pub frequency_hz: Option<f64>,
-    /// Relative difference between the rate at which counts were converted and the rate measured
-    /// over the whole run, in parts per million; none for a clock of the kernel.
+    /// Relative difference between the rate at which counts were converted to nanoseconds and the
+    /// rate measured over the whole run, in parts per million; null for a clock of Linux, and if
+    /// nothing was measured.
     pub drift_ppm: Option<f64>,
 }
 
-impl ClockFacts {
+impl MeasuringClock {
     /// Returns the facts about CLOCK_MONOTONIC_RAW.
     pub fn from_monotonic_raw() -> Self {
         Self {
-            name: MonotonicRaw::NAME,
+            name: MonotonicRaw::NAME.into(),
             resolution_ns: MonotonicRaw::resolution_ns(),
             frequency_hz: None,
             drift_ppm: None,
@@ -142,9 +122,9 @@ impl RunClock {
     }
 
     /// Returns the facts about the clock, from the beginning of the run until now.
-    pub fn facts(&self) -> ClockFacts {
+    pub fn facts(&self) -> MeasuringClock {
         match &self.counter {
-            None => ClockFacts::from_monotonic_raw(),
+            None => MeasuringClock::from_monotonic_raw(),
             Some(calibration) => calibration.facts(ClockMoment::read(calibration.counter)),
         }
     }
@@ -206,12 +186,13 @@ impl Calibration {
     }
 
     /// Returns the facts at the moment `now`. Without a rate, nothing has been measured.
-    fn facts(&self, now: ClockMoment) -> ClockFacts {
+    fn facts(&self, now: ClockMoment) -> MeasuringClock {
         let used = self.clock.map(CounterClock::rate);
         let is_long = now.ns - self.begin.ns >= LEAST_CALIBRATION;
         let rate = is_long.then(|| self.begin.rate_until(now));
-        ClockFacts {
-            name: CpuCounter::NAME,
+        MeasuringClock {
+            name: CpuCounter::NAME.into(),
+            // Latencies are whole nanoseconds.
             resolution_ns: used.or(rate).map_or(1, |rate| rate.ceil().max(1.0) as u64),
             frequency_hz: rate.map(|rate| 1e9 / rate),
             drift_ppm: used.zip(rate).map(|(used, rate)| (used / rate - 1.0) * 1e6),
@@ -254,7 +235,7 @@ mod tests {
     const CLOCK_SOURCE: &str = "sys/devices/system/clocksource/clocksource0/current_clocksource";
 
     /// Returns the clock that is chosen where Linux uses this clock source.
-    fn chosen(choice: ClockChoice, clock_source: &str) -> Result<&'static str, Failure> {
+    fn chosen(choice: ClockChoice, clock_source: &str) -> Result<Cow<'static, str>, Failure> {
         let machine = MadeUp::new(&[(CLOCK_SOURCE, clock_source)]);
         RunClock::choose(choice, &machine.machine()).map(|clock| clock.facts().name)
     }
@@ -299,7 +280,12 @@ mod tests {
 
     #[test]
     fn parses_and_prints_names() {
-        for (name, choice) in ClockChoice::NAMES {
+        for (name, choice) in [
+            ("auto", ClockChoice::Auto),
+            ("tsc", ClockChoice::Tsc),
+            ("cntvct", ClockChoice::Cntvct),
+            ("monotonic-raw", ClockChoice::MonotonicRaw),
+        ] {
             assert_eq!(name.parse(), Ok(choice));
             assert_eq!(choice.to_string(), name);
         }
@@ -328,7 +314,11 @@ mod tests {
     #[test]
     fn warns_of_large_drift_only() {
         let warning = |drift_ppm| {
-            let facts = ClockFacts { name: "TSC", drift_ppm, ..ClockFacts::from_monotonic_raw() };
+            let facts = MeasuringClock {
+                name: "TSC".into(),
+                drift_ppm,
+                ..MeasuringClock::from_monotonic_raw()
+            };
             facts.warning()
         };
         for small in [None, Some(0.1), Some(-999.0)] {

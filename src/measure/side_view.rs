@@ -3,19 +3,24 @@
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
 
 use super::{Clock, MonotonicRaw};
 
 /// One side's own view of a size.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", schemars(rename = "ViewResult"))]
 pub struct SideView {
-    /// Operations that this side has issued.
+    /// Number of operations that the side issued.
     pub issued: u64,
-    /// Operations that have arrived at this side, if it is a target.
+    /// Number of operations that arrived at the side, as its NIC (send-bw: its software) counted
+    /// them; null on a side that is no target.
     pub arrived: Option<u64>,
-    /// Time from the first barrier to the end of the side's part, in microseconds.
+    /// Time from the first barrier to the end of the side's part, in microseconds. A side without a
+    /// part of its own waits for the peer's.
     pub elapsed_us: u64,
-    /// CPU time of the side's first measuring thread in this time, in microseconds.
+    /// CPU time of the first measuring thread in this time, in microseconds.
     pub cpu_us: u64,
 }
 

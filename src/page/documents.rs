@@ -91,17 +91,14 @@ impl Documents {
         }
         // Standard output first: it gets its document even if the others fail.
         for is_stdout in [true, false] {
-            let open = |place: &Option<Place>, destination: &mut Option<Destination>| {
-                let place = place.as_ref();
-                if let Some(place) = place.filter(|place| (**place == Place::Stdout) == is_stdout) {
+            let own = [&mut self.json, &mut self.csv, &mut self.bad_nodes, &mut self.ticket];
+            for (place, destination) in all.into_iter().zip(own) {
+                if let Some(place) = place
+                    && (*place == Place::Stdout) == is_stdout
+                {
                     *destination = Some(Destination::open(place)?);
                 }
-                Ok::<(), Failure>(())
-            };
-            open(&places.json, &mut self.json)?;
-            open(&places.csv, &mut self.csv)?;
-            open(&places.bad_nodes, &mut self.bad_nodes)?;
-            open(&places.ticket, &mut self.ticket)?;
+            }
         }
         if let Some(path) = &places.jsonl {
             self.jsonl = Some(JsonLines::open(path)?);

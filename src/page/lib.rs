@@ -27,6 +27,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod csv;
 pub mod destination;
 pub mod documents;
 pub mod json;

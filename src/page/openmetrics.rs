@@ -1,6 +1,7 @@
 //! Metrics as text in two dialects, which no file satisfies at once: OpenMetrics 1.0, and the text
 //! that the textfile collector of Prometheus' node exporter reads (jobs.md 2.5).
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -105,10 +106,10 @@ pub enum Kind {
 #[derive(Clone, Debug)]
 pub struct Family {
     /// Its name without `_total` or `_info`.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     pub kind: Kind,
     /// What it is, in one line without quotes and backslashes.
-    pub help: &'static str,
+    pub help: Cow<'static, str>,
     /// Its samples, each with different labels.
     pub samples: Vec<Sample>,
 }
@@ -117,26 +118,43 @@ pub struct Family {
 const UNITS: [&str; 5] = ["bytes_per_second", "seconds", "ratio", "celsius", "watts"];
 
 impl Family {
+    /// Returns the family whose samples have this name, which says its kind.
     pub fn new(
-        kind: Kind,
-        name: &'static str,
-        help: &'static str,
+        name: impl Into<Cow<'static, str>>,
+        help: impl Into<Cow<'static, str>>,
         samples: impl IntoIterator<Item = Sample>,
     ) -> Self {
-        Self { name, kind, help, samples: samples.into_iter().collect() }
+        let name = name.into();
+        let (name, kind) = match (name.strip_suffix("_total"), name.strip_suffix("_info")) {
+            (Some(name), _) => (name.to_owned().into(), Kind::Counter),
+            (_, Some(name)) => (name.to_owned().into(), Kind::Info),
+            _ => (name, Kind::Gauge),
+        };
+        Self { name, kind, help: help.into(), samples: samples.into_iter().collect() }
     }
 
-    pub fn gauge(
-        name: &'static str,
-        help: &'static str,
-        samples: impl IntoIterator<Item = Sample>,
-    ) -> Self {
-        Self::new(Kind::Gauge, name, help, samples)
-    }
-
-    /// Returns a gauge that has one sample, without labels.
-    pub fn single(name: &'static str, help: &'static str, value: f64) -> Self {
-        Self::gauge(name, help, [Sample { labels: Vec::new(), value }])
+    /// Returns exit status, start and duration of `what`. `series` is the name of the exit status;
+    /// the names of the others have the same beginning.
+    pub fn of_times(
+        (series, help): (&'static str, &'static str),
+        exit_status: u8,
+        what: &str,
+        [started_ms, elapsed_ms]: [u64; 2],
+    ) -> [Self; 3] {
+        let prefix = series.strip_suffix("exit_status").unwrap_or(series);
+        let seconds = |name, help, ms| {
+            Self::new(format!("{prefix}{name}_seconds"), help, [(ms as f64 / 1000.0).into()])
+        };
+        let noun = what.split(' ').next().unwrap_or(what);
+        [
+            Self::new(series, help, [exit_status.into()]),
+            seconds(
+                "timestamp",
+                format!("Start of the {noun}, since 1970-01-01 (UTC)."),
+                started_ms,
+            ),
+            seconds("duration", format!("Duration of the {what}."), elapsed_ms),
+        ]
     }
 
     /// Returns the unit, which is the end of the name; empty without one.
@@ -153,13 +171,25 @@ pub struct Sample {
     pub value: f64,
 }
 
+impl Sample {
+    pub fn new(labels: impl Into<Vec<(&'static str, String)>>, value: impl Into<f64>) -> Self {
+        Self { labels: labels.into(), value: value.into() }
+    }
+}
+
+/// A sample without labels.
+impl<T: Into<f64>> From<T> for Sample {
+    fn from(value: T) -> Self {
+        Self::new([], value)
+    }
+}
+
 /// Returns the family `cxidiag_build` of a command. The files of two commands in one directory of
 /// the node exporter must not have the same sample, and need the same text.
 pub fn build(command: &str) -> Family {
-    let labels =
-        vec![("command", command.to_owned()), ("version", env!("CARGO_PKG_VERSION").into())];
+    let labels = [("command", command.to_owned()), ("version", env!("CARGO_PKG_VERSION").into())];
     let help = "Version of cxidiag that wrote the metrics, always 1.";
-    Family::new(Kind::Info, "cxidiag_build", help, [Sample { labels, value: 1.0 }])
+    Family::new("cxidiag_build_info", help, [Sample::new(labels, true)])
 }
 
 pub fn text(families: &[Family], dialect: Dialect) -> String {
@@ -210,21 +240,19 @@ mod tests {
     use super::*;
 
     fn families() -> [Family; 4] {
-        let sample = |labels: &[(&'static str, &str)], value| Sample {
-            labels: labels.iter().map(|(name, text)| (*name, (*text).to_owned())).collect(),
-            value,
+        let sample = |labels: &[(&'static str, &str)], value: f64| {
+            let labels = labels.iter().map(|(name, text)| (*name, (*text).to_owned()));
+            Sample::new(labels.collect::<Vec<_>>(), value)
         };
-        let family = |name, kind, help, samples| Family { name, kind, help, samples };
         [
-            family("x_time_seconds", Kind::Gauge, "A time.", vec![sample(&[], 1.5)]),
-            family(
-                "x_errors",
-                Kind::Counter,
+            Family::new("x_time_seconds", "A time.", [1.5.into()]),
+            Family::new(
+                "x_errors_total",
                 "Errors.",
-                vec![sample(&[("a", "1"), ("b", "2")], 3.0), sample(&[("a", "\"\\\n")], 1e-12)],
+                [sample(&[("a", "1"), ("b", "2")], 3.0), sample(&[("a", "\"\\\n")], 1e-12)],
             ),
-            family("x_build", Kind::Info, "A build.", vec![sample(&[("v", "1")], 1.0)]),
-            family("x_none", Kind::Gauge, "Nothing.", vec![]),
+            Family::new("x_build_info", "A build.", [sample(&[("v", "1")], 1.0)]),
+            Family::new("x_none", "Nothing.", []),
         ]
     }
 

@@ -8,7 +8,7 @@ use std::io::{self, IsTerminal, Write};
 use anstyle::{AnsiColor, Style};
 
 use super::progress_line::{columns, has_cursor};
-use super::table::{self, Align, TextStyle};
+use super::table::{self, TextStyle};
 use super::wrap::{WIDTH, wrapped};
 use facts::error::{Failure, UNDECIDED};
 use facts::interrupt;
@@ -141,7 +141,8 @@ enum PageBlock {
 #[derive(Clone, Debug)]
 struct PageTable {
     titles: Vec<String>,
-    align: Vec<Align>,
+    /// Which columns have numbers.
+    numbers: Vec<bool>,
     rows: Vec<Vec<Words>>,
     /// The columns that a narrow terminal does not show, the first one first. `None` for a table
     /// that has any width.
@@ -237,17 +238,25 @@ impl Page {
         self.0.push(PageBlock::Fact(label.to_owned(), value.to_string()));
     }
 
-    /// Adds a table of titles, each with the side of its column, and rows. Only the last column has
-    /// verdicts: its colours need no space.
+    /// Adds the first `most` of `values` with the same label, and how many follow.
+    pub fn facts(&mut self, label: &str, values: &[String], most: usize) {
+        values.iter().take(most).for_each(|value| self.fact(label, value));
+        if let more @ 1.. = values.len().saturating_sub(most) {
+            self.fact(label, format!("and {more} more"));
+        }
+    }
+
+    /// Adds a table of titles and rows; the title of a column of numbers begins with `>`. Only the
+    /// last column has verdicts: its colours need no space.
     pub fn table<W: Into<Words>>(
         &mut self,
-        columns: &[(&str, Align)],
+        columns: &[&str],
         rows: impl IntoIterator<Item = Vec<W>>,
     ) {
-        let (titles, align) =
-            columns.iter().map(|(title, side)| ((*title).to_owned(), side)).unzip();
+        let titles = columns.iter().map(|column| table::title(column));
+        let (titles, numbers) = titles.map(|(title, is)| (title.to_owned(), is)).unzip();
         let rows = rows.into_iter().map(|row| row.into_iter().map(W::into).collect()).collect();
-        self.0.push(PageBlock::Table(PageTable { titles, align, rows, optional: None }));
+        self.0.push(PageBlock::Table(PageTable { titles, numbers, rows, optional: None }));
     }
 
     /// Lets the last table leave out these columns where the terminal is too narrow for them, the
@@ -342,7 +351,7 @@ impl PageTable {
         let titles: Vec<_> = self.titles.iter().map(|title| shown_in(style, title)).collect();
         let titles: Vec<&str> = titles.iter().map(AsRef::as_ref).collect();
         let cells = |row: &Vec<Words>| row.iter().map(|words| words.text(style)).collect();
-        table::lines_in(style, &titles, self.rows.iter().map(cells).collect(), &self.align)
+        table::lines_in(style, &titles, self.rows.iter().map(cells).collect(), &self.numbers)
     }
 
     /// Returns the table for a terminal with `columns` columns.
@@ -359,12 +368,12 @@ impl PageTable {
                 && let Some(column) = table.titles.iter().position(|own| own == title)
             {
                 table.titles.remove(column);
-                table.align.remove(column);
+                table.numbers.remove(column);
                 table.rows.iter_mut().for_each(|row| drop(row.remove(column)));
             }
         }
         let mut widths = table.widths();
-        let is_words = |column: &usize| table.align[*column] == Align::Left;
+        let is_words = |column: &usize| !table.numbers[*column];
         // The verdict is in the last column, and stays in one line rather than the others.
         let share = |widths: &[usize], column: usize| {
             widths[column] / if column + 1 == widths.len() { 2 } else { 1 }
@@ -415,7 +424,7 @@ mod tests {
         let verdict = Words::verdict(Severity::Bad, "BAD").and(" x\n").and("good");
         let row = |name: &str, verdict| vec![name.into(), verdict];
         let rows = [row("a", verdict), row("bcdefg", Words::verdict(Severity::Good, "good"))];
-        page.table(&[("Item", Align::Right), ("Verdict", Align::Left)], rows);
+        page.table(&[">Item", "Verdict"], rows);
         let plain = "\
 bad: 1 of 2 NICs
 SUSPECT a b (1 node):
@@ -435,12 +444,7 @@ bcdefg  good
 
     #[test]
     fn narrow_table_leaves_out_columns_and_then_breaks_long_cells() {
-        let columns = [
-            ("Item", Align::Left),
-            ("Value", Align::Left),
-            ("Source", Align::Left),
-            ("V", Align::Left),
-        ];
+        let columns = ["Item", "Value", "Source", "V"];
         let text = |value: &str, verdict: Words, columns_of_terminal| {
             let mut page = Page::default();
             let row = ["width".into(), value.into(), "driver".into(), verdict];
@@ -486,7 +490,7 @@ width  0 during the     good
         page.line("a\x1b[31m");
         page.paragraph("\x07üüü", "");
         page.fact("c", "\x1b");
-        page.table(&[("d\x1b", Align::Left)], [vec!["e\x1b"]]);
+        page.table(&["d\x1b"], [vec!["e\x1b"]]);
         let expected = "a\\x1b[31m\n\\x07üüü\nc                : \\x1b\nd\\x1b\ne\\x1b\n";
         assert_eq!(page.text(TextStyle::Colored), expected);
     }

@@ -5,13 +5,15 @@ use tabled::builder::Builder;
 use tabled::settings::object::Columns;
 use tabled::settings::{Alignment, Padding, Style};
 
-/// The side on which the cells of a column begin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Align {
-    /// Words.
-    Left,
-    /// Numbers.
-    Right,
+/// What the title of a column of numbers begins with: such a column ends on the right.
+const NUMBERS: char = '>';
+
+/// Returns the title of a column, and whether it is one of numbers.
+pub fn title(column: &str) -> (&str, bool) {
+    match column.strip_prefix(NUMBERS) {
+        Some(title) => (title, true),
+        None => (column, false),
+    }
 }
 
 /// The form of a text with tables.
@@ -26,18 +28,21 @@ pub enum TextStyle {
     Markdown,
 }
 
-/// Returns the titles and the rows as lines, without spaces at their ends. `align` has an entry for
-/// each column; a cell may have several lines.
-pub fn lines(titles: &[&str], rows: Vec<Vec<String>>, align: &[Align]) -> Vec<String> {
-    lines_in(TextStyle::Plain, titles, rows, align)
+/// Returns the titles and the rows as lines, without spaces at their ends. The title of a column of
+/// numbers begins with `>`. A cell may have several lines.
+pub fn lines(columns: &[&str], rows: Vec<Vec<String>>) -> Vec<String> {
+    let (titles, numbers): (Vec<&str>, Vec<bool>) =
+        columns.iter().map(|column| title(column)).unzip();
+    lines_in(TextStyle::Plain, &titles, rows, &numbers)
 }
 
-/// Returns a table in this form. Cells of Markdown have one line.
+/// Returns a table in this form; `numbers` says which columns have numbers. Cells of Markdown have
+/// one line.
 pub fn lines_in(
     form: TextStyle,
     titles: &[&str],
     mut rows: Vec<Vec<String>>,
-    align: &[Align],
+    numbers: &[bool],
 ) -> Vec<String> {
     if form == TextStyle::Markdown {
         for cell in rows.iter_mut().flatten() {
@@ -56,8 +61,8 @@ pub fn lines_in(
         }
         TextStyle::Markdown => table.with(Style::markdown()),
     };
-    for (column, align) in align.iter().enumerate() {
-        if *align == Align::Right {
+    for (column, is_of_numbers) in numbers.iter().enumerate() {
+        if *is_of_numbers {
             table.modify(Columns::one(column), Alignment::right());
         }
     }
@@ -72,18 +77,17 @@ mod tests {
     #[test]
     fn writes_markdown() {
         let rows = vec![vec!["a|b".into(), "5".into()]];
-        let lines =
-            lines_in(TextStyle::Markdown, &["Name", "Count"], rows, &[Align::Left, Align::Right]);
+        let lines = lines_in(TextStyle::Markdown, &["Name", "Count"], rows, &[false, true]);
         let expected = ["| Name | Count |", "|------|-------|", "| a\\|b |     5 |"];
         assert_eq!(lines, expected);
     }
 
     #[test]
     fn aligns_words_left_and_numbers_right() {
-        let titles = ["Name", "Count", "Note"];
+        let titles = ["Name", ">Count", "Note"];
         let rows = [["a", "5", "x\ny"], ["bcdef", "12345678", ""]];
         let rows = rows.map(|row| row.map(String::from).to_vec());
-        let lines = lines(&titles, rows.to_vec(), &[Align::Left, Align::Right, Align::Left]);
+        let lines = lines(&titles, rows.to_vec());
         let expected = [
             "Name      Count  Note",
             "a             5  x",

@@ -4,7 +4,6 @@ use crate::document::{DIRECTION, OPERATIONS, Ping, PingPair};
 use facts::error::Kind;
 use facts::severity::Severity;
 use page::page::{Page, Words};
-use page::table::Align;
 use page::wrap::wrapped;
 
 /// Returns the line before the first round.
@@ -84,7 +83,7 @@ fn us(ns: u64) -> String {
 /// Returns the table of all rounds, and what failed.
 pub fn summary(report: &Ping) -> Page {
     let titles =
-        ["Host", "NIC", "Peer", "Ping", "Sent", "Lost", "Loss", "Min[us]", "Median", "Max"];
+        ["Host", "NIC", "Peer", "Ping", ">Sent", ">Lost", ">Loss", ">Min[us]", ">Median", ">Max"];
     let mut rows = Vec::new();
     for pair in &report.pairs {
         for result in pair.operations.iter().filter(|operation| operation.sent > 0) {
@@ -103,11 +102,9 @@ pub fn summary(report: &Ping) -> Page {
             ]);
         }
     }
-    let align = [[Align::Left; 4].as_slice(), &[Align::Right; 6]].concat();
-    let columns: Vec<(&str, Align)> = titles.into_iter().zip(align).collect();
     let mut page = Page::default();
     page.empty_line();
-    page.table(&columns, rows);
+    page.table(&titles, rows);
     page.fit_table(&["Loss", "Peer", "Max"]);
     for pair in &report.pairs {
         let mut failures = pair.failures.iter().peekable();

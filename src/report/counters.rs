@@ -1,7 +1,5 @@
 //! What the counters of the NICs did during a run: as data, and as text after the results.
 
-use std::io::{self, Write};
-
 use super::outcome::{CounterFinding, CounterResult, Counters, NicCounters, Side};
 use facts::time_of_day::step_text;
 use health::evidence::NicEvidence;
@@ -10,24 +8,7 @@ use node::nic::counter::CounterChange;
 use node::nic::counter_table::{CounterRow, Preset};
 use node::nic::counters::CounterChanges;
 use page::table;
-use page::table::Align;
 use plan::run_options;
-
-#[derive(Clone, Debug)]
-pub struct RunCounters {
-    /// The requested ones.
-    pub preset: Preset,
-    /// The side that reports.
-    pub side: run_options::Side,
-    /// The NIC of this side.
-    pub own: CounterChanges,
-    /// The NIC of the peer.
-    pub peer: PeerCounters,
-    /// Packets with data that the run sent or received, about; `None` if unknown.
-    pub packets: Option<u64>,
-    /// By how many seconds the clock of this host was stepped, if it was.
-    pub clock_step_s: Option<f64>,
-}
 
 /// The counters of the peer's NIC.
 #[derive(Clone, Debug)]
@@ -41,23 +22,30 @@ pub enum PeerCounters {
     NotAvailable,
 }
 
-impl From<&RunCounters> for Counters {
-    fn from(run: &RunCounters) -> Self {
-        let [own, peer] = sides(run.side);
-        let mut findings = findings_of(own, &run.own, run.packets);
-        let received = match &run.peer {
+impl Counters {
+    /// Returns what the counters of the set did on the NICs of this side, which is `side`, and of
+    /// the peer. `packets` with data were sent or received, about; `None` if that is unknown.
+    pub fn new(
+        preset: Preset,
+        side: run_options::Side,
+        own: &CounterChanges,
+        peer: &PeerCounters,
+        packets: Option<u64>,
+    ) -> Self {
+        let [own_side, peer_side] = sides(side);
+        let received = match peer {
             PeerCounters::Received(changes) => Some(changes),
             PeerCounters::OneNic | PeerCounters::NotAvailable => None,
         };
-        findings
-            .extend(received.map_or(Vec::new(), |changes| findings_of(peer, changes, run.packets)));
+        let mut findings = findings_of(own_side, own, packets);
+        findings.extend(received.iter().flat_map(|nic| findings_of(peer_side, nic, packets)));
         Self {
-            set: run.preset.to_string(),
-            is_one_nic: matches!(run.peer, PeerCounters::OneNic),
-            own: NicCounters::of(run.preset, &run.own),
-            peer: received.map(|changes| NicCounters::of(run.preset, changes)),
+            set: preset.to_string(),
+            is_one_nic: matches!(peer, PeerCounters::OneNic),
+            own: NicCounters::of(preset, own),
+            peer: received.map(|changes| NicCounters::of(preset, changes)),
             findings,
-            clock_step_s: run.clock_step_s,
+            clock_step_s: None,
         }
     }
 }
@@ -137,9 +125,9 @@ impl Shown<'_> {
     }
 }
 
-/// Writes the counters that are not zero, what they explain, and what is not available. `side`
-/// writes.
-pub fn write(out: &mut impl Write, side: run_options::Side, counters: &Counters) -> io::Result<()> {
+/// Returns the counters that are not zero, what they explain, and what is not available, as lines.
+/// `side` reports.
+pub fn lines(side: run_options::Side, counters: &Counters) -> Vec<String> {
     let sides = sides(side).map(|side| {
         let name = match side {
             Side::Client => "client",
@@ -158,41 +146,38 @@ pub fn write(out: &mut impl Write, side: run_options::Side, counters: &Counters)
         Some(Shown { side, title, nic })
     };
     let nics: Vec<Shown> = sides.into_iter().zip(nics).filter_map(shown).collect();
-    write_table(out, &counters.set, &nics)?;
+    let mut lines = table(&counters.set, &nics);
     for side in &nics {
         let (missing, all) = (side.nic.missing(), side.nic.counters.len());
         let subject = side.subject();
         if missing == all {
-            writeln!(out, "Counters of {subject}: not available")?;
+            lines.push(format!("Counters of {subject}: not available"));
         } else if missing > 0 {
-            writeln!(out, "Counters of {subject}: {missing} of {all} not available")?;
+            lines.push(format!("Counters of {subject}: {missing} of {all} not available"));
         }
     }
     if counters.peer.is_none() && !counters.is_one_nic && side == run_options::Side::Client {
-        writeln!(
-            out,
-            "Counters of the server's NIC: not available (the server has not sent them)"
-        )?;
+        lines.push(
+            "Counters of the server's NIC: not available (the server has not sent them)".into(),
+        );
     }
     for side in &nics {
         let findings = counters.findings.iter();
         for finding in findings.filter(|finding| finding.side == side.side) {
             let (subject, text) = (side.subject(), &finding.text);
             let (limit, source) = (&finding.limit, &finding.limit_source);
-            writeln!(out, "{subject}: {text} (limit: {limit}; source: {source})")?;
+            lines.push(format!("{subject}: {text} (limit: {limit}; source: {source})"));
         }
     }
-    if let Some(step) = counters.clock_step_s {
-        writeln!(out, "{}", step_text("this host", step))?;
-    }
+    lines.extend(counters.clock_step_s.map(|step| step_text("this host", step)));
     let has_counters = |shown: &Shown| shown.nic.missing() < shown.nic.counters.len();
     if counters.findings.is_empty() && nics.iter().any(has_counters) {
-        writeln!(out, "Counters: nothing unusual")?;
+        lines.push("Counters: nothing unusual".into());
     }
-    Ok(())
+    lines
 }
 
-fn write_table(out: &mut impl Write, set: &str, nics: &[Shown]) -> io::Result<()> {
+fn table(set: &str, nics: &[Shown]) -> Vec<String> {
     let preset = set.parse().unwrap_or(Preset::All);
     let mut rows = Vec::new();
     let is_shown = |row: &&CounterRow| preset == Preset::All || !row.is_background;
@@ -206,21 +191,16 @@ fn write_table(out: &mut impl Write, set: &str, nics: &[Shown]) -> io::Result<()
         }
     }
     if rows.is_empty() {
-        return Ok(());
+        return Vec::new();
     }
+    let nics: Vec<String> = nics.iter().map(|nic| format!(">{}", nic.title)).collect();
     let mut titles = vec!["Counter"];
-    titles.extend(nics.iter().map(|nic| nic.title.as_str()));
+    titles.extend(nics.iter().map(String::as_str));
     titles.extend(["Unit", "Meaning"]);
-    let mut align = vec![Align::Right; nics.len() + 3];
-    for words in [0, nics.len() + 1, nics.len() + 2] {
-        align[words] = Align::Left;
-    }
-    let lines = table::lines(&titles, rows, &align);
-    for line in &lines {
-        writeln!(out, "{line}")?;
-    }
+    let mut lines = table::lines(&titles, rows);
     let width = lines.iter().map(String::len).max().unwrap_or(0);
-    writeln!(out, "{}", "-".repeat(width))
+    lines.push("-".repeat(width));
+    lines
 }
 
 /// Returns the change of a counter; a dash if it is not available.
@@ -254,21 +234,10 @@ mod tests {
         CounterChanges::new(nic, by_name.collect())
     }
 
-    fn run(preset: Preset, own: CounterChanges, peer: PeerCounters) -> RunCounters {
-        RunCounters {
-            preset,
-            side: run_options::Side::Client,
-            own,
-            peer,
-            packets: None,
-            clock_step_s: None,
-        }
-    }
+    const CLIENT: run_options::Side = run_options::Side::Client;
 
-    fn text(run: &RunCounters) -> String {
-        let mut out = Vec::new();
-        write(&mut out, run.side, &run.into()).unwrap();
-        String::from_utf8(out).unwrap()
+    fn text(side: run_options::Side, counters: &Counters) -> String {
+        lines(side, counters).into_iter().map(|line| line + "\n").collect()
     }
 
     #[test]
@@ -284,7 +253,8 @@ mod tests {
         );
         let peer =
             changes("cxi0", &[("hni_tx_ok_opt", counted(8)), ("pct_spt_timeouts", counted(1))]);
-        let run = run(Preset::Quick, own, PeerCounters::Received(peer));
+        let peer = PeerCounters::Received(peer);
+        let document = Counters::new(Preset::Quick, CLIENT, &own, &peer, None);
         let expected = "\
 Counter               cxi0 (client)  cxi0 (server)  Unit       Meaning
 hni_tx_ok_opt               1234567              8  packets    sent in HPC format
@@ -295,8 +265,7 @@ Counters of cxi0 (client): 168 of 172 not available
 Counters of cxi0 (server): 170 of 172 not available
 cxi0 (server): 1 packet was not answered in time, 0 packets were sent again: each timeout costs at least 1.07 s (limit: 0; source: Open MPI)
 ";
-        assert_eq!(text(&run), expected);
-        let document = Counters::from(&run);
+        assert_eq!(text(CLIENT, &document), expected);
         assert_eq!(document.findings[0].side, Side::Server);
         let good = document.own.find("hni_pcs_good_cw").unwrap();
         assert_eq!((good.change, good.seconds), (Some(78_125_000), Some(2.0)));
@@ -309,22 +278,23 @@ cxi0 (server): 1 packet was not answered in time, 0 packets were sent again: eac
     #[test]
     fn says_what_is_not_available() {
         let nothing = changes("soft0", &[]);
-        let run = run(Preset::Quick, nothing, PeerCounters::NotAvailable);
+        let counters =
+            |side| Counters::new(Preset::Quick, side, &nothing, &PeerCounters::NotAvailable, None);
         let expected = "\
 Counters of software NIC soft0 (client): not available
 Counters of the server's NIC: not available (the server has not sent them)
 ";
-        assert_eq!(text(&run), expected);
-        let server_counters = RunCounters { side: run_options::Side::Server, ..run };
+        assert_eq!(text(CLIENT, &counters(CLIENT)), expected);
+        let server = run_options::Side::Server;
         let expected = "Counters of software NIC soft0 (server): not available\n";
-        assert_eq!(text(&server_counters), expected);
+        assert_eq!(text(server, &counters(server)), expected);
     }
 
     #[test]
     fn one_nic_has_one_column_and_all_counters() {
         let own = changes("soft0", &[("hni_pcs_good_cw", counted(5))]);
-        let mut run = run(Preset::All, own, PeerCounters::OneNic);
-        run.clock_step_s = Some(-2.0);
+        let counters = Counters::new(Preset::All, CLIENT, &own, &PeerCounters::OneNic, None);
+        let counters = Counters { clock_step_s: Some(-2.0), ..counters };
         let expected = "\
 Counter          soft0  Unit       Meaning
 hni_pcs_good_cw      5  codewords  received without error
@@ -333,6 +303,6 @@ Counters of software NIC soft0: 702 of 703 not available
 the clock of this host was stepped by -2.000 s meanwhile: rates use the monotonic clock
 Counters: nothing unusual
 ";
-        assert_eq!(text(&run), expected);
+        assert_eq!(text(CLIENT, &counters), expected);
     }
 }

@@ -10,8 +10,7 @@ use super::Outcome;
 use super::columns::{COLUMNS, CsvRow};
 use super::outcome::{Options, SizeResult};
 use super::run_columns::{self, RUN_COLUMNS};
-use facts::error::{Context, Failure};
-use facts::text::cell;
+use facts::error::Failure;
 
 /// Returns a percentile of a size; nothing for an interval.
 fn percentile(row: &CsvRow, percent: f64) -> String {
@@ -32,17 +31,15 @@ pub fn document(outcome: &Outcome, with_header: bool) -> Result<Vec<u8>, Failure
         [] => &none,
         results => results,
     };
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    let what = "cannot write CSV";
     let has_intervals = |options: &Options| options.interval_s.is_some();
     let with_intervals = outcome.options.as_ref().is_some_and(has_intervals);
     let columns = || COLUMNS.iter().filter(|column| column.is_in_csv(with_intervals));
     let further: &[f64] = outcome.options.as_ref().map_or(&[], |options| &options.percentiles);
+    let mut rows: Vec<Vec<String>> = Vec::new();
     if with_header {
         let titles = columns().filter_map(|column| column.csv);
         let titles = titles.chain(RUN_COLUMNS.iter().map(|(title, _)| *title)).map(str::to_owned);
-        let further = further.iter().map(|percent| format!("p{percent}_ns"));
-        writer.write_record(titles.chain(further)).environment(what)?;
+        rows.push(titles.chain(further.iter().map(|percent| format!("p{percent}_ns"))).collect());
     }
     let run_texts = run_columns::fields(outcome);
     for result in results {
@@ -52,9 +49,8 @@ pub fn document(outcome: &Outcome, with_header: bool) -> Result<Vec<u8>, Failure
             let fields = columns().map(|column| column.field(outcome, &row));
             let fields = fields.chain(run_texts.iter().cloned());
             let further = further.iter().map(|percent| percentile(&row, *percent));
-            let cells = fields.chain(further).map(|field| cell(&field).into_owned());
-            writer.write_record(cells).environment(what)?;
+            rows.push(fields.chain(further).collect());
         }
     }
-    writer.into_inner().map_err(csv::IntoInnerError::into_error).environment(what)
+    page::csv::document(rows)
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::outcome::{ExpectationResult, Outcome, SizeResult, Status};
 use facts::error::{Failure, Kind};
+use facts::number::and_more;
 use facts::time_of_day::milliseconds;
 use page::problem::Problem;
 use plan::depths::Row;
@@ -43,16 +44,9 @@ fn all_met(verdicts: &[ExpectationResult]) -> Result<(), Failure> {
     let Some(first) = unmet.first() else {
         return Ok(());
     };
-    let others = match unmet.len() - 1 {
-        0 => String::new(),
-        1 => ", and 1 more".into(),
-        more => format!(", and {more} more"),
-    };
-    Err(Failure::unmet(format!(
-        "expectation not met: {} at {}{others}",
-        first.expectation,
-        first.row()
-    )))
+    let others = and_more(unmet.len() - 1).replacen(" and", ", and", 1);
+    let (expectation, row) = (&first.expectation, first.row());
+    Err(Failure::unmet(format!("expectation not met: {expectation} at {row}{others}")))
 }
 
 /// Returns whether no median is unstable.

@@ -1,105 +1,81 @@
 //! Text after the documented table, on request or if something disturbed the run: checked data,
 //! lost CPU time, medians and verdicts.
 
-use std::io::{self, Write};
-
 use super::columns::Layout;
 use super::noise::DISTURBED_PERCENT;
-use super::outcome::{
-    Distribution, ExpectationResult, MatchCost, MeasurementError, MeasuringClock, QueuePairResult,
-    SizeResult,
-};
+use super::outcome::{ExpectationResult, MatchCost, QueuePairResult, SizeResult};
 use facts::expect::Expectation;
+use facts::text::plural;
+use measure::{Distribution, MeasurementError, MeasuringClock};
 use page::table;
-use page::table::Align;
 use plan::depths::{DepthKind, Row};
 use plan::run_options::Side;
 use plan::tool::Tool;
 
-/// Writes a line for each size whose rate was not reached.
-pub fn missed_rates(out: &mut impl Write, results: &[SizeResult]) -> io::Result<()> {
-    for result in results {
-        let Some(rate) = result.rate.filter(|rate| !rate.is_reached) else {
-            continue;
-        };
-        writeln!(
-            out,
+/// Returns a line for each size whose rate was not reached.
+pub fn missed_rates(results: &[SizeResult]) -> Vec<String> {
+    let line = |result: &SizeResult| {
+        let rate = result.rate.filter(|rate| !rate.is_reached)?;
+        Some(format!(
             "Rate not reached at {}: {} of {} op/s, {:.1} % of starts late",
             result.row(),
             per_second(rate.reached_operations_per_s.unwrap_or(0.0)),
             per_second(rate.requested_operations_per_s),
             rate.late_starts as f64 * 100.0 / rate.starts as f64
-        )?;
-    }
-    out.flush()
+        ))
+    };
+    results.iter().filter_map(line).collect()
 }
 
-/// Writes a line for each size whose hops were compared with writes.
-pub fn writes(out: &mut impl Write, results: &[SizeResult]) -> io::Result<()> {
-    for result in results {
-        let Some(write) = result.write else {
-            continue;
-        };
-        let us = |ns: f64| ns / 1000.0;
+/// Returns a line for each size whose hops were compared with writes.
+pub fn writes(results: &[SizeResult]) -> Vec<String> {
+    let line = |result: &SizeResult| {
+        let write = result.write?;
+        let us = |ns: u64| ns as f64 / 1000.0;
         let order = if write.beyond_hop_ns < 0 { "less" } else { "more" };
-        writeln!(
-            out,
+        Some(format!(
             "Write of {} bytes: median {:.2} us, {:.2} us {order} than a hop",
             result.size_bytes,
-            us(write.median_ns as f64),
-            us(write.beyond_hop_ns.unsigned_abs() as f64),
-        )?;
-    }
-    out.flush()
+            us(write.median_ns),
+            us(write.beyond_hop_ns.unsigned_abs()),
+        ))
+    };
+    results.iter().filter_map(line).collect()
 }
 
-/// Writes a line for each size with fans.
-pub fn fans(out: &mut impl Write, results: &[SizeResult]) -> io::Result<()> {
-    for result in results {
-        let Some(fan) = result.fan else {
-            continue;
-        };
+/// Returns a line for each size with fans.
+pub fn fans(results: &[SizeResult]) -> Vec<String> {
+    let line = |result: &SizeResult| {
+        let fan = result.fan?;
         let us = |ns: u64| ns as f64 / 1000.0;
         let rate = |rate: f64| format!(" ({:.2} Mop/s)", rate / 1e6);
-        writeln!(
-            out,
+        Some(format!(
             "Fan at {}: first arrival after {:.2} us, last {:.2} us later{}",
             result.row(),
             us(fan.first_ns),
             us(fan.span_ns),
             fan.operations_per_s.map(rate).unwrap_or_default(),
-        )?;
-    }
-    out.flush()
+        ))
+    };
+    results.iter().filter_map(line).collect()
 }
 
-/// Writes what an entry takes on the list that a range of depths makes longer, if there is one.
-pub fn walk(
-    out: &mut impl Write,
-    depth: Option<DepthKind>,
-    walk: Option<&MatchCost>,
-) -> io::Result<()> {
-    if let (Some(depth), Some(walk)) = (depth, walk) {
-        let what = match depth {
-            DepthKind::Posted => "Posted entry",
-            DepthKind::Unexpected => "Unexpected message",
-        };
-        let (rows, us) = (walk.rows, walk.farthest_ns / 1000.0);
-        if walk.is_shown {
-            let ns = walk.entry_ns;
-            writeln!(
-                out,
-                "{what}: {ns:.2} ns each (slope of {rows} medians, which are within {us:.2} us of \
-                 the line)"
-            )?;
-        } else {
-            writeln!(
-                out,
-                "{what}: time not known ({rows} medians are up to {us:.2} us off a line)"
-            )?;
-        }
-    }
-    out.flush()
+/// Returns what an entry takes on the list that a range of depths makes longer, if there is one.
+pub fn walk(depth: Option<DepthKind>, walk: Option<&MatchCost>) -> Option<String> {
+    let (depth, walk) = depth.zip(walk)?;
+    let what = match depth {
+        DepthKind::Posted => "Posted entry",
+        DepthKind::Unexpected => "Unexpected message",
+    };
+    let (ns, rows, us) = (walk.entry_ns, walk.rows, walk.farthest_ns / 1000.0);
+    Some(if walk.is_shown {
+        format!(
+            "{what}: {ns:.2} ns each (slope of {rows} medians, which are within {us:.2} us of the \
+             line)"
+        )
+    } else {
+        format!("{what}: time not known ({rows} medians are up to {us:.2} us off a line)")
+    })
 }
 
 /// Returns for how much of the time of a size the measuring thread waited for a CPU: of the worst
@@ -119,19 +95,14 @@ fn per_second(operations: f64) -> String {
     format!("{operations:.decimals$}")
 }
 
-/// Writes of how many sizes the data of the last operations was checked, if of any.
-pub fn verified(out: &mut impl Write, sizes: usize) -> io::Result<()> {
-    match sizes {
-        0 => Ok(()),
-        1 => writeln!(out, "Verified: 1 size, data of the last operations correct"),
-        _ => writeln!(out, "Verified: {sizes} sizes, data of the last operations correct"),
-    }?;
-    out.flush()
+/// Returns of how many sizes the data of the last operations was checked, if of any.
+pub fn verified(sizes: usize) -> Option<String> {
+    let text = format!("{sizes} size{}, data of the last operations correct", plural(sizes));
+    (sizes > 0).then(|| format!("Verified: {text}"))
 }
 
-/// Writes the median of each size with its confidence interval, or that it is unstable.
-pub fn medians(out: &mut impl Write, tool: &Tool, results: &[SizeResult]) -> io::Result<()> {
-    let titles = [tool.size_column, "Median[us]", "95% interval[us]", "Samples"];
+/// Returns the median of each size with its confidence interval, or that it is unstable.
+pub fn medians(tool: &Tool, results: &[SizeResult]) -> Vec<String> {
     let us = |ns: u64| format!("{}.{:03}", ns / 1000, ns % 1000);
     let row = |result: &SizeResult| {
         let latency = result.latency.as_ref()?;
@@ -149,22 +120,13 @@ pub fn medians(out: &mut impl Write, tool: &Tool, results: &[SizeResult]) -> io:
         ])
     };
     let rows = results.iter().filter_map(row).collect();
-    write_table(out, &titles, rows, &[Align::Right; 4])
+    table(tool, &[">Median[us]", ">95% interval[us]", ">Samples"], rows)
 }
 
-/// Writes the slowest pair of queues of each size, if there are several.
-pub fn slowest_pairs(
-    out: &mut impl Write,
-    layout: Layout,
-    results: &[SizeResult],
-) -> io::Result<()> {
-    let titles = [
-        layout.tool.size_column,
-        "Pairs",
-        "Slowest pair",
-        &format!("BW[{}]", layout.unit),
-        &format!("Mean of pairs[{}]", layout.unit),
-    ];
+/// Returns the slowest pair of queues of each size, if there are several.
+pub fn slowest_pairs(layout: Layout, results: &[SizeResult]) -> Vec<String> {
+    let rates = ["BW", "Mean of pairs"].map(|what| format!(">{what}[{}]", layout.unit));
+    let titles = [">Pairs", ">Slowest pair", &rates[0], &rates[1]];
     let rows: Vec<_> = results
         .iter()
         .filter_map(|result| {
@@ -181,26 +143,13 @@ pub fn slowest_pairs(
             ])
         })
         .collect();
-    write_table(out, &titles, rows, &[Align::Right; 5])
+    table(layout.tool, &titles, rows)
 }
 
-/// Writes each side's own view of each size, if the sides have exchanged them; `side` writes.
-pub fn both_ends(
-    out: &mut impl Write,
-    layout: Layout,
-    side: Side,
-    results: &[SizeResult],
-) -> io::Result<()> {
-    let titles = [
-        layout.tool.size_column,
-        "Side",
-        "Issued",
-        "Arrived",
-        "Time[s]",
-        &format!("Issued[{}]", layout.unit),
-        &format!("Arrived[{}]", layout.unit),
-        "CPU[%]",
-    ];
+/// Returns each side's own view of each size, if the sides have exchanged them; `side` reports.
+pub fn both_ends(layout: Layout, side: Side, results: &[SizeResult]) -> Vec<String> {
+    let rates = ["Issued", "Arrived"].map(|what| format!(">{what}[{}]", layout.unit));
+    let titles = [">Side", ">Issued", ">Arrived", ">Time[s]", &rates[0], &rates[1], ">CPU[%]"];
     let names = match side {
         Side::Client => ["client", "server"],
         Side::Server => ["server", "client"],
@@ -228,15 +177,11 @@ pub fn both_ends(
             ]);
         }
     }
-    write_table(out, &titles, rows, &[Align::Right; 8])
+    table(layout.tool, &titles, rows)
 }
 
-/// Writes what the tool itself adds to a latency, in one line.
-pub fn own_error(
-    out: &mut impl Write,
-    clock: &MeasuringClock,
-    error: &MeasurementError,
-) -> io::Result<()> {
+/// Returns what the tool itself adds to a latency, in one line.
+pub fn own_error(clock: &MeasuringClock, error: &MeasurementError) -> String {
     let text = |name, distribution: Distribution| {
         format!(
             "{name} {} ({} to {})",
@@ -244,8 +189,7 @@ pub fn own_error(
         )
     };
     let drift = clock.drift_ppm.map(|ppm| format!(", drift {ppm:.1} ppm")).unwrap_or_default();
-    writeln!(
-        out,
+    format!(
         "Own error in ns, p50 (min to p99): {}, {}, {}, {}; {}{drift}",
         text("clock", error.clock),
         text("issue", error.issue),
@@ -255,14 +199,12 @@ pub fn own_error(
     )
 }
 
-/// Writes for each size which expectations it meets.
+/// Returns for each size which expectations it meets.
 pub fn verdicts(
-    out: &mut impl Write,
     tool: &Tool,
     expectations: &[Expectation],
     verdicts: &[ExpectationResult],
-) -> io::Result<()> {
-    let titles = [tool.size_column, "Expected", "Measured", "Verdict"];
+) -> Vec<String> {
     let rows = verdicts.iter().map(|verdict| {
         let is_match = |expectation: &&Expectation| expectation.text == verdict.expectation;
         let metric = expectations.iter().find(is_match).map(|found| found.metric);
@@ -273,25 +215,19 @@ pub fn verdicts(
             if verdict.met { "met" } else { "not met" }.into(),
         ]
     });
-    let align = [Align::Right, Align::Left, Align::Right, Align::Left];
-    write_table(out, &titles, rows.collect(), &align)
+    table(tool, &["Expected", ">Measured", "Verdict"], rows.collect())
 }
 
-/// Writes the table of these rows and the line below it, if there are any rows.
-fn write_table(
-    out: &mut impl Write,
-    titles: &[&str],
-    rows: Vec<Vec<String>>,
-    align: &[Align],
-) -> io::Result<()> {
+/// Returns the table of these rows, which begin with a size, and the line below it, if there are any
+/// rows.
+fn table(tool: &Tool, titles: &[&str], rows: Vec<Vec<String>>) -> Vec<String> {
     if rows.is_empty() {
-        return Ok(());
+        return Vec::new();
     }
-    let lines = table::lines(titles, rows, align);
-    for line in &lines {
-        writeln!(out, "{line}")?;
-    }
-    writeln!(out, "{}", "-".repeat(lines[0].len()))
+    let size = format!(">{}", tool.size_column);
+    let mut lines = table::lines(&[&[size.as_str()][..], titles].concat(), rows);
+    lines.push("-".repeat(lines[0].len()));
+    lines
 }
 
 #[cfg(test)]
@@ -333,7 +269,7 @@ mod tests {
     fn says_whether_a_write_takes_more_or_less_than_a_hop() {
         let text = |write_ns| {
             let result = recorded(8, [1000, 1000, 1000]).with_write(write_ns);
-            written(|out| writes(out, std::slice::from_ref(&result)))
+            written(writes(std::slice::from_ref(&result)))
         };
         assert_eq!(text(1980), "Write of 8 bytes: median 1.98 us, 0.98 us more than a hop\n");
         assert_eq!(text(250), "Write of 8 bytes: median 0.25 us, 0.75 us less than a hop\n");
@@ -344,7 +280,7 @@ mod tests {
         let text = |span_ns| {
             let fan = FanResult::new(65, 2040, span_ns);
             let result = SizeResult { fan: Some(fan), ..recorded(8, [9]) };
-            written(|out| fans(out, std::slice::from_ref(&result)))
+            written(fans(std::slice::from_ref(&result)))
         };
         let start = "Fan at 8 bytes: first arrival after 2.04 us, last ";
         assert_eq!(text(2560), format!("{start}2.56 us later (25.00 Mop/s)\n"));
@@ -354,7 +290,7 @@ mod tests {
     #[test]
     fn names_the_time_of_an_entry() {
         let result = MatchCost { entry_ns: 5.018, rows: 14, farthest_ns: 312.0, is_shown: true };
-        let text = |depth, result| written(|out| walk(out, depth, result));
+        let text = |depth, result| written(walk(depth, result));
         assert_eq!(
             text(Some(DepthKind::Posted), Some(&result)),
             "Posted entry: 5.02 ns each (slope of 14 medians, which are within 0.31 us of the line)\n"
@@ -383,15 +319,13 @@ mod tests {
         );
         result.bandwidth.as_mut().unwrap().pairs = Some(pairs);
         let tool = TOOLS.iter().find(|tool| tool.name == "write-bw").unwrap();
-        let text = written(|out| slowest_pairs(out, Layout::of(tool), &[result]));
+        let text = written(slowest_pairs(Layout::of(tool), &[result]));
         let words: Vec<_> = text.lines().nth(1).unwrap().split_whitespace().collect();
         assert_eq!(words, ["1000", "3", "1", "250.00", "583.33"]);
     }
 
-    fn written(write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> String {
-        let mut out = Vec::new();
-        write(&mut out).unwrap();
-        String::from_utf8(out).unwrap()
+    fn written(lines: impl IntoIterator<Item = String>) -> String {
+        lines.into_iter().map(|line| line + "\n").collect()
     }
 
     #[test]
@@ -407,7 +341,7 @@ mod tests {
             recorded(32, [2_000]),
             result(8, slow, kept(50, 0.4)),
         ];
-        let text = written(|out| missed_rates(out, &results));
+        let text = written(missed_rates(&results));
         let expected = "\
 Rate not reached at 8 bytes: 400000 of 1000000 op/s, 99.0 % of starts late
 Rate not reached at 8 bytes: 0.40 of 0.50 op/s, 49.5 % of starts late
@@ -417,7 +351,7 @@ Rate not reached at 8 bytes: 0.40 of 0.50 op/s, 49.5 % of starts late
 
     #[test]
     fn prints_number_of_verified_sizes() {
-        let texts = [0, 1, 3].map(|sizes| written(|out| verified(out, sizes)));
+        let texts = [0, 1, 3].map(|sizes| written(verified(sizes)));
         let expected = [
             "",
             "Verified: 1 size, data of the last operations correct\n",
@@ -434,7 +368,7 @@ Rate not reached at 8 bytes: 0.40 of 0.50 op/s, 49.5 % of starts late
             recorded(32, [2_000]),
             SizeResult::none(64),
         ];
-        let text = written(|out| medians(out, &TOOLS[0], &results));
+        let text = written(medians(&TOOLS[0], &results));
         let expected = "\
 RDMA Size[B]  Median[us]  95% interval[us]  Samples
            8       2.004    2.004 to 2.005    10000
@@ -468,14 +402,14 @@ RDMA Size[B]  Median[us]  95% interval[us]  Samples
             frequency_hz: Some(2.6e9),
             drift_ppm: Some(-0.14),
         };
-        let text = written(|out| own_error(out, &clock, &error));
+        let text = written([own_error(&clock, &error)]);
         assert_eq!(
             text,
             "Own error in ns, p50 (min to p99): clock 13 (12 to 16), issue 41 (40 to 44), \
              poll 22 (21 to 25), issue and poll 60 (59 to 63); TSC, drift -0.1 ppm\n"
         );
         clock.drift_ppm = None;
-        let text = written(|out| own_error(out, &clock, &error));
+        let text = written([own_error(&clock, &error)]);
         assert!(text.ends_with("; TSC\n"), "{text}");
     }
 
@@ -487,7 +421,7 @@ RDMA Size[B]  Median[us]  95% interval[us]  Samples
             ExpectationResult::new(row, &list[at], Extent::Complete, figure)
         };
         let all = [result(8, 0, Some(3999.0)), result(8, 1, Some(1600.5)), result(16, 0, None)];
-        let text = written(|out| verdicts(out, &TOOLS[0], &list, &all));
+        let text = written(verdicts(&TOOLS[0], &list, &all));
         let expected = "\
 RDMA Size[B]  Expected     Measured  Verdict
            8  p99<4us       3.999us  met

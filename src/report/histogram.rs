@@ -1,6 +1,6 @@
 //! The picture of a histogram in a terminal (`--histogram`).
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
 use std::{env, iter};
 
@@ -9,7 +9,6 @@ use rustix::termios::tcgetwinsize;
 use super::bins::{Joined, joined};
 use super::outcome::{LatencyResult, SizeResult};
 use page::table;
-use page::table::Align;
 
 /// Most lines of a picture that are bins, so that a picture fits a screen.
 const MOST_LINES: usize = 24;
@@ -61,9 +60,9 @@ fn is_utf8(variable: impl Fn(&str) -> Option<String>) -> bool {
     })
 }
 
-/// Writes the histogram of each size that has one.
-pub fn write(out: &mut impl Write, results: &[SizeResult], style: Style) -> io::Result<()> {
-    let mut widest = 0;
+/// Returns the histogram of each size that has one, as lines.
+pub fn lines(results: &[SizeResult], style: Style) -> Vec<String> {
+    let (mut lines, mut widest) = (Vec::new(), 0);
     for result in results {
         let Some(latency) = &result.latency else {
             continue;
@@ -71,28 +70,24 @@ pub fn write(out: &mut impl Write, results: &[SizeResult], style: Style) -> io::
         let Some(bins) = &latency.histogram else {
             continue;
         };
-        let lines = picture(latency, &joined(bins, MOST_LINES), style);
         let samples = match result.count {
             1 => "1 sample".into(),
             count => format!("{count} samples"),
         };
-        writeln!(out, "Histogram of {}, {samples}", result.row())?;
-        for line in &lines {
-            writeln!(out, "{line}")?;
-            widest = widest.max(line.chars().count());
-        }
+        lines.push(format!("Histogram of {}, {samples}", result.row()));
+        let picture = picture(latency, &joined(bins, MOST_LINES), style);
+        widest = picture.iter().map(|line| line.chars().count()).fold(widest, usize::max);
+        lines.extend(picture);
     }
-    if widest > 0 {
-        writeln!(out, "{}", "-".repeat(widest))?;
-    }
-    out.flush()
+    lines.extend((widest > 0).then(|| "-".repeat(widest)));
+    lines
 }
 
 /// Returns the lines of a picture, with their titles. One line stands for any number of empty bins.
 fn picture(latency: &LatencyResult, bins: &[Joined], style: Style) -> Vec<String> {
     let us = |ns: u64| format!("{}.{:03}", ns / 1000, ns % 1000);
     let row = |bin: &Joined| [us(bin.from_ns), bin.count.to_string(), marks(latency, bin)];
-    let titles = ["From[us]", "Samples", "", ""];
+    let titles = [">From[us]", ">Samples", "", ""];
     let mut rows = Vec::new();
     let mut counts = Vec::new();
     for (at, bin) in bins.iter().enumerate() {
@@ -106,7 +101,7 @@ fn picture(latency: &LatencyResult, bins: &[Joined], style: Style) -> Vec<String
     }
     let width = |column: usize| {
         let widths = rows.iter().map(|row| row[column].len());
-        widths.fold(titles[column].len(), usize::max)
+        widths.fold(table::title(titles[column]).0.len(), usize::max)
     };
     let taken: usize = (0..3).map(width).sum::<usize>() + 3 * 2;
     let bar_width = style.width.saturating_sub(taken).max(LEAST_BAR);
@@ -116,8 +111,7 @@ fn picture(latency: &LatencyResult, bins: &[Joined], style: Style) -> Vec<String
         let bar = bar(*count, most, bar_width, style.is_unicode);
         vec![from, count_text, bar, marks]
     });
-    let align = [Align::Right, Align::Right, Align::Left, Align::Left];
-    table::lines(&titles, cells.collect(), &align)
+    table::lines(&titles, cells.collect())
 }
 
 /// Returns the names of the percentiles in a bin.
@@ -164,9 +158,7 @@ mod tests {
 
     fn drawn(result: SizeResult, width: usize, is_unicode: bool) -> String {
         let style = Style { width, is_unicode };
-        let mut out = Vec::new();
-        write(&mut out, &[result], style).unwrap();
-        String::from_utf8(out).unwrap()
+        lines(&[result], style).into_iter().map(|line| line + "\n").collect()
     }
 
     /// 1,000 samples at 2 us, 200 at 3 us, one at 50 us.

@@ -71,7 +71,7 @@ mod samples;
 pub mod summary;
 pub mod text;
 
-pub use counters::{PeerCounters, RunCounters};
+pub use counters::PeerCounters;
 pub use measured_bandwidth::MeasuredBandwidth;
 pub use outcome::{Extent, Outcome};
 pub use reporter::{Reporter, text_output};

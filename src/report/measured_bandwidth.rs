@@ -32,8 +32,8 @@ impl MeasuredBandwidth {
             bandwidth.pairs = Some(QueuePairResult::of(&self.pairs));
         }
         if let (Some(bandwidth), Some(views)) = (&mut result.bandwidth, self.views) {
-            bandwidth.own_view = Some(views[0].into());
-            bandwidth.peer_view = Some(views[1].into());
+            bandwidth.own_view = Some(views[0]);
+            bandwidth.peer_view = Some(views[1]);
         }
         result
     }

@@ -5,14 +5,13 @@ use std::io::{self, Write};
 
 use super::columns::{self, Layout, TextTable};
 use super::outcome::{Outcome, SizeResult, Status};
-use super::{counters, csv, extra};
+use super::{counters, csv, extra, text};
 use facts::error::Failure;
 use facts::expect::Metric;
 use facts::interrupt;
 use page::documents::{Documents, Places};
 use page::json;
 use page::table;
-use page::table::Align;
 use plan::Plan;
 use plan::run_options::Side;
 
@@ -116,9 +115,8 @@ impl NicTable {
             }
             lines.extend(failures(&self.runs));
         }
-        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
-        let printed = self.out.write_all(text.as_bytes());
-        let printed = printed.and_then(|()| self.extra()).and_then(|()| self.out.flush());
+        lines.extend(self.extra());
+        let printed = text::lines(&mut self.out, lines);
         let written = self.write_documents();
         match failure {
             Some(failure) => Err(failure),
@@ -126,18 +124,18 @@ impl NicTable {
         }
     }
 
-    /// Prints how many sizes were verified, and the counters of each run, if requested.
-    fn extra(&mut self) -> io::Result<()> {
+    /// Returns how many sizes were verified, and the counters of each run, if requested.
+    fn extra(&self) -> Vec<String> {
         let results = self.runs.iter().flat_map(|run| &run.outcome.results);
         let verified = results.filter(|result| result.verified_bytes.is_some()).count();
-        extra::verified(&mut self.out, verified)?;
+        let mut lines: Vec<String> = extra::verified(verified).into_iter().collect();
         for run in &self.runs {
             if let Some(counters) = &run.outcome.counters {
-                writeln!(self.out, "\n{}:", run.name())?;
-                counters::write(&mut self.out, Side::Client, counters)?;
+                lines.extend([String::new(), format!("{}:", run.name())]);
+                lines.extend(counters::lines(Side::Client, counters));
             }
         }
-        Ok(())
+        lines
     }
 
     /// Writes one document for each run.
@@ -217,15 +215,12 @@ fn matrix(layout: Layout, runs: &[NicRun], size: u64) -> Vec<String> {
         let cells = gpus.iter().map(|gpu| cell(nic, *gpu).unwrap_or_else(|| "-".into()));
         [(*nic).to_owned()].into_iter().chain(cells).collect()
     });
-    let titles: Vec<String> = gpus.iter().map(|gpu| format!("GPU {gpu}")).collect();
+    let titles: Vec<String> = gpus.iter().map(|gpu| format!(">GPU {gpu}")).collect();
     let titles: Vec<&str> = ["NIC"].into_iter().chain(titles.iter().map(String::as_str)).collect();
-    let align: Vec<Align> = (0..titles.len())
-        .map(|column| if column == 0 { Align::Left } else { Align::Right })
-        .collect();
     let is_marked = runs.iter().any(|run| run.has_nearest_gpu);
     let star = if is_marked { " (*: the nearest GPU)" } else { "" };
     let title = format!("BW[{}] of {size} bytes by NIC and GPU{star}", layout.unit);
-    let lines = table::lines(&titles, rows.collect(), &align);
+    let lines = table::lines(&titles, rows.collect());
     ["".to_owned(), title].into_iter().chain(lines).collect()
 }
 

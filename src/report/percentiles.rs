@@ -1,6 +1,5 @@
 //! The block of percentiles after the table of results, on request.
 
-use std::io::{self, Write};
 use std::iter;
 
 use super::outcome::{PercentileValue, SizeResult};
@@ -21,15 +20,14 @@ struct PercentileColumn {
     cells: Vec<String>,
 }
 
-/// Writes `percentiles` of each size that has latencies. `own_spread` marks those that the tool
-/// cannot distinguish.
-pub fn write(
-    out: &mut impl Write,
+/// Returns `percentiles` of each size that has latencies, as lines. `own_spread` marks those that
+/// the tool cannot distinguish.
+pub fn lines(
     tool: &Tool,
     results: &[SizeResult],
     percentiles: &[Percentile],
     own_spread: bool,
-) -> io::Result<()> {
+) -> Vec<String> {
     let measured: Vec<_> = results.iter().filter(|result| result.latency.is_some()).collect();
     let columns: Vec<PercentileColumn> =
         percentiles.iter().map(|percentile| column(*percentile, &measured, own_spread)).collect();
@@ -39,7 +37,7 @@ pub fn write(
         title: tool.size_column.to_owned(),
         cells: sizes,
     };
-    let mut widest = 0;
+    let (mut lines, mut widest) = (Vec::new(), 0);
     for columns in tables(&columns, sizes.width) {
         let line = |text: &dyn Fn(&PercentileColumn) -> String| {
             let cell = |column| format!("{:>width$}", text(column), width = column.width);
@@ -48,10 +46,8 @@ pub fn write(
         };
         let header = line(&|column| column.title.clone());
         widest = widest.max(header.len());
-        writeln!(out, "{header}")?;
-        for at in 0..measured.len() {
-            writeln!(out, "{}", line(&|column| column.cells[at].clone()))?;
-        }
+        lines.push(header);
+        lines.extend((0..measured.len()).map(|at| line(&|column| column.cells[at].clone())));
     }
     for (mark, meaning) in [
         (FEW_SAMPLES, "fewer than 10 samples above this percentile: unreliable"),
@@ -59,10 +55,11 @@ pub fn write(
     ] {
         let mut cells = columns.iter().flat_map(|column| &column.cells);
         if cells.any(|cell| cell.ends_with(mark)) {
-            writeln!(out, "{mark} {meaning}")?;
+            lines.push(format!("{mark} {meaning}"));
         }
     }
-    writeln!(out, "{}", "-".repeat(widest))
+    lines.push("-".repeat(widest));
+    lines
 }
 
 fn column(percentile: Percentile, measured: &[&SizeResult], own_spread: bool) -> PercentileColumn {
@@ -133,9 +130,8 @@ mod tests {
     }
 
     fn written(results: &[SizeResult], percentiles: &[Percentile], own_spread: bool) -> String {
-        let mut out = Vec::new();
-        write(&mut out, &TOOLS[0], results, percentiles, own_spread).unwrap();
-        String::from_utf8(out).unwrap()
+        let lines = lines(&TOOLS[0], results, percentiles, own_spread);
+        lines.into_iter().map(|line| line + "\n").collect()
     }
 
     #[test]

@@ -7,13 +7,13 @@ use std::time::Instant;
 use cxi::gpu::GpuMap;
 
 use super::columns::Layout;
-use super::counters::{self, RunCounters};
+use super::counters;
 use super::current_size::CurrentSize;
 use super::histogram::{self, Style};
 use super::intervals::Intervals;
 use super::live_output::LiveOutput;
 use super::measured_bandwidth::MeasuredBandwidth;
-use super::outcome::{Detail, ExpectationResult, Extent, MatchCost, Outcome, SizeResult};
+use super::outcome::{Counters, Detail, ExpectationResult, Extent, MatchCost, Outcome, SizeResult};
 use super::run_documents::RunDocuments;
 use super::run_facts::Connected;
 use super::sampler::Sampled;
@@ -23,7 +23,7 @@ use facts::error::{Failure, Kind};
 use facts::expect::Metric;
 use facts::interrupt;
 use facts::rate::KeptSchedule;
-use measure::{ClockFacts, Gauge, OwnError, Recorder, Until};
+use measure::{Gauge, MeasurementError, MeasuringClock, Recorder, Until};
 use page::stream::{BestEffort, SharedOutput, Stream};
 use plan::depths::Row;
 use plan::outputs::Outputs;
@@ -173,8 +173,8 @@ impl Reporter {
     }
 
     /// Sets the facts about the clock.
-    pub fn set_clock(&mut self, facts: ClockFacts) {
-        self.outcome.clock = facts.into();
+    pub fn set_clock(&mut self, clock: MeasuringClock) {
+        self.outcome.clock = clock;
     }
 
     /// Returns whether an output shows what the tool itself adds to a latency.
@@ -183,8 +183,8 @@ impl Reporter {
     }
 
     /// Sets what the tool itself adds to a latency.
-    pub fn set_own_error(&mut self, error: OwnError) {
-        self.outcome.measurement_error = Some(error.into());
+    pub fn set_own_error(&mut self, error: MeasurementError) {
+        self.outcome.measurement_error = Some(error);
     }
 
     /// Sets the number of bytes of the current size that were checked, if they were.
@@ -211,8 +211,8 @@ impl Reporter {
     }
 
     /// Sets what the counters of the NICs did during the run, if they are to be shown.
-    pub fn set_counters(&mut self, counters: Option<RunCounters>) {
-        self.outcome.counters = counters.as_ref().map(Into::into);
+    pub fn set_counters(&mut self, counters: Option<Counters>) {
+        self.outcome.counters = counters;
     }
 
     /// Prints a warning on standard error. The run continues if it cannot be written.
@@ -285,7 +285,10 @@ impl Reporter {
         let _ = row
             .map_or(Ok(()), |row| row(self))
             .and_then(|()| text::cut_short(&mut self.out, self.layout, failure, remark))
-            .and_then(|()| self.extra());
+            .and_then(|()| {
+                let lines = self.extra();
+                text::lines(&mut self.out, lines)
+            });
         self.out = out;
         self.warn_of_waits();
     }
@@ -414,25 +417,25 @@ impl Reporter {
 
     /// Prints what a latency server prints after the last size.
     pub fn server_end(&mut self) -> Result<(), Failure> {
+        let lines = extra::verified(self.verified_sizes).into_iter().chain(self.counters());
         text::end(&mut self.out, self.layout)
-            .and_then(|()| extra::verified(&mut self.out, self.verified_sizes))
-            .and_then(|()| self.counters())
-            .and_then(|()| self.out.flush())
+            .and_then(|()| text::lines(&mut self.out, lines))
             .map_err(interrupt::output_failed)
     }
 
     /// Prints what follows the table of results.
     pub fn end(&mut self) -> Result<(), Failure> {
-        self.outcome.walk = MatchCost::of(&self.outcome.results);
+        let results = &self.outcome.results;
+        let walk = MatchCost::of(results);
+        let mut lines = extra::writes(results);
+        lines.extend(extra::fans(results));
+        lines.extend(extra::walk(self.layout.depth, walk.as_ref()));
+        lines.extend(extra::missed_rates(results));
+        lines.extend(extra::verified(self.verified_sizes));
+        self.outcome.walk = walk;
+        lines.extend(self.extra());
         text::end(&mut self.out, self.layout)
-            .and_then(|()| extra::writes(&mut self.out, &self.outcome.results))
-            .and_then(|()| extra::fans(&mut self.out, &self.outcome.results))
-            .and_then(|()| {
-                extra::walk(&mut self.out, self.layout.depth, self.outcome.walk.as_ref())
-            })
-            .and_then(|()| extra::missed_rates(&mut self.out, &self.outcome.results))
-            .and_then(|()| extra::verified(&mut self.out, self.verified_sizes))
-            .and_then(|()| self.extra())
+            .and_then(|()| text::lines(&mut self.out, lines))
             .map_err(interrupt::output_failed)?;
         self.warn_of_waits();
         Ok(())
@@ -445,44 +448,40 @@ impl Reporter {
         }
     }
 
-    /// Prints the blocks of percentiles and verdicts, if requested.
-    fn extra(&mut self) -> io::Result<()> {
+    /// Returns the blocks of percentiles and verdicts, if requested.
+    fn extra(&mut self) -> Vec<String> {
         self.add_unmeasured_sizes();
-        let out = &mut self.out;
+        let Self { layout, outputs, outcome, .. } = &*self;
+        let (tool, results) = (layout.tool, outcome.results.as_slice());
+        let mut lines = Vec::new();
         if self.until.is_some() {
-            extra::medians(out, self.layout.tool, &self.outcome.results)?;
+            lines.extend(extra::medians(tool, results));
         }
-        extra::slowest_pairs(out, self.layout, &self.outcome.results)?;
-        extra::both_ends(out, self.layout, self.side, &self.outcome.results)?;
-        if self.outputs.show_error
-            && let Some(error) = &self.outcome.measurement_error
+        lines.extend(extra::slowest_pairs(*layout, results));
+        lines.extend(extra::both_ends(*layout, self.side, results));
+        if outputs.show_error
+            && let Some(error) = &outcome.measurement_error
         {
-            extra::own_error(out, &self.outcome.clock, error)?;
+            lines.push(extra::own_error(&outcome.clock, error));
         }
-        let percentiles = self.outputs.percentiles.as_slice();
+        let percentiles = outputs.percentiles.as_slice();
         if !percentiles.is_empty() {
-            let own_spread = self.outputs.show_error;
-            let results = &self.outcome.results;
-            percentiles::write(out, self.layout.tool, results, percentiles, own_spread)?;
+            lines.extend(percentiles::lines(tool, results, percentiles, outputs.show_error));
         }
-        if self.outputs.histogram {
-            let style = Style::for_output(self.outputs.take_stdout());
-            histogram::write(out, &self.outcome.results, style)?;
+        if outputs.histogram {
+            lines.extend(histogram::lines(results, Style::for_output(outputs.take_stdout())));
         }
-        let expectations = self.outputs.expectations.as_slice();
-        if !expectations.is_empty() {
-            extra::verdicts(out, self.layout.tool, expectations, &self.outcome.expectations)?;
+        if !outputs.expectations.is_empty() {
+            lines.extend(extra::verdicts(tool, &outputs.expectations, &outcome.expectations));
         }
-        self.counters()?;
-        self.out.flush()
+        lines.extend(self.counters());
+        lines
     }
 
-    /// Prints what the counters of the NICs did, if requested.
-    fn counters(&mut self) -> io::Result<()> {
-        match &self.outcome.counters {
-            Some(counters) => counters::write(&mut self.out, self.side, counters),
-            None => Ok(()),
-        }
+    /// Returns what the counters of the NICs did, if requested.
+    fn counters(&self) -> Vec<String> {
+        let counters = self.outcome.counters.as_ref();
+        counters.map_or(Vec::new(), |counters| counters::lines(self.side, counters))
     }
 
     /// Writes the documents of a server's run that has ended with `result`, and forgets the run.

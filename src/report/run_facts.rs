@@ -8,17 +8,17 @@ use rustix::system::uname;
 use serde_json::Number;
 
 use super::outcome::{
-    Addresses, AtomicOptions, FabricAddress, Host, Job, ListOptions, Options, Outcome, Peer,
-    SCHEMA_VERSION, Side, Status, UsedDevice,
+    Addresses, AtomicOptions, Host, ListOptions, Options, Outcome, Peer, SCHEMA_VERSION, Side,
+    Status, UsedDevice,
 };
 use super::summary::Summary;
 use facts::atomic::AtomicOp;
 use facts::host::host_name;
-use facts::job;
+use facts::job::Job;
 use facts::percentile::Percentile;
 use facts::release;
 use facts::time_of_day::unix_ms;
-use measure::ClockFacts;
+use measure::MeasuringClock;
 use node::machine::placement::Cpus;
 use node::machine::{Machine, loaded_library, shown};
 use node::service::Access;
@@ -58,9 +58,8 @@ impl Outcome {
                 kernel: text(machine.release()),
                 architecture: text(machine.machine()),
             },
-            job: job::Job::from_environment()
-                .map(|job| Job { manager: job.manager.into(), id: job.id }),
-            clock: ClockFacts::from_monotonic_raw().into(),
+            job: Job::from_environment(),
+            clock: MeasuringClock::from_monotonic_raw(),
             ..Self::default()
         }
     }
@@ -87,10 +86,9 @@ impl Outcome {
 
     /// Adds what is known once both sides have connected.
     pub fn connect(&mut self, summary: &Summary, connected: &Connected) {
-        let address = |nic, pid| FabricAddress { nic, pid };
         self.addresses = Some(Addresses {
-            local: address(summary.own.address.nic, summary.own.address.pid),
-            remote: address(summary.peer.nic, summary.peer.pid),
+            local: summary.own.address,
+            remote: summary.peer,
             vni: summary.own.vni,
             server_ip: connected
                 .server

@@ -53,6 +53,13 @@ fn every(out: &mut impl Write, layout: Layout, samples: &[u64]) -> io::Result<()
     out.flush()
 }
 
+/// Writes lines at once: each write is a system call.
+pub fn lines(out: &mut impl Write, lines: impl IntoIterator<Item = String>) -> io::Result<()> {
+    let text: String = lines.into_iter().map(|line| line + "\n").collect();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}
+
 /// Writes what follows the last size.
 pub fn end(out: &mut impl Write, layout: Layout) -> io::Result<()> {
     separator(out, layout)?;

@@ -10,7 +10,7 @@ use clap::{Args, Command};
 use crate::bench::CheckedNic;
 use crate::checks::GROUPS;
 use crate::document::{Fact, SelfTest, TestedNic};
-use crate::effects::{effect_name, effects, flags};
+use crate::effects::{column, effect_name, effects, flags};
 use crate::peer::{CHECKS, PEER, PeerRuns};
 use crate::run::CheckSelection;
 use crate::table::CheckEffect;
@@ -29,7 +29,7 @@ use page::destination::Place;
 use page::documents::Documents;
 use page::page::Page;
 use page::table;
-use page::table::{Align, TextStyle};
+use page::table::TextStyle;
 use plan::command_line;
 use plan::command_line::Request;
 use plan::tools::TOOLS;
@@ -319,29 +319,18 @@ fn parse(arguments: &[OsString]) -> Result<Option<SelfTestRequest>, Failure> {
 
 /// Returns the text of `--dry-run`.
 fn dry_run(request: &SelfTestRequest) -> String {
-    const WIDTH: usize = 60;
-    let column = |text: &str| page::wrap::wrapped(text, WIDTH, "").join("\n");
     let mut text = String::new();
     if request.has_local() {
         text += "Each check allocates an LNI, a PID, a profile, an event queue, two command queues and\n\
                  512 KiB of memory in the service, and releases them.\n\n";
-        let rows = effects(&request.selection()).into_iter().map(|row| {
-            let checks = format!("{}:\n{}", row.what, column(&row.checks));
-            vec![row.name.to_owned(), row.count.to_string(), checks]
-        });
-        let titles = ["Effect", "Checks", "What they do"];
-        let aligned = [Align::Left, Align::Right, Align::Left];
-        text += &(table::lines(&titles, rows.collect(), &aligned).join("\n") + "\n");
-        let flags = flags(&request.selection()).into_iter().map(|row| {
-            let (flag, times) = (row.flag.full_name(), row.times.to_string());
-            vec![flag, times, column(&row.checks)]
-        });
-        let flags: Vec<_> = flags.collect();
+        let titles = ["Effect", ">Checks", "What they do"];
+        text += &(table::lines(&titles, effects(&request.selection())).join("\n") + "\n");
+        let flags = flags(&request.selection());
         if !flags.is_empty() {
-            let titles = ["Error flag", "At most", "Set by"];
+            let titles = ["Error flag", ">At most", "Set by"];
             text += "\nError flags interrupt the driver, which logs them. The driver switches a\n\
                      flag off at the 11th interrupt within 5 s: runs end 2 s after their last error.\n\n";
-            text += &(table::lines(&titles, flags, &aligned).join("\n") + "\n");
+            text += &(table::lines(&titles, flags).join("\n") + "\n");
         }
     }
     if let Some(host) = &request.peer {
@@ -354,15 +343,15 @@ fn dry_run(request: &SelfTestRequest) -> String {
 
 /// Returns the table of `--list`.
 fn list() -> String {
-    let row = |group: &str, fact: &Fact, effect: CheckEffect| {
-        let (name, effect) = (format!("{group}/{}", fact.name), effect_name(effect).to_owned());
-        let statement = page::wrap::wrapped(fact.statement, 60, "").join("\n");
-        vec![name, fact.sections.to_owned(), fact.certainty.name().to_owned(), effect, statement]
+    let row = |group: &str, fact: &Fact, effect| {
+        let [sections, certainty, effect] =
+            [fact.sections, fact.certainty.name(), effect_name(effect)].map(str::to_owned);
+        vec![format!("{group}/{}", fact.name), sections, certainty, effect, column(fact.statement)]
     };
     let local = CheckSelection::default();
     let local = local.checks().map(|(group, check)| row(group.name, &check.fact, check.effect));
-    let peer = CHECKS.iter().map(|check| row(PEER, &check.fact, CheckEffect::OwnResources));
+    let peer = CHECKS.iter();
+    let peer = peer.map(|check| row(PEER, &check.fact, CheckEffect::OwnResources));
     let titles = ["Check", "Fact", "Certainty", "Effect", "Statement"];
-    let lines = table::lines(&titles, local.chain(peer).collect(), &[Align::Left; 5]);
-    lines.join("\n") + "\n"
+    table::lines(&titles, local.chain(peer).collect()).join("\n") + "\n"
 }

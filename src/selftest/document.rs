@@ -32,53 +32,44 @@ facts::named_enum! {
     pub fn name(self);
 }
 
-/// What a check has found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum FactVerdict {
-    /// The fact was observed.
-    Holds,
-    /// Something else was observed.
-    Differs,
-    /// The service or the driver does not allow what the check needs.
-    Refused,
-    /// The time limit was over before the check began.
-    NotExamined,
-    /// The check does not apply here.
-    Skipped,
+facts::named_enum! {
+    /// What a check has found.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+    #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+    #[serde(rename_all = "snake_case")]
+    pub enum FactVerdict {
+        /// The fact was observed.
+        Holds = "holds",
+        /// Something else was observed.
+        Differs = "differs",
+        /// The service or the driver does not allow what the check needs.
+        Refused = "refused",
+        /// The time limit was over before the check began.
+        NotExamined = "not examined",
+        /// The check does not apply here.
+        Skipped = "skipped",
+    }
+    /// Returns the word for texts.
+    pub fn name(self);
 }
 
 impl FactVerdict {
-    /// All verdicts, the worst first.
-    pub const ALL: [Self; 5] =
-        [Self::Differs, Self::NotExamined, Self::Refused, Self::Skipped, Self::Holds];
-
     /// Returns whether the check has observed something.
     fn has_run(self) -> bool {
         matches!(self, Self::Holds | Self::Differs)
     }
-
-    /// Returns the word for texts.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Holds => "holds",
-            Self::Differs => "differs",
-            Self::Refused => "refused",
-            Self::NotExamined => "not examined",
-            Self::Skipped => "skipped",
-        }
-    }
 }
 
 /// A fact, and the name of its check.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Fact {
-    /// The name of the check within its group.
+    /// Name of the check within its group.
     pub name: &'static str,
-    /// The sections that state the fact: `nic.md 8.2`.
+    /// Sections of docs/reference that state the fact.
+    #[serde(rename = "fact")]
     pub sections: &'static str,
-    /// How certain the page is of it.
+    /// How certain these sections are.
     pub certainty: FactCertainty,
     /// The fact in one line.
     pub statement: &'static str,
@@ -90,14 +81,8 @@ pub struct Fact {
 pub struct FactResult {
     /// Group of the check.
     pub group: &'static str,
-    /// Name of the check within its group.
-    pub name: &'static str,
-    /// Sections of docs/reference that state the fact.
-    pub fact: &'static str,
-    /// How certain these sections are.
-    pub certainty: FactCertainty,
-    /// The fact in one line.
-    pub statement: &'static str,
+    #[serde(flatten)]
+    pub fact: Fact,
     /// What the check has found.
     pub verdict: FactVerdict,
     /// What the fact says; null unless the verdict is differs.
@@ -117,13 +102,9 @@ pub struct FactResult {
 impl FactResult {
     /// Returns the result of a check that has found nothing else than the fact.
     pub fn holding(group: &'static str, fact: Fact) -> Self {
-        let Fact { name, sections, certainty, statement } = fact;
         Self {
             group,
-            name,
-            fact: sections,
-            certainty,
-            statement,
+            fact,
             verdict: FactVerdict::Holds,
             expected: None,
             seen: None,
@@ -142,7 +123,7 @@ impl FactResult {
 
     /// Returns the name with which --only selects the check.
     pub fn full_name(&self) -> String {
-        format!("{}/{}", self.group, self.name)
+        format!("{}/{}", self.group, self.fact.name)
     }
 }
 
@@ -358,12 +339,9 @@ pub(super) mod tests {
 
     pub fn check(name: &'static str, verdict: FactVerdict) -> FactResult {
         let text = |wanted| (verdict == wanted).then(|| "text".to_owned());
-        let fact = Fact {
-            name,
-            sections: "nic.md 6.4",
-            certainty: FactCertainty::Stated,
-            statement: "a put ends with one ACK",
-        };
+        let certainty = FactCertainty::Stated;
+        let statement = "a put ends with one ACK";
+        let fact = Fact { name, sections: "nic.md 6.4", certainty, statement };
         FactResult {
             verdict,
             expected: text(FactVerdict::Differs),

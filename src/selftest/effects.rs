@@ -3,28 +3,14 @@
 use std::collections::BTreeMap;
 
 use facts::error_flag::ErrorFlag;
+use page::wrap::wrapped;
 
 use crate::run::{CheckSelection, full_name};
 use crate::table::CheckEffect;
 
-/// The checks with one effect.
-pub struct EffectRow {
-    pub name: &'static str,
-    /// What these checks do.
-    pub what: &'static str,
-    /// Number of checks.
-    pub count: usize,
-    /// Their names, or the number in each group.
-    pub checks: String,
-}
-
-/// An error flag that checks set.
-pub struct FlagRow {
-    pub flag: ErrorFlag,
-    /// How often at most.
-    pub times: u32,
-    /// Names of the checks.
-    pub checks: String,
+/// Returns a text in lines of a column.
+pub fn column(text: &str) -> String {
+    wrapped(text, 60, "").join("\n")
 }
 
 /// Names of the effects and what they mean, from the least to the most.
@@ -50,8 +36,8 @@ pub fn effect_name(effect: CheckEffect) -> &'static str {
     EFFECTS[place(effect)].0
 }
 
-/// Returns the checks by effect, without effects that no selected check has.
-pub fn effects(selection: &CheckSelection) -> Vec<EffectRow> {
+/// Returns a row for each effect that a selected check has: its name, how many have it, and which.
+pub fn effects(selection: &CheckSelection) -> Vec<Vec<String>> {
     let rows = EFFECTS.into_iter().enumerate().map(|(number, (name, what))| {
         let checks = selection.checks().filter(|(_, check)| place(check.effect) == number);
         let checks: Vec<_> = checks.collect();
@@ -61,13 +47,15 @@ pub fn effects(selection: &CheckSelection) -> Vec<EffectRow> {
         } else {
             checks.iter().map(|(group, check)| full_name(group, check)).collect()
         };
-        EffectRow { name, what, count: checks.len(), checks: names.join(", ") }
+        let what = format!("{what}:\n{}", column(&names.join(", ")));
+        (!checks.is_empty()).then(|| vec![name.to_owned(), checks.len().to_string(), what])
     });
-    rows.filter(|row| row.count > 0).collect()
+    rows.flatten().collect()
 }
 
-/// Returns the error flags that the selected checks set.
-pub fn flags(selection: &CheckSelection) -> Vec<FlagRow> {
+/// Returns a row for each error flag that the selected checks set: how often at most, and which
+/// checks.
+pub fn flags(selection: &CheckSelection) -> Vec<Vec<String>> {
     let mut found: BTreeMap<ErrorFlag, (u32, Vec<String>)> = BTreeMap::new();
     for (group, check) in selection.checks() {
         for (flag, times) in check.effect.flags() {
@@ -76,8 +64,10 @@ pub fn flags(selection: &CheckSelection) -> Vec<FlagRow> {
             checks.push(full_name(group, check));
         }
     }
-    let rows = found.into_iter();
-    rows.map(|(flag, (times, checks))| FlagRow { flag, times, checks: checks.join(", ") }).collect()
+    let row = |(flag, (times, checks)): (ErrorFlag, (u32, Vec<String>))| {
+        vec![flag.full_name(), times.to_string(), column(&checks.join(", "))]
+    };
+    found.into_iter().map(row).collect()
 }
 
 #[cfg(test)]
@@ -89,7 +79,7 @@ mod tests {
     #[test]
     fn checks_declare_at_most_three_errors_of_a_flag() {
         for row in flags(&CheckSelection::default()) {
-            assert!(row.times <= MOST as u32, "{}", row.flag.full_name());
+            assert!(row[1].parse::<usize>().unwrap() <= MOST, "{}", row[0]);
         }
     }
 }

@@ -1,9 +1,9 @@
 //! The text of `selftest`: what does not hold, a line for each group, and the file of `--report`.
 
 use crate::document::{FactResult, FactVerdict, SelfTest};
+use facts::number::and_more;
 use facts::severity::Severity;
 use page::page::{Page, Words};
-use page::table::Align;
 use page::wrap::wrapped;
 
 /// Width of a sentence beside its name.
@@ -31,10 +31,7 @@ pub fn page(report: &SelfTest) -> Page {
             let [first, others @ ..] = alike else {
                 continue;
             };
-            let more = match others.len() {
-                0 => String::new(),
-                count => format!(" and {count} more"),
-            };
+            let more = and_more(others.len());
             let reason = first.reason.as_deref().unwrap_or_default();
             page.line(format!("{} {}{more}: {reason}", verdict.name(), first.full_name()));
         }
@@ -97,7 +94,8 @@ pub fn report_page(report: &SelfTest) -> Page {
     groups(&mut page, report);
     aftermath(&mut page, report);
     page.line(format!("\n{}\n", report.summary()));
-    for verdict in FactVerdict::ALL {
+    use FactVerdict::{Differs, Holds, NotExamined, Refused, Skipped};
+    for verdict in [Differs, NotExamined, Refused, Skipped, Holds] {
         for check in report.with(verdict) {
             match verdict {
                 FactVerdict::Differs => difference(&mut page, check, usize::MAX),
@@ -113,9 +111,9 @@ pub fn report_page(report: &SelfTest) -> Page {
 fn groups(page: &mut Page, report: &SelfTest) {
     use FactVerdict::{Differs, Holds, NotExamined, Refused, Skipped};
     let mut columns =
-        vec![("Hold", Holds), ("Differ", Differs), ("Refused", Refused), ("Skipped", Skipped)];
+        vec![(">Hold", Holds), (">Differ", Differs), (">Refused", Refused), (">Skipped", Skipped)];
     if report.with(NotExamined).next().is_some() {
-        columns.push(("Not examined", NotExamined));
+        columns.push((">Not examined", NotExamined));
     }
     let mut names: Vec<&str> = report.checks.iter().map(|check| check.group).collect();
     names.dedup();
@@ -129,22 +127,20 @@ fn groups(page: &mut Page, report: &SelfTest) {
         });
         std::iter::once((*name).to_owned()).chain(counts).collect()
     });
-    let titles = columns.iter().map(|(title, _)| (*title, Align::Right));
-    let titles: Vec<_> = std::iter::once(("Group", Align::Left)).chain(titles).collect();
-    page.table(&titles, rows);
+    let titles = std::iter::once("Group").chain(columns.iter().map(|(title, _)| *title));
+    page.table(&titles.collect::<Vec<_>>(), rows);
 }
 
 fn title(check: &FactResult) -> String {
-    let FactResult { verdict, fact, certainty, .. } = check;
-    let (verdict, certainty) = (verdict.name(), certainty.name());
-    format!("{verdict:7} {} ({fact}, {certainty})", check.full_name())
+    let (verdict, certainty) = (check.verdict.name(), check.fact.certainty.name());
+    format!("{verdict:7} {} ({}, {certainty})", check.full_name(), check.fact.sections)
 }
 
 /// Adds what a check has seen, with at most `rows` rows of each command and event.
 fn difference(page: &mut Page, check: &FactResult, rows: usize) {
     page.line(Words::first(Severity::Bad, &title(check).replacen("differs", "DIFFERS", 1)));
     let sentences = [
-        ("fact", Some(check.statement)),
+        ("fact", Some(check.fact.statement)),
         ("expected", check.expected.as_deref()),
         ("seen", check.seen.as_deref()),
     ];

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use crate::probe::figures::{NicFigures, TargetFigures};
 use crew::location::{Class, Location};
 use page::openmetrics;
-use page::openmetrics::{Family, Kind, Sample};
+use page::openmetrics::{Family, Sample};
 
 /// A series without labels that all files of probes have.
 pub const SERIES: &str = "cxidiag_probe_timestamp_seconds";
@@ -32,70 +32,68 @@ type TargetValue = fn(&TargetFigures, Duration) -> Option<f64>;
 
 /// Returns the metrics of probes.
 pub fn families(probes: &Probes) -> Vec<Family> {
-    let count = |name, help, samples: Vec<Sample>| Family::new(Kind::Counter, name, help, samples);
     let written = probes.at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     vec![
         openmetrics::build("serve"),
-        Family::single(
+        Family::new(
             SERIES,
             "When the file was written, since 1970-01-01 (UTC).",
-            written.as_secs_f64(),
-        ),
-        Family::single(
-            "cxidiag_probe_targets",
-            "Nodes that each NIC of this node is to probe.",
-            probes.targets as f64,
-        ),
-        Family::single(
-            "cxidiag_probe_nics",
-            "NICs of this node that are open for probes.",
-            probes.open_nics as f64,
-        ),
-        count(
-            "cxidiag_probe_cpu_seconds",
-            "CPU time that probes have taken.",
-            vec![Sample { labels: Vec::new(), value: probes.cpu.as_secs_f64() }],
+            [written.as_secs_f64().into()],
         ),
         Family::new(
-            Kind::Info,
-            "cxidiag_probe_nic",
+            "cxidiag_probe_targets",
+            "Nodes that each NIC of this node is to probe.",
+            [(probes.targets as f64).into()],
+        ),
+        Family::new(
+            "cxidiag_probe_nics",
+            "NICs of this node that are open for probes.",
+            [(probes.open_nics as f64).into()],
+        ),
+        Family::new(
+            "cxidiag_probe_cpu_seconds_total",
+            "CPU time that probes have taken.",
+            [probes.cpu.as_secs_f64().into()],
+        ),
+        Family::new(
+            "cxidiag_probe_nic_info",
             "The NICs of this node that probe, always 1; switch and group are empty if the address does not show them.",
             probes.nics.iter().map(|nic| info(&probes.node, nic)),
         ),
-        Family::gauge(
+        Family::new(
             "cxidiag_probe_latency_seconds",
             "Latency of writes of 8 bytes in the last burst that this host did not disturb; no sample after a minute without.",
             latencies(probes),
         ),
-        Family::gauge(
+        Family::new(
             "cxidiag_probe_bandwidth_bytes_per_second",
             "Bandwidth of the last bulk write; no sample after 5 minutes without.",
             samples(probes, TargetFigures::bandwidth),
         ),
-        Family::gauge(
+        Family::new(
             "cxidiag_probe_age_seconds",
             "Time since the last burst that was answered and not disturbed, or since the target was chosen.",
             samples(probes, |target, now| Some(target.age(now).as_secs_f64())),
         ),
-        count(
-            "cxidiag_probe_bursts",
+        Family::new(
+            "cxidiag_probe_bursts_total",
             "Bursts of writes, with those that failed or were dropped.",
             samples(probes, |target, _| Some(target.bursts as f64)),
         ),
-        count(
-            "cxidiag_probe_failures",
+        Family::new(
+            "cxidiag_probe_failures_total",
             "Bursts and bulk writes that failed, or of which a packet was sent again.",
             by_target(probes, |target| {
                 target.failures().map(|(reason, count)| ("reason", reason, count as f64)).collect()
             }),
         ),
-        count(
-            "cxidiag_probe_late",
+        Family::new(
+            "cxidiag_probe_late_total",
             "Bursts that were dropped because this host was late: its threads waited for a CPU.",
             samples(probes, |target, _| Some(target.late as f64)),
         ),
-        count(
-            "cxidiag_probe_left_out",
+        Family::new(
+            "cxidiag_probe_left_out_total",
             "Probes that were not made, so that others are not disturbed or because there is no peer.",
             left_out(probes),
         ),
@@ -104,15 +102,13 @@ pub fn families(probes: &Probes) -> Vec<Family> {
 
 fn info(node: &str, nic: &NicFigures) -> Sample {
     let part = |text: fn(Location) -> String| nic.location.map_or(String::new(), text);
-    Sample {
-        labels: vec![
-            ("device", nic.device.clone()),
-            ("node", node.to_owned()),
-            ("switch", part(|Location { group, switch, .. }| format!("{group:03}.{switch:02}"))),
-            ("group", part(|place| format!("{:03}", place.group))),
-        ],
-        value: 1.0,
-    }
+    let labels = [
+        ("device", nic.device.clone()),
+        ("node", node.to_owned()),
+        ("switch", part(|Location { group, switch, .. }| format!("{group:03}.{switch:02}"))),
+        ("group", part(|place| format!("{:03}", place.group))),
+    ];
+    Sample::new(labels, true)
 }
 
 /// Returns the value of the label `class`.
@@ -144,7 +140,7 @@ fn by_target(
                 if !label.is_empty() {
                     labels.push((label, name.to_owned()));
                 }
-                samples.push(Sample { labels, value });
+                samples.push(Sample::new(labels, value));
             }
         }
     }
@@ -169,9 +165,9 @@ fn latencies(probes: &Probes) -> Vec<Sample> {
 
 fn left_out(probes: &Probes) -> Vec<Sample> {
     let by_nic = |nic: &NicFigures| {
-        let sample = |(reason, count): (&str, u64)| Sample {
-            labels: vec![("device", nic.device.clone()), ("reason", reason.to_owned())],
-            value: count as f64,
+        let sample = |(reason, count): (&str, u64)| {
+            let labels = [("device", nic.device.clone()), ("reason", reason.to_owned())];
+            Sample::new(labels, count as f64)
         };
         nic.left_out().map(sample).collect::<Vec<_>>()
     };

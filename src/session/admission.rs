@@ -348,7 +348,7 @@ mod tests {
             ("flux", "\u{192}2Xa", "flux:f2Xa"),
             ("pbs", "a b\n\u{e9}", "pbs:a?b??"),
         ] {
-            let id = id.to_owned();
+            let (manager, id) = (manager.into(), id.to_owned());
             assert_eq!(word(&Job { manager, id }), expected);
         }
     }

@@ -2,8 +2,8 @@
 //! it or not.
 
 use super::job::{JobStat, StatCounter};
-use facts::error::{Context, Failure};
-use facts::text::cell;
+use facts::error::Failure;
+use page::csv::document;
 
 /// Returns the rows.
 ///
@@ -11,25 +11,21 @@ use facts::text::cell;
 ///
 /// None in practice: the rows are made in memory.
 pub fn csv(job: &JobStat) -> Result<Vec<u8>, Failure> {
-    const WHAT: &str = "cannot write CSV";
-    let mut writer = csv::Writer::from_writer(Vec::new());
     let titles = ["host", "device", "counter", "before", "after", "delta", "seconds"];
-    writer.write_record(titles).environment(WHAT)?;
-    for (nic, name, counter) in job.counters() {
+    let rows = job.counters().map(|(nic, name, counter)| {
         let number = |value: fn(&StatCounter) -> Option<u64>| {
             counter.and_then(value).map_or(String::new(), |value| value.to_string())
         };
         let seconds = counter.and_then(|counter| counter.seconds);
-        let row = [
-            cell(&nic.host).into_owned(),
-            cell(&nic.device).into_owned(),
-            cell(name).into_owned(),
+        [
+            nic.host.clone(),
+            nic.device.clone(),
+            name.to_owned(),
             number(|counter| Some(counter.before)),
             number(|counter| counter.after),
             number(|counter| counter.delta),
             seconds.map_or(String::new(), |seconds| seconds.to_string()),
-        ];
-        writer.write_record(row).environment(WHAT)?;
-    }
-    writer.into_inner().map_err(csv::IntoInnerError::into_error).environment(WHAT)
+        ]
+    });
+    document([titles.map(str::to_owned)].into_iter().chain(rows))
 }

@@ -1,34 +1,32 @@
 //! The report as metrics.
 
 use super::job::JobStat;
-use page::openmetrics::{Family, Kind, Sample};
+use page::openmetrics::{Family, Sample};
 
 /// A series without labels that all files of `stat` have.
 pub const SERIES: &str = "cxidiag_stat_nics";
 
 /// Returns the metrics: only counters of the set, and only those that the NICs have.
 pub fn families(job: &JobStat) -> Vec<Family> {
-    let single = |value: Option<f64>| value.map(|value| Sample { labels: Vec::new(), value });
     vec![
         Family::new(
-            Kind::Counter,
-            "cxidiag_stat_counter",
+            "cxidiag_stat_counter_total",
             "What a counter of a NIC has counted while the command ran; only counters of the set that the \
                    NIC has.",
             counters(job),
         ),
-        Family::gauge(
+        Family::new(
             "cxidiag_stat_seconds",
             "Time between the readings of the counters.",
-            single(job.seconds),
+            job.seconds.map(Sample::from),
         ),
-        Family::gauge(
+        Family::new(
             "cxidiag_stat_exit_status",
             "Exit status of the command, 128 more than the signal that ended it.",
-            single(job.shell_status().map(f64::from)),
+            job.shell_status().map(Sample::from),
         ),
-        Family::gauge(SERIES, "NICs that were read.", single(Some(job.nics.len() as f64))),
-        Family::gauge(
+        Family::new(SERIES, "NICs that were read.", [(job.nics.len() as f64).into()]),
+        Family::new(
             "cxidiag_stat_outlier",
             "NICs that stand out from the others of the job, with the value of the counter.",
             outliers(job),
@@ -38,8 +36,7 @@ pub fn families(job: &JobStat) -> Vec<Family> {
 
 fn counters(job: &JobStat) -> impl Iterator<Item = Sample> {
     job.counters().filter_map(|(nic, name, counter)| {
-        let value = counter?.delta? as f64;
-        Some(Sample { labels: labels(&nic.host, &nic.device, name), value })
+        Some(sample(&nic.host, &nic.device, name, counter?.delta? as f64))
     })
 }
 
@@ -47,15 +44,13 @@ fn outliers(job: &JobStat) -> impl Iterator<Item = Sample> {
     let found = job.findings.iter().filter(|finding| finding.code == "outlier");
     found.flat_map(|finding| {
         let counter = finding.counter.as_deref().unwrap_or_default();
-        finding.nics.iter().map(move |nic| Sample {
-            labels: labels(&nic.host, &nic.device, counter),
-            value: finding.value,
-        })
+        finding.nics.iter().map(move |nic| sample(&nic.host, &nic.device, counter, finding.value))
     })
 }
 
-fn labels(host: &str, device: &str, counter: &str) -> Vec<(&'static str, String)> {
-    vec![("host", host.to_owned()), ("device", device.to_owned()), ("name", counter.to_owned())]
+fn sample(host: &str, device: &str, counter: &str, value: f64) -> Sample {
+    let labels = [("host", host), ("device", device), ("name", counter)];
+    Sample::new(labels.map(|(name, text)| (name, text.to_owned())), value)
 }
 
 #[cfg(test)]

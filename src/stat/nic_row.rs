@@ -3,9 +3,9 @@
 use crate::job_findings::{JobNic, percent, timeouts_of};
 use health::evidence::NicEvidence;
 
-/// The titles of the columns. The first one is words, the others are numbers.
+/// The titles of the columns.
 pub const TITLES: [&str; 7] =
-    ["NIC", "Sent", "Received", "Timeouts", "Resent", "Held back", "Paused"];
+    ["NIC", ">Sent", ">Received", ">Timeouts", ">Resent", ">Held back", ">Paused"];
 
 /// Returns the cells of a NIC; `-` for a counter that it does not have.
 pub fn nic_row(nic: &JobNic) -> [String; 7] {

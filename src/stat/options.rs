@@ -14,7 +14,7 @@ use crate::counter_set;
 use crate::counter_set::CounterSet;
 use crate::job_findings;
 use crate::metrics::SERIES;
-use crate::text::{LEVELS, Level};
+use crate::text::Level;
 use cli::arguments::TypedArguments;
 use cli::output::MetricsRequest;
 use cli::usage::{Completion, Usage};
@@ -81,7 +81,7 @@ pub struct StatRequest {
     ///
     /// 'line' is one line, 'summary' some sentences; 'all' has every counter that has counted.
     #[arg(long = "report", value_name = "LEVEL", default_value = "summary")]
-    #[arg(add = Completion::Words(|| LEVELS.map(|(name, _)| name.to_owned()).into()))]
+    #[arg(add = Completion::Words(|| Level::ALL.map(|level| level.to_string()).into()))]
     pub level: Level,
 
     /// Report only if something is unusual

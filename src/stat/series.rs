@@ -4,10 +4,10 @@
 //! line before.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use humantime::format_rfc3339_seconds;
 use serde::{Deserialize, Deserializer, Serialize};
+
+use facts::time_of_day::rfc3339;
 
 /// The counters of a series: what may explain a slow job, and its traffic.
 pub const COUNTERS: [&str; 24] = [
@@ -233,11 +233,8 @@ impl NodeSeries {
 
 /// Returns a time of day in UTC: `12:03:07`.
 fn clock_time(unix_ms: u64) -> String {
-    let time = std::time::UNIX_EPOCH.checked_add(Duration::from_millis(unix_ms));
-    let text = time.map(|time| format_rfc3339_seconds(time).to_string());
-    let clock =
-        text.and_then(|text| Some(text.split_once('T')?.1.trim_end_matches('Z').to_owned()));
-    clock.unwrap_or_default()
+    let text = rfc3339(unix_ms);
+    text.split_once('T').map_or("", |(_, clock)| clock.trim_end_matches('Z')).to_owned()
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! The report as text.
 
 use std::collections::BTreeMap;
-use std::str::FromStr;
 
 use super::job::JobStat;
 use super::nic_row::{TITLES, nic_row, scaled};
@@ -13,39 +12,22 @@ use node::nic::counter::CounterChange;
 use node::nic::counter_table::CounterRow;
 use node::nic::counters::CounterChanges;
 use page::page::Page;
-use page::table::Align;
 
-/// How much the text shows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    Line,
-    /// Some sentences.
-    #[default]
-    Summary,
-    /// Also a line for each NIC.
-    Nics,
-    /// Also the counters that have counted.
-    All,
-}
-
-/// The names of the levels.
-pub const LEVELS: [(&str, Level); 4] = [
-    ("line", Level::Line),
-    ("summary", Level::Summary),
-    ("nics", Level::Nics),
-    ("all", Level::All),
-];
-
-impl FromStr for Level {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = LEVELS.iter().find(|(name, _)| *name == text);
-        found.map(|(_, level)| *level).ok_or_else(|| {
-            let names: Vec<&str> = LEVELS.iter().map(|(name, _)| *name).collect();
-            format!("expected {}", names.join(", "))
-        })
+facts::named_enum! {
+    /// How much the text shows.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Level {
+        Line = "line",
+        /// Some sentences.
+        #[default]
+        Summary = "summary",
+        /// Also a line for each NIC.
+        Nics = "nics",
+        /// Also the counters that have counted.
+        All = "all",
     }
+    impl Display;
+    impl FromStr or "expected line, summary, nics, all";
 }
 
 /// Share of the traffic below which NICs are named as hardly used.
@@ -200,10 +182,7 @@ fn unused(nics: &[JobNic]) -> Vec<&str> {
 }
 
 fn nic_table(page: &mut Page, nics: &[JobNic]) {
-    let [first, others @ ..] = TITLES;
-    let others = others.map(|title| (title, Align::Right));
-    let rows = nics.iter().map(|nic| nic_row(nic).to_vec());
-    table(page, &[&[(first, Align::Left)], &others[..]].concat(), rows.collect());
+    table(page, &TITLES, nics.iter().map(|nic| nic_row(nic).to_vec()).collect());
 }
 
 /// Adds the counters that have counted.
@@ -223,18 +202,11 @@ fn counter_table(page: &mut Page, nics: &[JobNic]) {
             rows.push(words.map(str::to_owned).to_vec());
         }
     }
-    let columns = [
-        ("NIC", Align::Left),
-        ("Counter", Align::Left),
-        ("Count", Align::Right),
-        ("Per second", Align::Right),
-        ("Unit", Align::Left),
-        ("Meaning", Align::Left),
-    ];
+    let columns = ["NIC", "Counter", ">Count", ">Per second", "Unit", "Meaning"];
     table(page, &columns, rows);
 }
 
-fn table(page: &mut Page, columns: &[(&str, Align)], rows: Vec<Vec<String>>) {
+fn table(page: &mut Page, columns: &[&str], rows: Vec<Vec<String>>) {
     if !rows.is_empty() {
         page.empty_line();
         page.table(columns, rows);

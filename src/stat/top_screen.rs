@@ -8,10 +8,9 @@ use crate::job_findings::JobNic;
 use facts::text::{plural, shown};
 use node::nic::counter_table::CounterRow;
 use page::table;
-use page::table::Align;
 
 /// The titles of the busiest counters.
-const COUNTERS: [&str; 5] = ["Per second", "NIC", "Counter", "Unit", "Meaning"];
+const COUNTERS: [&str; 5] = [">Per second", "NIC", "Counter", "Unit", "Meaning"];
 
 /// Returns the lines of a screen of this size: a row for each NIC, then the counters that count
 /// fastest. `within` is the time in which the counters have changed.
@@ -21,10 +20,8 @@ pub fn screen(nics: &[JobNic], within: Duration, rows: usize, columns: usize) ->
         format!("{count} NIC{ending}: the last {:.1} s (q ends)", within.as_secs_f64()),
         String::new(),
     ];
-    let mut align = [Align::Right; TITLES.len()];
-    align[0] = Align::Left;
     let nic_rows = nics.iter().map(|nic| nic_row(nic).into());
-    lines.extend(table::lines(&TITLES, nic_rows.collect(), &align));
+    lines.extend(table::lines(&TITLES, nic_rows.collect()));
     lines.push(String::new());
     // One line is for the titles.
     let left = rows.saturating_sub(lines.len() + 1);
@@ -32,9 +29,7 @@ pub fn screen(nics: &[JobNic], within: Duration, rows: usize, columns: usize) ->
     if busiest.is_empty() {
         lines.push("no counter has counted".into());
     } else {
-        let mut align = [Align::Left; COUNTERS.len()];
-        align[0] = Align::Right;
-        lines.extend(table::lines(&COUNTERS, busiest, &align));
+        lines.extend(table::lines(&COUNTERS, busiest));
     }
     let mut text = String::new();
     for line in lines.iter().take(rows) {

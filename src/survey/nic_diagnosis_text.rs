@@ -5,7 +5,6 @@ use crate::result::ticket;
 use crate::result::why_text::{add_lines, shown, shown_unit};
 use facts::severity::Severity;
 use page::page::{Page, Words};
-use page::table::Align;
 use why::causes::comparison::Compared;
 
 /// Returns the page: the first line, the tests, and why the NIC is slow.
@@ -38,15 +37,8 @@ pub fn page(diagnosis: &NicDiagnosis) -> Page {
 /// Adds the table of the tests.
 fn tests(page: &mut Page, diagnosis: &NicDiagnosis) {
     let device = &diagnosis.roster.nic(diagnosis.suspect).device;
-    let others = if diagnosis.controls.is_empty() { "healthy" } else { "good NICs" };
-    let columns = [
-        ("", Align::Left),
-        ("", Align::Left),
-        (device.as_str(), Align::Right),
-        (others, Align::Right),
-        ("", Align::Left),
-        ("", Align::Left),
-    ];
+    let others = if diagnosis.controls.is_empty() { ">healthy" } else { ">good NICs" };
+    let columns = ["", "", &format!(">{device}"), others, "", ""];
     let is_compared = !diagnosis.controls.is_empty();
     page.table(&columns, diagnosis.tests.iter().map(|test| row(test, is_compared)));
 }

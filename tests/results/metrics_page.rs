@@ -138,9 +138,9 @@ fn commands() -> Vec<(&'static str, Vec<Family>)> {
     let mut quiet = survey(verdict, Ok(()));
     quiet.why = vec![explanation()];
     let quiet = survey_metrics::families(&quiet);
-    let names: BTreeSet<&str> = quiet.iter().map(|family| family.name).collect();
+    let names: BTreeSet<&str> = quiet.iter().map(|family| &*family.name).collect();
     let mut load = survey_metrics::families(&loaded(mixed_load()));
-    load.retain(|family| !names.contains(family.name));
+    load.retain(|family| !names.contains(&*family.name));
 
     let usual: &[(&str, u64)] = &[("hni_fgfc_port", 100)];
     let outlier: &[(&str, u64)] = &[("hni_fgfc_port", 90_000)];
@@ -228,7 +228,7 @@ fn explains_each_label_once() {
 fn names_follow_conventions() {
     for (_, families) in commands() {
         for family in families {
-            let name = family.name;
+            let name = &*family.name;
             assert!(name.starts_with("cxidiag_"), "{name}");
             let is_usual = |c: char| c.is_ascii_lowercase() || c == '_';
             assert!(name.chars().all(is_usual), "{name}");
@@ -249,7 +249,7 @@ fn files_of_two_commands_have_different_samples() {
         for family in families {
             let (name, kind) = sample_name(&family);
             let text = (family.help, kind);
-            let known = texts.entry(name.clone()).or_insert(text);
+            let known = texts.entry(name.clone()).or_insert(text.clone());
             assert_eq!(*known, text, "{name}");
             for sample in &family.samples {
                 let sample_labels = (name.clone(), sample.labels.clone());

@@ -2,45 +2,31 @@
 
 use serde::Serialize;
 
-/// What a node, or a finding about it, amounts to: the worst last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum NodeVerdict {
-    /// Nothing is wrong.
-    Good,
-    /// The node works, but not as it should, or not as most others.
-    Suspect,
-    /// Something could not be checked.
-    Untested,
-    /// The node has not sent a check.
-    NoAnswer,
-    /// Something does not work as it should.
-    Bad,
+facts::named_enum! {
+    /// What a node, or a finding about it, amounts to: the worst last.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+    #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+    #[serde(rename_all = "snake_case")]
+    pub enum NodeVerdict {
+        /// Nothing is wrong.
+        Good = "good",
+        /// The node works, but not as it should, or not as most others.
+        Suspect = "suspect",
+        /// Something could not be checked.
+        Untested = "untested",
+        /// The node has not sent a check.
+        NoAnswer = "no_answer",
+        /// Something does not work as it should.
+        Bad = "bad",
+    }
+    /// Returns its name in documents.
+    pub fn name(self);
 }
 
 impl NodeVerdict {
-    /// All verdicts, the worst first.
-    pub const ALL: [Self; 5] =
-        [Self::Bad, Self::NoAnswer, Self::Untested, Self::Suspect, Self::Good];
-
-    /// Returns its name in documents.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Good => "good",
-            Self::Suspect => "suspect",
-            Self::Untested => "untested",
-            Self::NoAnswer => "no_answer",
-            Self::Bad => "bad",
-        }
-    }
-
     /// Returns its name in sentences.
     pub fn text(self) -> &'static str {
-        match self {
-            Self::NoAnswer => "without answer",
-            other => other.name(),
-        }
+        if self == Self::NoAnswer { "without answer" } else { self.name() }
     }
 }
 

@@ -2,10 +2,11 @@
 
 use super::compared::is_compared;
 use super::finding::{NodeFinding, NodeVerdict};
-use crate::document::{Check, ItemResult, MISSING, UNTESTED};
+use crate::document::{Check, MISSING, UNTESTED};
 use facts::error::Failure;
 use facts::severity::Severity;
 use facts::text;
+use health::Finding;
 use health::readings::{Reading, Readings};
 use page::problem::Problem;
 
@@ -55,8 +56,8 @@ impl Check {
     }
 }
 
-fn item_texts(item: &mut ItemResult) -> impl Iterator<Item = &mut String> {
-    let ItemResult { code, name, value, unit, limit, place, source, note, .. } = item;
+fn item_texts(item: &mut Finding) -> impl Iterator<Item = &mut String> {
+    let Finding { code, name, value, unit, limit, place, source, note, .. } = item;
     let others = [value, unit, limit, place, source, note];
     [code, name].into_iter().chain(others.into_iter().flatten())
 }
@@ -75,7 +76,7 @@ fn number(text: &str) -> Option<f64> {
     digits.trim_end_matches('.').parse().ok()
 }
 
-pub(super) fn reading(item: &ItemResult) -> Reading {
+pub(super) fn reading(item: &Finding) -> Reading {
     let share_of_limit = |limit: &str| {
         let share = number(item.value.as_deref()?)? / number(limit)?;
         Some(share).filter(|share| share.is_finite())

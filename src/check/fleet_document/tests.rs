@@ -146,7 +146,7 @@ fn names_groups_of_nodes_worst_first() {
     answers.extend(lost);
     let check = fleet(answers);
     let expected = "bad: 2 of 10 nodes; 2 without answer, 2 suspect, 4 good";
-    assert_eq!((check.summary.as_str(), check.exit_status()), (expected, 3));
+    assert_eq!((check.summary.as_str(), check.exit_status), (expected, 3));
     let text = lines(&check);
     for line in [
         "\nBAD link-down cxi0 cxi1 cxi2 cxi3 (1 node): link-down down, expected L\n  nid0007\n",
@@ -182,7 +182,7 @@ fn status_follows_from_worst_node() {
         (nodes(0..1, &document(0, &[])), 4, "undecided: 1 of 1 node untested"),
     ] {
         let check = fleet(answers);
-        assert_eq!((check.exit_status(), check.summary.as_str()), (status, summary));
+        assert_eq!((check.exit_status, check.summary.as_str()), (status, summary));
         let result = check.result().map_err(|failure| failure.status());
         assert_eq!(result.err().unwrap_or(0), status);
     }

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::change::{Change, ChangeVerdict, percent};
-use check::document::{Check, ItemResult};
+use check::document::Check;
 use facts::host::{HostIndex, is_same_host};
 use facts::severity::Severity;
+use health::Finding;
 
 /// Items that count since the machine or the driver was started: they only grow.
 const COUNTERS: [&str; 5] =
@@ -92,8 +93,8 @@ fn host_changes(base: &Check, new: &Check, limit_percent: f64) -> Vec<Change> {
 }
 
 /// Returns the changes of the items that both checks have.
-fn item_changes(part: &str, [base, new]: [&[ItemResult]; 2], limit_percent: f64) -> Vec<Change> {
-    let change = |new: &ItemResult| {
+fn item_changes(part: &str, [base, new]: [&[Finding]; 2], limit_percent: f64) -> Vec<Change> {
+    let change = |new: &Finding| {
         let old = base.iter().find(|item| item.code == new.code && item.name == new.name)?;
         item_change(part, old, new, limit_percent)
     };
@@ -102,12 +103,7 @@ fn item_changes(part: &str, [base, new]: [&[ItemResult]; 2], limit_percent: f64)
 
 /// Returns the change of an item. `None` if verdict and value are as they were; values that are
 /// numbers may change by the limit.
-fn item_change(
-    part: &str,
-    base: &ItemResult,
-    new: &ItemResult,
-    limit_percent: f64,
-) -> Option<Change> {
+fn item_change(part: &str, base: &Finding, new: &Finding, limit_percent: f64) -> Option<Change> {
     let [old, now] = [base, new].map(|item| item.verdict.max(Severity::Good));
     let verdict = match new.verdict {
         _ if now > old => ChangeVerdict::Worse,
@@ -126,7 +122,7 @@ fn item_change(
     if !value_changed && old == now {
         return None;
     }
-    let shown = |item: &ItemResult| {
+    let shown = |item: &Finding| {
         let value = item.value.as_deref().unwrap_or("not available");
         if item.verdict.is_wrong() {
             format!("{value} ({})", item.verdict.name())
@@ -149,8 +145,8 @@ mod tests {
     use ChangeVerdict::{Better, Changed, Worse};
     use check::document::{DeviceResult, testing};
 
-    fn item(code: &str, value: &str, number: Option<f64>, verdict: &str) -> ItemResult {
-        ItemResult {
+    fn item(code: &str, value: &str, number: Option<f64>, verdict: &str) -> Finding {
+        Finding {
             code: code.into(),
             name: code.into(),
             value: Some(value.into()),
@@ -164,8 +160,8 @@ mod tests {
         }
     }
 
-    fn check(host: &str, started_unix_ms: u64, devices: &[(&str, ItemResult)]) -> (String, Check) {
-        let device = |(name, item): &(&str, ItemResult)| DeviceResult {
+    fn check(host: &str, started_unix_ms: u64, devices: &[(&str, Finding)]) -> (String, Check) {
+        let device = |(name, item): &(&str, Finding)| DeviceResult {
             name: (*name).into(),
             is_software: false,
             error: None,

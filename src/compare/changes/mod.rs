@@ -17,6 +17,7 @@ use serde::Serialize;
 use self::change::{Change, ChangeVerdict};
 use check::document::Check;
 use facts::error::Failure;
+use facts::number::and_more;
 use survey::result::Survey;
 
 /// Version of the document. It changes when a field is removed or changes its meaning.
@@ -148,9 +149,5 @@ impl Changes {
 /// Returns the names of the first parts, and the number of the others.
 fn named_parts(parts: &[&str]) -> String {
     let named = parts.len().min(NAMED_PARTS);
-    let more = match parts.len() - named {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    format!("{}{more}", parts[..named].join(", "))
+    parts[..named].join(", ") + &and_more(parts.len() - named)
 }

@@ -1,12 +1,10 @@
 //! Changes as text: what was compared, a table, remarks.
 
-use std::time::{Duration, UNIX_EPOCH};
-
 use super::change::{Change, ChangeVerdict};
 use super::{Changes, ComparedDocument, ComparedKind};
 use facts::severity::Severity;
+use facts::time_of_day::rfc3339;
 use page::page::{Page, Words};
-use page::table::Align;
 
 /// Rows of the table.
 const MOST_ROWS: usize = 100;
@@ -18,12 +16,8 @@ const MOST_DOCUMENTS: usize = 3;
 pub fn page(changes: &Changes) -> Page {
     let mut page = Page::default();
     for (label, side) in [("Base", &changes.base), ("New", &changes.new)] {
-        for compared in side.iter().take(MOST_DOCUMENTS) {
-            page.fact(label, described(compared));
-        }
-        if let more @ 1.. = side.len().saturating_sub(MOST_DOCUMENTS) {
-            page.fact(label, format!("and {more} more"));
-        }
+        let documents: Vec<String> = side.iter().map(described).collect();
+        page.facts(label, &documents, MOST_DOCUMENTS);
     }
     let noise = match changes.kind {
         ComparedKind::Survey => ", and by their noise",
@@ -35,17 +29,11 @@ pub fn page(changes: &Changes) -> Page {
     if changes.changes.is_empty() {
         page.line("No change.");
     } else {
-        let columns = [
-            ("Part", Align::Left),
-            ("What", Align::Left),
-            ("Base", Align::Right),
-            ("New", Align::Right),
-            ("Change", Align::Right),
-            ("Verdict", Align::Left),
-        ];
+        let columns = ["Part", "What", ">Base", ">New", ">Change", "Verdict"];
         page.table(&columns, changes.changes.iter().take(MOST_ROWS).map(row));
-        if let more @ 1.. = changes.changes.len().saturating_sub(MOST_ROWS) {
-            page.line(format!("\nand {more} more"));
+        if changes.changes.len() > MOST_ROWS {
+            page.empty_line();
+            page.and_more(changes.changes.len(), MOST_ROWS);
         }
     }
     page.lines(changes.remarks.iter().map(|remark| format!("\n{remark}")));
@@ -53,10 +41,8 @@ pub fn page(changes: &Changes) -> Page {
 }
 
 fn described(document: &ComparedDocument) -> String {
-    // The year 9999 is the last one with four digits.
-    let seconds = (document.started_unix_ms / 1000).min(253_402_300_799);
-    let time = humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(seconds));
-    format!("{} ({time}): {}", document.file, document.summary)
+    let ComparedDocument { file, summary, .. } = document;
+    format!("{file} ({}): {summary}", rfc3339(document.started_unix_ms))
 }
 
 fn row(item: &Change) -> Vec<Words> {

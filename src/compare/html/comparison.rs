@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::chart::{self, Axis, Curve};
-use super::parts::{self, Badge, PageColumn, badge, cell, facts, figure, table, time};
+use super::parts::{Badge, badge, cell, facts, figure, table, time};
 use super::quantity::Quantity;
 use super::sizes::row_name;
 use crate::comparison::{Comparison, Figure, Group, MetricComparison, Run, Verdict};
@@ -135,14 +135,14 @@ fn metrics(comparison: &Comparison, title: &str, decides: bool) -> Markup {
         })
         .collect();
     // The verdict is visible in a narrow window, where the last columns are not.
-    let mut columns = vec![PageColumn::Numbers("Size")];
+    let mut columns = vec![">Size"];
     if has_groups {
-        columns.insert(0, PageColumn::Words("Measured"));
+        columns.insert(0, "Measured");
     }
     if decides {
-        columns.push(PageColumn::Words("Verdict"));
+        columns.push("Verdict");
     }
-    columns.extend(parts::columns(["Metric"], ["Change", "Base", "Noise", "New", "Noise"]));
+    columns.extend(["Metric", ">Change", ">Base", ">Noise", ">New", ">Noise"]);
     table(title, &columns, &rows)
 }
 

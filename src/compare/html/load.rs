@@ -3,9 +3,7 @@
 
 use maud::{Markup, html};
 
-use super::parts::{
-    Badge, PageColumn, badge, cell, charts, columns, first_rows, more, stacked_table, table,
-};
+use super::parts::{Badge, badge, cell, charts, first_rows, more, stacked_table, table};
 use super::quantity::Quantity;
 use super::{load_latency, load_matrix};
 use campaign::quiet::findings::Certainty;
@@ -95,7 +93,7 @@ fn judgements(survey: &Survey, load: &LoadFindings) -> Markup {
         ]
     };
     let caption = "Outside the limits under load, or close to them";
-    let columns = columns(["Part", "Verdict", "Figure and evidence"], []);
+    let columns = ["Part", "Verdict", "Figure and evidence"];
     first_rows(stacked_table, caption, &columns, (&load.judgements, MOST_ROWS), row)
 }
 
@@ -123,9 +121,20 @@ fn bandwidths(load: &LoadFindings) -> Markup {
         ]
     };
     let rows: Vec<Vec<Markup>> = load.bandwidths.iter().map(row).collect();
-    let numbers =
-        ["NICs", "Mean", "Min", "p1", "Median", "p99", "Sum", "Theory", "Share", "Of quiet"];
-    let columns = columns(["Pattern", "Verdict"], numbers);
+    let columns = [
+        "Pattern",
+        "Verdict",
+        ">NICs",
+        ">Mean",
+        ">Min",
+        ">p1",
+        ">Median",
+        ">p99",
+        ">Sum",
+        ">Theory",
+        ">Share",
+        ">Of quiet",
+    ];
     table("Bandwidth of a NIC, by pattern", &columns, &rows)
 }
 
@@ -141,7 +150,7 @@ fn sets(survey: &Survey, pattern: &BandwidthFigures) -> Markup {
             ratio(figures.theory.map(|theory| figures.per_flow / theory)),
         ]
     };
-    let columns = columns(["Part", "Verdict"], ["Flows", "A flow", "Of the median", "Of theory"]);
+    let columns = ["Part", "Verdict", ">Flows", ">A flow", ">Of the median", ">Of theory"];
     let caption = format!("{}: parts, the slowest first", pattern.pattern);
     html! {
         details {
@@ -164,15 +173,8 @@ fn stars(survey: &Survey, pattern: &BandwidthFigures) -> Markup {
             meter(star.smallest_share, SMALLEST_SHARE.slow),
         ]
     };
-    let columns = [
-        PageColumn::Words("Target"),
-        PageColumn::Words("Verdict"),
-        PageColumn::Numbers("Sources"),
-        PageColumn::Numbers("Sum"),
-        PageColumn::Words("Sum of quiet"),
-        PageColumn::Words("Fairness"),
-        PageColumn::Words("Smallest share"),
-    ];
+    let columns =
+        ["Target", "Verdict", ">Sources", ">Sum", "Sum of quiet", "Fairness", "Smallest share"];
     let caption = format!("{}: targets, the worst first", pattern.pattern);
     first_rows(table, &caption, &columns, (&pattern.stars, MOST_STARS), row)
 }
@@ -213,8 +215,19 @@ fn impacts(survey: &Survey, load: &LoadFindings) -> Markup {
         ]
     };
     let all = &load.impacts;
-    let numbers = ["Pairs", "Quiet", "Loaded", "Ratio", "95 %", "p99", "p99.9", "Resolution"];
-    let columns = columns(["Victims", "Verdict", "Class"], numbers);
+    let columns = [
+        "Victims",
+        "Verdict",
+        "Class",
+        ">Pairs",
+        ">Quiet",
+        ">Loaded",
+        ">Ratio",
+        ">95 %",
+        ">p99",
+        ">p99.9",
+        ">Resolution",
+    ];
     let caption = "Latency under load as a ratio to the quiet one";
     let far: Vec<String> = all
         .iter()
@@ -249,11 +262,11 @@ fn isolations(load: &LoadFindings) -> Markup {
         ]
     });
     let columns = [
-        PageColumn::Words("Traffic class"),
-        PageColumn::Words("Verdict"),
-        PageColumn::Numbers("Ratio in the class of the load"),
-        PageColumn::Numbers("Ratio in this class"),
-        PageColumn::Words("Isolation"),
+        "Traffic class",
+        "Verdict",
+        ">Ratio in the class of the load",
+        ">Ratio in this class",
+        "Isolation",
     ];
     let rows: Vec<Vec<Markup>> = rows.collect();
     table("How far traffic classes keep load away", &columns, &rows)
@@ -261,7 +274,7 @@ fn isolations(load: &LoadFindings) -> Markup {
 
 fn left_out(load: &LoadFindings) -> Markup {
     let row = |out: &LeftOut| vec![cell(&out.what), cell(&out.reason)];
-    let columns = columns(["What", "Reason"], []);
+    let columns = ["What", "Reason"];
     first_rows(table, "Left out under load", &columns, (&load.left_out, MOST_ROWS), row)
 }
 

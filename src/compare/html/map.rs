@@ -4,7 +4,7 @@
 use maud::{Markup, PreEscaped, html};
 
 use super::matrix;
-use super::parts::{cell, columns, first_rows, table};
+use super::parts::{cell, first_rows, table};
 use super::quantity::Quantity;
 use campaign::quiet::findings::{Matrix, Statistic};
 use campaign::quiet::ids::NicId;
@@ -161,10 +161,10 @@ fn nic_table(survey: &Survey, title: &str, facts: &[MatrixNic]) -> Markup {
             cell(words::grouped(facts.failed as u64)),
         ]
     };
-    let numbers = ["Factor", "As initiator", "As target", "Pairs", "Failed"];
+    let columns = ["NIC", ">Factor", ">As initiator", ">As target", ">Pairs", ">Failed"];
     let caption =
         format!("{title}: how many times worse than the median of the class, median of the pairs");
-    first_rows(table, &caption, &columns(["NIC"], numbers), (facts, MOST_ROWS), row)
+    first_rows(table, &caption, &columns, (facts, MOST_ROWS), row)
 }
 
 #[cfg(test)]

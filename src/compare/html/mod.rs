@@ -33,7 +33,7 @@ use std::time::SystemTime;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use self::parts::{Badge, PageColumn, badge, cell, stacked_table, time};
+use self::parts::{Badge, badge, cell, stacked_table, time};
 use super::results::{Content, ReadResult};
 use ::survey::result::Survey;
 use facts::severity::Severity;
@@ -141,7 +141,7 @@ fn summary(results: &[ReadResult]) -> Markup {
     lines.sort_by_key(|((severity, _), _)| Reverse(*severity));
     let rows: Vec<Vec<Markup>> = lines.into_iter().map(|(_, row)| row).collect();
     let (first, others) = rows.split_at(rows.len().min(MOST_LINES));
-    let columns = ["Result", "Verdict", "Finding", "Where", "Started"].map(PageColumn::Words);
+    let columns = ["Result", "Verdict", "Finding", "Where", "Started"];
     html! {
         (stacked_table("Summary", &columns, first))
         @if !others.is_empty() {

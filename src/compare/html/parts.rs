@@ -1,9 +1,9 @@
 //! The parts that the sections of the page share: badges, tables, figures, lists of facts.
 
-use std::time::{Duration, UNIX_EPOCH};
-
 use facts::severity::Severity;
+use facts::time_of_day::rfc3339;
 use maud::{Markup, html};
+use page::table::title;
 use survey::result::words::grouped;
 
 /// A verdict: how good it is, and its words.
@@ -19,30 +19,12 @@ pub fn badge((severity, text): Badge) -> Markup {
     html! { span class=(class) { span aria-hidden="true" { (sign) " " } (text) } }
 }
 
-/// A column of a table.
-#[derive(Clone, Copy, Debug)]
-pub enum PageColumn {
-    /// Words, from the left.
-    Words(&'static str),
-    /// Numbers, to the right.
-    Numbers(&'static str),
-}
-
-/// Returns columns of words, and columns of numbers behind them.
-pub fn columns<const WORDS: usize, const NUMBERS: usize>(
-    words: [&'static str; WORDS],
-    numbers: [&'static str; NUMBERS],
-) -> Vec<PageColumn> {
-    let numbers = numbers.map(PageColumn::Numbers);
-    words.map(PageColumn::Words).into_iter().chain(numbers).collect()
-}
-
 /// Returns a table of the first `most` of all rows, and a line about those that it leaves out;
 /// `table` is one of the functions below.
 pub fn first_rows<T>(
-    table: fn(&str, &[PageColumn], &[Vec<Markup>]) -> Markup,
+    table: fn(&str, &[&str], &[Vec<Markup>]) -> Markup,
     caption: &str,
-    columns: &[PageColumn],
+    columns: &[&str],
     (all, most): (&[T], usize),
     row: impl Fn(&T) -> Vec<Markup>,
 ) -> Markup {
@@ -59,27 +41,20 @@ pub fn more(all: usize, most: usize) -> Markup {
     }
 }
 
-/// Returns a table. The first cell of each row is its title.
-pub fn table(caption: &str, columns: &[PageColumn], rows: &[Vec<Markup>]) -> Markup {
+/// Returns a table. The first cell of each row is its title. The title of a column of numbers begins
+/// with `>`.
+pub fn table(caption: &str, columns: &[&str], rows: &[Vec<Markup>]) -> Markup {
     table_of_class("", caption, columns, rows)
 }
 
 /// Returns a table of words that explain themselves without the titles of their columns: in a
 /// narrow window the cells of a row stand one below the other.
-pub fn stacked_table(caption: &str, columns: &[PageColumn], rows: &[Vec<Markup>]) -> Markup {
+pub fn stacked_table(caption: &str, columns: &[&str], rows: &[Vec<Markup>]) -> Markup {
     table_of_class("stacked", caption, columns, rows)
 }
 
-fn table_of_class(
-    name: &str,
-    caption: &str,
-    columns: &[PageColumn],
-    rows: &[Vec<Markup>],
-) -> Markup {
-    let class = |column: &PageColumn| match column {
-        PageColumn::Words(_) => "words",
-        PageColumn::Numbers(_) => "number",
-    };
+fn table_of_class(name: &str, caption: &str, columns: &[&str], rows: &[Vec<Markup>]) -> Markup {
+    let class = |column| if title(column).1 { "number" } else { "words" };
     html! {
         div.wide tabindex="0" role="region" aria-label=(caption) {
             table class=[Some(name).filter(|name| !name.is_empty())] {
@@ -87,8 +62,7 @@ fn table_of_class(
                 thead {
                     tr {
                         @for column in columns {
-                            @let (PageColumn::Words(title) | PageColumn::Numbers(title)) = column;
-                            th scope="col" class=(class(column)) { (title) }
+                            th scope="col" class=(class(column)) { (title(column).0) }
                         }
                     }
                 }
@@ -150,10 +124,7 @@ pub fn time(unix_ms: u64) -> String {
     if unix_ms == 0 {
         return "time unknown".into();
     }
-    // The year 9999 is the last one with four digits.
-    let seconds = (unix_ms / 1000).min(253_402_300_799);
-    let text = humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(seconds));
-    text.to_string().replace('T', " ").replace('Z', " UTC")
+    rfc3339(unix_ms).replace('T', " ").replace('Z', " UTC")
 }
 
 /// Returns a duration in seconds.

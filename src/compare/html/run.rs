@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use maud::{Markup, html};
 
 use super::chart::{self, Axis, Curve};
-use super::parts::{Badge, PageColumn, badge, cell, charts, facts, figure, seconds, table, time};
+use super::parts::{Badge, badge, cell, charts, facts, figure, seconds, table, time};
 use super::quantity::Quantity;
 use super::sizes;
 use crate::differences;
@@ -213,7 +213,7 @@ pub fn circumstances(runs: &[NamedRun]) -> Markup {
             ("Platform", software.then(|| "software NIC (no Cassini hardware involved)".to_owned())),
             ("Labels", (!labels.is_empty()).then(|| labels.join(", "))),
             ("Job", run.job.as_ref().map(|job| format!("{} {}", job.manager, job.id))),
-            ("Clock", (!run.is_printed()).then(|| run.clock.name.clone())),
+            ("Clock", (!run.is_printed()).then(|| run.clock.name.to_string())),
             (
                 "Kernel",
                 (!run.is_printed())
@@ -273,12 +273,7 @@ fn expectations(verdicts: &[ExpectationResult]) -> Markup {
         ]
     };
     let rows: Vec<Vec<Markup>> = verdicts.iter().map(row).collect();
-    let columns = [
-        PageColumn::Numbers("Size"),
-        PageColumn::Words("Expected"),
-        PageColumn::Numbers("Measured"),
-        PageColumn::Words("Verdict"),
-    ];
+    let columns = [">Size", "Expected", ">Measured", "Verdict"];
     table("Expectations", &columns, &rows)
 }
 

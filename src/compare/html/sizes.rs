@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::chart::{self, Axis, Curve, Mark};
 use super::curve_words;
-use super::parts::{PageColumn, cell, figure, table};
+use super::parts::{cell, figure, table};
 use super::quantity::Quantity;
 use facts::expect::Metric;
 use facts::percentile::Percentile;
@@ -204,8 +204,8 @@ pub fn table_of(measured: &[&SizeResult]) -> Markup {
     };
     if measured.iter().all(|result| result.latency.is_some()) {
         let columns = [
-            "Size", "Samples", "Min", "Median", "p90", "p99", "p99.9", "p99.99", "Max", "Mean",
-            "StdDev",
+            ">Size", ">Samples", ">Min", ">Median", ">p90", ">p99", ">p99.9", ">p99.99", ">Max",
+            ">Mean", ">StdDev",
         ];
         let row = |result: &&SizeResult| {
             let latencies = result.latency.as_ref()?;
@@ -226,16 +226,15 @@ pub fn table_of(measured: &[&SizeResult]) -> Markup {
         };
         let rows: Vec<Vec<Markup>> = measured.iter().filter_map(row).collect();
         html! {
-            (table("Latencies", &columns.map(PageColumn::Numbers), &rows))
+            (table("Latencies", &columns, &rows))
             p.note { "* fewer than 10 samples above this percentile: unreliable" }
         }
     } else {
-        let columns = ["Size", "Operations", "Bandwidth", "Packets"];
         let row = |result: &&SizeResult| {
             let rates = [Metric::Bandwidth, Metric::PacketRate].map(|metric| text(result, metric));
             [size(result), operations(result)].into_iter().chain(rates).collect()
         };
         let rows: Vec<Vec<Markup>> = measured.iter().map(row).collect();
-        table("Bandwidths", &columns.map(PageColumn::Numbers), &rows)
+        table("Bandwidths", &[">Size", ">Operations", ">Bandwidth", ">Packets"], &rows)
     }
 }

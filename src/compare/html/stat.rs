@@ -4,7 +4,7 @@
 use maud::{Markup, html};
 
 use super::chart::{self, Axis, Curve};
-use super::parts::{Badge, badge, cell, charts, columns, facts, figure, table, time};
+use super::parts::{Badge, badge, cell, charts, facts, figure, table, time};
 use super::quantity::Quantity;
 use facts::severity::Severity;
 use stat::job::JobStat;
@@ -127,15 +127,13 @@ fn nics(stat: &JobStat) -> Markup {
     let nics = stat.changes();
     let rows: Vec<Vec<Markup>> =
         (nics.iter()).map(|nic| nic_row(nic).iter().map(cell).collect()).collect();
-    let [first, others @ ..] = TITLES;
-    let columns = columns([first], others);
     let (shown, folded) = rows.split_at(rows.len().min(MOST_NICS));
     html! {
-        (table("NICs", &columns, shown))
+        (table("NICs", &TITLES, shown))
         @if !folded.is_empty() {
             details {
                 summary { (folded.len()) " more NICs" }
-                (table("Other NICs", &columns, folded))
+                (table("Other NICs", &TITLES, folded))
             }
         }
     }

@@ -6,8 +6,7 @@ use super::chart::{self, Axis, Mark};
 use super::load;
 use super::map;
 use super::parts::{
-    Badge, badge, cell, charts, columns, facts, figure, first_rows, seconds, stacked_table, table,
-    time,
+    Badge, badge, cell, charts, facts, figure, first_rows, seconds, stacked_table, table, time,
 };
 use super::quantity::Quantity;
 use campaign::quiet::findings::{Aggregate, Cause, Certainty, Direction, Population, Unit};
@@ -177,7 +176,7 @@ fn causes(survey: &Survey) -> Markup {
             },
         ]
     };
-    let columns = columns(["Part", "Verdict", "Where it shows", "Evidence"], []);
+    let columns = ["Part", "Verdict", "Where it shows", "Evidence"];
     let all = (&survey.verdict.causes[..], MOST_ROWS);
     first_rows(stacked_table, "What is to blame, the worst first", &columns, all, row)
 }
@@ -192,7 +191,7 @@ fn why(survey: &Survey) -> Markup {
             },
         ]
     };
-    let columns = columns(["Part", "Cause"], []);
+    let columns = ["Part", "Cause"];
     let all = (&survey.why[..], MOST_ROWS);
     html! {
         (first_rows(stacked_table, "Why they are slow", &columns, all, row))
@@ -210,7 +209,7 @@ fn untested(survey: &Survey) -> Markup {
         };
         vec![cell(&group.names), cell(reason), cell(words::grouped(group.pairs))]
     };
-    let columns = columns(["Part", "Reason"], ["Pairs"]);
+    let columns = ["Part", "Reason", ">Pairs"];
     let all = (&untested_groups(survey)[..], MOST_ROWS);
     first_rows(table, "Untested or not judged", &columns, all, row)
 }
@@ -287,9 +286,19 @@ fn populations(survey: &Survey) -> Markup {
         row
     };
     let rows: Vec<Vec<Markup>> = survey.verdict.populations.iter().map(row).collect();
-    let numbers =
-        ["Pairs", "Outside", "Failed", "Min", "p5", "Median", "p95", "Max", "Limit", "Expected"];
-    let columns = columns(["Test and class"], numbers);
+    let columns = [
+        "Test and class",
+        ">Pairs",
+        ">Outside",
+        ">Failed",
+        ">Min",
+        ">p5",
+        ">Median",
+        ">p95",
+        ">Max",
+        ">Limit",
+        ">Expected",
+    ];
     html! {
         @if !rows.is_empty() {
             (table("Figures of all pairs, by test and class", &columns, &rows))
@@ -318,7 +327,7 @@ fn sums(survey: &Survey, test: usize) -> Markup {
         ]
     };
     let rows: Vec<Vec<Markup>> = shown.take(MOST_ROWS).map(row).collect();
-    let columns = columns(["Part"], ["Pairs", "Median", "Worst", "Outside"]);
+    let columns = ["Part", ">Pairs", ">Median", ">Worst", ">Outside"];
     html! {
         @if has_table { (group_table(survey, &all, &groups, &title)) }
         @if !rows.is_empty() {

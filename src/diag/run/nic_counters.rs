@@ -12,7 +12,8 @@ use node::nic::counters::{CounterChanges, CounterReadings, NicFacts};
 use node::nic::files::Files;
 use plan::Plan;
 use plan::run_options::{RunOptions, Side};
-use report::{PeerCounters, RunCounters};
+use report::PeerCounters;
+use report::outcome::Counters;
 use session::Session;
 
 /// Bytes of data in a packet.
@@ -72,7 +73,7 @@ impl CounterBaseline {
     /// # Errors
     ///
     /// A peer that has ended, does not answer or sends something else, and an interruption.
-    pub fn end(self, session: &Session) -> Result<Option<RunCounters>, Failure> {
+    pub fn end(self, session: &Session) -> Result<Option<Counters>, Failure> {
         let own = self.changes();
         let peer = match (self.side, self.sent) {
             (Side::Client, Some(preset)) => {
@@ -84,28 +85,24 @@ impl CounterBaseline {
             }
             (_, None) => self.not_received(),
         };
-        Ok(self.shown(own, peer))
+        Ok(self.shown(&own, &peer))
     }
 
     /// Reads the counters of this side only: after a run that has failed or that has no peer.
-    pub fn end_alone(self) -> Option<RunCounters> {
-        self.shown(self.changes(), self.not_received())
+    pub fn end_alone(self) -> Option<Counters> {
+        self.shown(&self.changes(), &self.not_received())
     }
 
     fn not_received(&self) -> PeerCounters {
         if self.is_one_nic { PeerCounters::OneNic } else { PeerCounters::NotAvailable }
     }
 
-    fn shown(&self, own: CounterChanges, peer: PeerCounters) -> Option<RunCounters> {
-        Some(RunCounters {
-            preset: self.shown?,
-            side: self.side,
-            own,
-            peer,
-            // A server that only answers counts nothing.
-            packets: Some(self.packets).filter(|packets| *packets > 0),
-            clock_step_s: Clocks::now().step_since(self.began),
-        })
+    fn shown(&self, own: &CounterChanges, peer: &PeerCounters) -> Option<Counters> {
+        // A server that only answers counts nothing.
+        let packets = Some(self.packets).filter(|packets| *packets > 0);
+        let counters = Counters::new(self.shown?, self.side, own, peer, packets);
+        let clock_step_s = Clocks::now().step_since(self.began);
+        Some(Counters { clock_step_s, ..counters })
     }
 
     fn changes(&self) -> CounterChanges {

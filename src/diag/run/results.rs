@@ -7,8 +7,8 @@ use crate::bench::api::{FanMedians, Issued, Part};
 use facts::error::Failure;
 use facts::rate::KeptSchedule;
 use measure::{
-    ChosenClock, Clock, Gauge, MonotonicRaw, OwnError, Rates, Recorder, RunClock, SideResult,
-    SideView, StabilityCheck, Until,
+    ChosenClock, Clock, Gauge, MeasurementError, MonotonicRaw, Rates, Recorder, RunClock,
+    SideResult, SideView, StabilityCheck, Until,
 };
 use node::machine::Machine;
 use plan::Plan;
@@ -135,8 +135,8 @@ impl Results for ClientLatencies {
     fn begin(&mut self, reporter: &mut Reporter, run: &RunOptions) -> Result<(), Failure> {
         if reporter.shows_own_error() {
             let error = match self.clock.clock() {
-                ChosenClock::MonotonicRaw(clock) => OwnError::measure(&clock),
-                ChosenClock::Counter(clock) => OwnError::measure(&clock),
+                ChosenClock::MonotonicRaw(clock) => MeasurementError::measure(&clock),
+                ChosenClock::Counter(clock) => MeasurementError::measure(&clock),
             };
             reporter.set_own_error(error?);
         }

@@ -2,7 +2,6 @@
 //! they belong to.
 
 use std::collections::HashMap;
-use std::str::FromStr;
 use std::sync::LazyLock;
 
 /// Rows as text; its head describes them.
@@ -20,6 +19,7 @@ facts::named_enum! {
         All = "all",
     }
     impl Display;
+    impl FromStr or "expected quick, link or all";
 }
 
 impl Preset {
@@ -34,15 +34,6 @@ impl Preset {
     /// Returns the smallest preset that contains both.
     pub fn with(self, other: Self) -> Self {
         if self == other { self } else { Self::All }
-    }
-}
-
-impl FromStr for Preset {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let preset = Self::ALL.into_iter().find(|preset: &Self| preset.to_string() == text);
-        preset.ok_or("expected quick, link or all")
     }
 }
 

@@ -4,37 +4,29 @@ use std::fmt;
 
 use crate::traffic_class::TrafficClass;
 
-/// Where a service, VNI or traffic class comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AccessSource {
-    /// The default: service 1, the first VNI of the service, and BEST_EFFORT, or the first class of
-    /// a service without it.
-    Default,
-    /// The default of a service with a range of VNIs: the first one.
-    Range,
-    Option,
-    /// The variables `SLINGSHOT_*` of the job.
-    Slingshot,
-    /// The list of services of the NIC.
-    ServiceList,
-}
-
-impl AccessSource {
-    /// Returns the name of the source in documents.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Default | Self::Range => "default",
-            Self::Option => "option",
-            Self::Slingshot => "slingshot",
-            Self::ServiceList => "service_list",
-        }
+facts::named_enum! {
+    /// Where a service, VNI or traffic class comes from.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum AccessSource {
+        /// The default: service 1, the first VNI of the service, and BEST_EFFORT, or the first
+        /// class of a service without it.
+        Default = "default",
+        /// The default of a service with a range of VNIs: the first one.
+        Range = "default",
+        Option = "option",
+        /// The variables `SLINGSHOT_*` of the job.
+        Slingshot = "slingshot",
+        /// The list of services of the NIC.
+        ServiceList = "service_list",
     }
+    /// Returns the name of the source in documents.
+    pub fn name(self);
 }
 
 impl fmt::Display for AccessSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Default | Self::Range => "default",
+            Self::Default | Self::Range => self.name(),
             Self::Option => "options",
             Self::Slingshot => "SLINGSHOT_*",
             Self::ServiceList => "service list",

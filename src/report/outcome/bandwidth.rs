@@ -23,37 +23,10 @@ pub struct BandwidthResult {
     pub pairs: Option<Vec<QueuePairResult>>,
     /// This side's own view; null without --both-ends.
     #[serde(default)]
-    pub own_view: Option<ViewResult>,
+    pub own_view: Option<SideView>,
     /// The peer's own view; null without --both-ends.
     #[serde(default)]
-    pub peer_view: Option<ViewResult>,
-}
-
-/// One side's own view of a size.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-pub struct ViewResult {
-    /// Number of operations that the side issued.
-    pub issued: u64,
-    /// Number of operations that arrived at the side, as its NIC (send-bw: its software) counted
-    /// them; null on a side that is no target.
-    pub arrived: Option<u64>,
-    /// Time from the first barrier to the end of the side's part, in microseconds. A side without a
-    /// part of its own waits for the peer's.
-    pub elapsed_us: u64,
-    /// CPU time of the first measuring thread in this time, in microseconds.
-    pub cpu_us: u64,
-}
-
-impl From<SideView> for ViewResult {
-    fn from(view: SideView) -> Self {
-        Self {
-            issued: view.issued,
-            arrived: view.arrived,
-            elapsed_us: view.elapsed_us,
-            cpu_us: view.cpu_us,
-        }
-    }
+    pub peer_view: Option<SideView>,
 }
 
 /// The result of one pair of queues.

@@ -4,7 +4,6 @@
 //! * `side`: the side of a process in a run.
 //! * `site`: the host, its NIC, and the addresses of both sides.
 //! * `options`: the options in effect.
-//! * `clock`: the clock, and what the tool itself adds to a latency.
 //! * `extent`: how much of a size was measured.
 //! * `size_result`: the result of a size; `latency` and `bandwidth`: its figures.
 //! * `counters`: what the counters of the NICs did.
@@ -14,7 +13,6 @@
 //! are the descriptions in its schema, docs/cxidiag.schema.json.
 
 mod bandwidth;
-mod clock;
 mod counters;
 mod expectation;
 mod extent;
@@ -30,16 +28,17 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use crate::outcome::match_cost::MatchCost;
-pub use bandwidth::{BandwidthResult, QueuePairResult, ViewResult};
-pub use clock::{Distribution, MeasurementError, MeasuringClock};
+pub use bandwidth::{BandwidthResult, QueuePairResult};
 pub use counters::{CounterFinding, CounterResult, Counters, NicCounters};
 pub use expectation::ExpectationResult;
 pub use extent::Extent;
+use facts::job::Job;
 pub use latency::{Detail, LatencyResult, PercentileValue};
+use measure::{MeasurementError, MeasuringClock};
 pub use options::{AtomicOptions, ListOptions, Options};
 use page::problem::Problem;
 pub use side::Side;
-pub use site::{Addresses, FabricAddress, Host, Job, Peer, UsedDevice};
+pub use site::{Addresses, Host, Peer, UsedDevice};
 pub use size_result::{FanResult, RateResult, SizeResult, WriteResult};
 
 /// The schema version of runs that were read from text, which documents never have.

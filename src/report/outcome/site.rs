@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use facts::device::FabricAddress;
+
 /// A machine.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
@@ -22,16 +24,6 @@ impl Host {
     pub fn known_name(&self) -> Option<&str> {
         Some(self.name.as_str()).filter(|name| *name != Self::UNKNOWN)
     }
-}
-
-/// A batch job.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-pub struct Job {
-    /// Name of the workload manager: slurm, pbs or flux.
-    pub manager: String,
-    /// Number or name of the job, as the manager writes it.
-    pub id: String,
 }
 
 /// The process at the other end of the control connection.
@@ -99,14 +91,4 @@ pub struct Addresses {
     pub server_ip: String,
     /// TCP port of the server; 0 in loopback-bw.
     pub server_port: u16,
-}
-
-/// An address on the fabric.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-pub struct FabricAddress {
-    /// Address of the NIC.
-    pub nic: u32,
-    /// PID of the process on this NIC.
-    pub pid: u32,
 }

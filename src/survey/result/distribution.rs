@@ -8,7 +8,6 @@ use campaign::blame::limits::LEAST_FIGURES;
 use campaign::quiet::findings::{Aggregate, Population, Statistic, Test};
 use campaign::quiet::ids::TestId;
 use page::page::Page;
-use page::table::Align;
 
 /// Switches and groups that the text shows.
 const SHOWN_AGGREGATES: usize = 5;
@@ -113,18 +112,18 @@ fn table(page: &mut Page, survey: &Survey, is_bandwidth: bool, populations: &[&P
     let has_expected = populations.iter().any(|population| population.expected.is_some());
     let has_failed = populations.iter().any(|population| population.failed > 0);
     let figures = if is_bandwidth {
-        ["Test (GB/s)", "Class", "Pairs", "Max", "Median", "p1", "Min"]
+        ["Test (GB/s)", "Class", ">Pairs", ">Max", ">Median", ">p1", ">Min"]
     } else {
-        ["Test (us)", "Class", "Pairs", "Min", "Median", "p99", "Max"]
+        ["Test (us)", "Class", ">Pairs", ">Min", ">Median", ">p99", ">Max"]
     };
     let mut titles = figures.to_vec();
-    titles.push("Limit");
+    titles.push(">Limit");
     if has_expected {
-        titles.push("Expect");
+        titles.push(">Expect");
     }
-    titles.push("Outside");
+    titles.push(">Outside");
     if has_failed {
-        titles.push("Failed");
+        titles.push(">Failed");
     }
     let row = |population: &&Population| {
         let test = tested(survey, population.test);
@@ -152,10 +151,7 @@ fn table(page: &mut Page, survey: &Survey, is_bandwidth: bool, populations: &[&P
         }
         cells
     };
-    let side = |column| if column < 2 { Align::Left } else { Align::Right };
-    let columns: Vec<_> =
-        titles.iter().enumerate().map(|(column, title)| (*title, side(column))).collect();
-    page.table(&columns, populations.iter().map(row));
+    page.table(&titles, populations.iter().map(row));
 }
 
 /// Adds the table of the switches and groups with the largest shares of pairs outside the limits;
@@ -168,14 +164,7 @@ pub fn worst_places(page: &mut Page, survey: &Survey) {
     if worst.is_empty() {
         return;
     }
-    let columns = [
-        ("Most pairs outside", Align::Left),
-        ("Test", Align::Left),
-        ("Pairs", Align::Right),
-        ("Median", Align::Right),
-        ("Worst", Align::Right),
-        ("Outside", Align::Right),
-    ];
+    let columns = ["Most pairs outside", "Test", ">Pairs", ">Median", ">Worst", ">Outside"];
     let row = |aggregate: &Aggregate| {
         let test = tested(survey, aggregate.test);
         vec![

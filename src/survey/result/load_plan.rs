@@ -3,7 +3,6 @@
 use super::words;
 use load::conductor::LoadPreview;
 use page::table;
-use page::table::Align;
 use page::wrap::{WIDTH, wrapped};
 
 /// Returns the text of a plan, in lines of at most 80 columns where names allow it.
@@ -31,8 +30,7 @@ pub fn plan_text(plan: &LoadPreview) -> Vec<String> {
         lines.push(String::new());
         let row = |(name, slots): &(String, u32)| vec![name.clone(), slots.to_string()];
         let rows = plan.patterns.iter().map(row).collect();
-        let align = [Align::Left, Align::Right];
-        lines.extend(table::lines(&["Pattern", "Slots"], rows, &align));
+        lines.extend(table::lines(&["Pattern", ">Slots"], rows));
     }
     if !plan.left_out.is_empty() {
         lines.extend([String::new(), "Left out".into()]);

@@ -8,7 +8,6 @@ use load::findings::{
     BandwidthFigures, Compared, FarVictim, Grade, ImpactFigures, LoadFindings, StarFigures,
 };
 use page::page::{Page, Words};
-use page::table::Align;
 
 /// Most rows of impact factors in the text.
 const MOST_IMPACTS: usize = 40;
@@ -28,15 +27,7 @@ pub fn bandwidths(page: &mut Page, roster: &Roster, load: &LoadFindings) {
         Words::from(figures.measured(value).map_or("-".into(), text))
     };
     let pattern = format!("Pattern ({})", scale.1);
-    let columns = [
-        (pattern.as_str(), Align::Left),
-        ("NICs", Align::Right),
-        ("Mean", Align::Right),
-        ("Min", Align::Right),
-        ("Sum", Align::Right),
-        ("Share of", Align::Right),
-        ("Grade", Align::Left),
-    ];
+    let columns = [pattern.as_str(), ">NICs", ">Mean", ">Min", ">Sum", ">Share of", "Grade"];
     let row = |figures: &BandwidthFigures| -> Vec<Words> {
         vec![
             figures.pattern.as_str().into(),
@@ -183,10 +174,10 @@ fn title(impact: &ImpactFigures) -> String {
 }
 
 fn group_table(page: &mut Page, group: &[ImpactFigures]) {
-    let numbers = ["Pairs", "Quiet", "Load", "Ratio", "95 %", "p99", "p99.9"];
-    let mut columns = vec![("Spread", Align::Left), ("Class", Align::Left)];
-    columns.extend(numbers.map(|title| (title, Align::Right)));
-    columns.push(("Grade", Align::Left));
+    let columns = [
+        "Spread", "Class", ">Pairs", ">Quiet", ">Load", ">Ratio", ">95 %", ">p99", ">p99.9",
+        "Grade",
+    ];
     let factor = |compared: Option<Compared>| {
         compared.map_or("-".into(), |compared| load_words::ratio(compared.impact))
     };

@@ -19,36 +19,24 @@ const PERCENTILES: [&str; 9] = ["0", "1", "5", "25", "50", "75", "95", "99", "10
 /// Returns the metrics of a survey.
 pub fn families(survey: &Survey) -> Vec<Family> {
     let verdict = &survey.verdict;
-    let seconds = |ms: u64| ms as f64 / 1000.0;
-    let mut families = vec![
-        openmetrics::build("survey"),
-        Family::single(
-            SERIES,
-            "Exit status of the survey: 0 good, 3 bad, 4 undecided, 1 failed, 130 interrupted.",
-            survey.exit_status.into(),
-        ),
-        Family::single(
-            "cxidiag_survey_timestamp_seconds",
-            "Start of the survey, since 1970-01-01 (UTC).",
-            seconds(survey.started_unix_ms),
-        ),
-        Family::single(
-            "cxidiag_survey_duration_seconds",
-            "Duration of the survey.",
-            seconds(survey.elapsed_ms),
-        ),
-        Family::single(
+    let status =
+        "Exit status of the survey: 0 good, 3 bad, 4 undecided, 1 failed, 130 interrupted.";
+    let times = [survey.started_unix_ms, survey.elapsed_ms];
+    let mut families = vec![openmetrics::build("survey")];
+    families.extend(Family::of_times((SERIES, status), survey.exit_status, "survey", times));
+    families.extend([
+        Family::new(
             "cxidiag_survey_planned_pairs",
             "Pairs of NICs that were to be measured, with all pairs of --resume.",
-            verdict.planned as f64,
+            [(verdict.planned as f64).into()],
         ),
-        Family::single(
+        Family::new(
             "cxidiag_survey_answered_pairs",
             "Pairs of NICs that were measured or failed, with all pairs of --resume.",
-            verdict.answered as f64,
+            [(verdict.answered as f64).into()],
         ),
-    ];
-    families.push(scope(survey));
+        scope(survey),
+    ]);
     families.extend(nic_families(survey));
     families.push(causes(survey));
     families.extend(why(survey));
@@ -60,11 +48,9 @@ pub fn families(survey: &Survey) -> Vec<Family> {
 /// Returns what the verdict is about.
 fn scope(survey: &Survey) -> Family {
     let kinds = [("latency", Scope::Bandwidth), ("bandwidth", Scope::Latency)];
-    let samples = kinds.map(|(kind, without)| {
-        let is_measured = survey.scope != without;
-        sample([("kind", kind.into())], f64::from(u8::from(is_measured)))
-    });
-    Family::gauge(
+    let samples =
+        kinds.map(|(kind, without)| Sample::new([("kind", kind.into())], survey.scope != without));
+    Family::new(
         "cxidiag_survey_scope",
         "Whether the verdict is about latencies, and about bandwidths: 1 if it is.",
         samples,
@@ -77,19 +63,19 @@ fn nic_families(survey: &Survey) -> [Family; 4] {
     let states = all_states(survey);
     let counts = State::ALL.map(|state| {
         let count = states.iter().filter(|candidate| **candidate == state).count();
-        sample([("state", state.name().into())], count as f64)
+        Sample::new([("state", state.name().into())], count as f64)
     });
     let each = |value: fn(State) -> Option<bool>| {
         let with_value = roster.nics.iter().zip(&states).filter_map(|(nic, state)| {
             let labels =
                 [("host", roster.node(nic.node).host.clone()), ("device", nic.device.clone())];
-            Some(sample(labels, f64::from(u8::from(value(*state)?))))
+            Some(Sample::new(labels, value(*state)?))
         });
         with_value.collect::<Vec<_>>()
     };
     [
-        Family::gauge("cxidiag_survey_nics", "Number of NICs by state.", counts),
-        Family::gauge(
+        Family::new("cxidiag_survey_nics", "Number of NICs by state.", counts),
+        Family::new(
             "cxidiag_survey_nic_ok",
             "Whether the NIC is good or suspect (1), or belongs to a bad part (0); no sample if it is \
              untested or in no pair.",
@@ -98,12 +84,12 @@ fn nic_families(survey: &Survey) -> [Family; 4] {
                 is_known.then_some(state != State::Bad)
             }),
         ),
-        Family::gauge(
+        Family::new(
             "cxidiag_survey_nic_suspect",
             "NICs of suspect parts, and the ends of bad paths: 1, and no sample for other NICs.",
             each(|state| (state == State::Suspect).then_some(true)),
         ),
-        Family::gauge(
+        Family::new(
             "cxidiag_survey_nic_untested",
             "NICs that were not tested, or not with all of their partners: 1, and no sample for other \
              NICs.",
@@ -126,9 +112,9 @@ fn causes(survey: &Survey) -> Family {
             ("name", words::name(&survey.roster, &cause.unit)),
             ("verdict", verdict.into()),
         ];
-        Some(sample(labels, 1.0))
+        Some(Sample::new(labels, true))
     });
-    Family::gauge(
+    Family::new(
         "cxidiag_survey_culprit",
         "NICs, nodes, switches, groups and paths that are bad or suspect, always 1.",
         parts,
@@ -147,11 +133,11 @@ fn why(survey: &Survey) -> Option<Family> {
                 ("cause", why.cause.clone()?),
                 ("confidence", why.confidence.name().into()),
             ];
-            Some(sample(labels, 1.0))
+            Some(Sample::new(labels, true))
         })
     });
     (!survey.why.is_empty()).then(|| {
-        Family::gauge(
+        Family::new(
             "cxidiag_survey_cause",
             "Causes of bad and suspect parts, and what files say about untested NICs, always 1.",
             causes,
@@ -167,7 +153,7 @@ fn population_families(survey: &Survey) -> [Family; 5] {
     };
     let counts = |count: fn(&Population) -> u64| {
         populations().map(move |(population, test)| {
-            sample(labels(population, test), count(population) as f64)
+            Sample::new(labels(population, test), count(population) as f64)
         })
     };
     let figures = |is_bandwidth: bool| {
@@ -186,32 +172,32 @@ fn population_families(survey: &Survey) -> [Family; 5] {
             PERCENTILES.into_iter().zip(figures).map(move |(name, figure)| {
                 let mut labels = labels(population, test).to_vec();
                 labels.push(("percentile", name.into()));
-                sample(labels, value(figure))
+                Sample::new(labels, value(figure))
             })
         })
     };
     [
-        Family::gauge(
+        Family::new(
             "cxidiag_survey_measured_pairs",
             "Measured pairs by test and class.",
             counts(|population| population.count),
         ),
-        Family::gauge(
+        Family::new(
             "cxidiag_survey_outside_pairs",
             "Measured pairs outside the limits by test and class.",
             counts(|population| population.outside),
         ),
-        Family::gauge(
+        Family::new(
             "cxidiag_survey_failed_pairs",
             "Pairs that failed by test and class.",
             counts(|population| population.failed),
         ),
-        Family::gauge(
+        Family::new(
             "cxidiag_survey_latency_seconds",
             "Percentiles over pairs of their median latencies.",
             figures(false),
         ),
-        Family::gauge(
+        Family::new(
             "cxidiag_survey_bandwidth_bytes_per_second",
             "Percentiles over pairs of their bandwidths.",
             figures(true),
@@ -225,10 +211,6 @@ fn labels(population: &Population, test: &Test) -> [(&'static str, String); 3] {
         ("size", test.size_bytes.to_string()),
         ("class", population.class.name().into()),
     ]
-}
-
-fn sample(labels: impl Into<Vec<(&'static str, String)>>, value: f64) -> Sample {
-    Sample { labels: labels.into(), value }
 }
 
 #[cfg(test)]

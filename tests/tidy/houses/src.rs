@@ -192,6 +192,7 @@ pub const PAGE: Package = Package {
         shown_in: &["src/page/lib.rs"],
         floors: &[
             &[
+                ("csv", "comma-separated values"),
                 ("json", "data -> one JSON document"),
                 ("problem", "a failure in documents"),
                 ("progress_line", "one line on a terminal"),
@@ -943,8 +944,8 @@ pub const COMPARE: Package = Package {
     name: "compare",
     directory: "src/compare",
     uses: &[
-        "campaign", "check", "cli", "crew", "facts", "load", "measure", "node", "page", "plan",
-        "report", "stat", "survey", "why",
+        "campaign", "check", "cli", "crew", "facts", "health", "load", "measure", "node", "page",
+        "plan", "report", "stat", "survey", "why",
     ],
     holds: "results read back: `compare`, and `report` with its page",
     must_not: "measure",

@@ -139,7 +139,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
     results(Opt::Clock, |_| {
         Def::value("clock", "CLOCK", str::parse, |typed| &mut typed.clock)
             .completed_by(Completion::Words(|| {
-                ClockChoice::NAMES.map(|(name, _)| name.to_owned()).to_vec()
+                ClockChoice::ALL.map(|clock| clock.to_string()).to_vec()
             }))
             .explained(
                 "Clock that measures: auto, tsc (x86-64), cntvct (aarch64) or monotonic-raw \

@@ -1,0 +1,21 @@
+//! Comma-separated values (RFC 4180).
+
+use facts::error::{Context, Failure};
+use facts::text::cell;
+
+/// Returns rows as a document.
+///
+/// # Errors
+///
+/// Rows of different lengths.
+pub fn document(
+    rows: impl IntoIterator<Item = impl IntoIterator<Item = String>>,
+) -> Result<Vec<u8>, Failure> {
+    const WHAT: &str = "cannot write CSV";
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    for row in rows {
+        let cells = row.into_iter().map(|text| cell(&text).into_owned());
+        writer.write_record(cells).environment(WHAT)?;
+    }
+    writer.into_inner().map_err(csv::IntoInnerError::into_error).environment(WHAT)
+}
