@@ -1,6 +1,8 @@
 //! The health of NICs, as JSON and as the line that callers read (docs/check.md). The doc comments
 //! of the types are the descriptions in their schema, docs/check.schema.json.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use facts::device::DeviceName;
@@ -86,6 +88,10 @@ pub struct ItemResult {
     pub number: Option<f64>,
     /// What the number counts, where the code does not say it; null otherwise.
     pub unit: Option<String>,
+    /// Further numbers: `limit`, in the units of `number`, and parts of the value, such as the
+    /// ceiling of each traffic class; left out if there are none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub numbers: BTreeMap<String, f64>,
     /// What is allowed; null if there is no limit, and if there is no value.
     pub limit: Option<String>,
     /// Where it is, such as between two PCI devices; null if it is about all of the NIC or host.
@@ -108,6 +114,7 @@ impl From<Finding> for ItemResult {
             value: found.value,
             number: found.number,
             unit: found.unit,
+            numbers: found.numbers,
             limit: found.limit,
             place: found.place,
             verdict: found.verdict,

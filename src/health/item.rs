@@ -1,10 +1,15 @@
 //! Something that is checked, and what was found.
 
+use std::collections::BTreeMap;
+
 use facts::severity::Severity;
 use node::nic::files::NoValue;
 
 /// The reason why a virtual function lacks an item: its NIC has it (health.md 2.1.5).
 pub const NONE_OF_ITS_OWN: &str = "a virtual function has none of its own";
+
+/// The name of the limit among the numbers of an item.
+pub const LIMIT: &str = "limit";
 
 /// Something that is checked.
 #[derive(Debug, PartialEq, Eq)]
@@ -41,6 +46,8 @@ pub struct Finding {
     pub number: Option<f64>,
     /// What the number counts, where the item does not say it: others are not compared with it.
     pub unit: Option<String>,
+    /// Further numbers by name: [`LIMIT`], and parts of the value.
+    pub numbers: BTreeMap<String, f64>,
     /// What is allowed.
     pub limit: Option<String>,
     /// Where it is, such as `between 0000:40:01.1 and 0000:41:00.0`, if not in all of the NIC.
@@ -59,6 +66,7 @@ impl Finding {
             value: None,
             number: None,
             unit: None,
+            numbers: BTreeMap::new(),
             limit: None,
             place: None,
             verdict: Severity::NotAvailable,
