@@ -1,13 +1,12 @@
 //! What a survey has found under load, as metrics.
 
 use super::load_verdict::certainty;
+use super::metrics::sample;
 use super::{Survey, load_words};
 use campaign::quiet::findings::Certainty;
 use crew::location::Class;
 use load::findings::{BandwidthFigures, Compared, ImpactFigures, LoadFindings, LoadJudgement};
 use page::openmetrics::{Family, Sample};
-
-type Labels = Vec<(&'static str, String)>;
 
 /// Returns the metrics of a survey under load; nothing without load.
 pub fn families(survey: &Survey) -> Vec<Family> {
@@ -15,22 +14,22 @@ pub fn families(survey: &Survey) -> Vec<Family> {
         return Vec::new();
     };
     let mut families = Vec::from(bandwidth_families(load));
-    families.push(family(
+    families.push(Family::gauge(
         "cxidiag_survey_load_impact_ratio",
         "Latency of victims under load as a ratio to their quiet latency.",
-        load.impacts.iter().flat_map(impacts).collect(),
+        load.impacts.iter().flat_map(impacts),
     ));
     let isolations = load.isolations.iter().filter_map(|isolation| {
-        let labels = vec![
+        let labels = [
             ("pattern", isolation.under.clone()),
             ("traffic_class", isolation.traffic_class.clone()),
         ];
-        Some((labels, isolation.isolation?))
+        Some(sample(labels, isolation.isolation?))
     });
-    families.push(family(
+    families.push(Family::gauge(
         "cxidiag_survey_load_isolation_ratio",
         "Part of the effect of load that another traffic class keeps away.",
-        isolations.collect(),
+        isolations,
     ));
     families.push(bad(survey, load));
     families
@@ -39,28 +38,27 @@ pub fn families(survey: &Survey) -> Vec<Family> {
 fn bandwidth_families(load: &LoadFindings) -> [Family; 4] {
     let each = |value: fn(&BandwidthFigures) -> Option<f64>| {
         let all = load.bandwidths.iter();
-        let samples = all.filter_map(|bandwidth| {
-            Some((vec![("pattern", bandwidth.pattern.clone())], value(bandwidth)?))
-        });
-        samples.collect::<Vec<_>>()
+        all.filter_map(move |bandwidth| {
+            Some(sample([("pattern", bandwidth.pattern.clone())], value(bandwidth)?))
+        })
     };
     [
-        family(
+        Family::gauge(
             "cxidiag_survey_load_mean_bytes_per_second",
             "Mean bandwidth of a NIC that sends, by pattern of load.",
             each(|bandwidth| bandwidth.measured(bandwidth.mean)),
         ),
-        family(
+        Family::gauge(
             "cxidiag_survey_load_min_bytes_per_second",
             "Bandwidth of the slowest NIC that sends, by pattern of load.",
             each(|bandwidth| bandwidth.measured(bandwidth.min)),
         ),
-        family(
+        Family::gauge(
             "cxidiag_survey_load_theory_ratio",
             "Mean bandwidth as a ratio to what the topology allows; no sample if that is unknown.",
             each(|bandwidth| bandwidth.share_of_theory),
         ),
-        family(
+        Family::gauge(
             "cxidiag_survey_load_quiet_ratio",
             "Mean bandwidth as a ratio to the bandwidth without load; no sample if that is unknown.",
             each(|bandwidth| bandwidth.ratio_to_quiet),
@@ -69,47 +67,42 @@ fn bandwidth_families(load: &LoadFindings) -> [Family; 4] {
 }
 
 /// Returns the impact factors of the median and of the 99th percentile.
-fn impacts(impact_figures: &ImpactFigures) -> Vec<(Labels, f64)> {
+fn impacts(impact_figures: &ImpactFigures) -> Vec<Sample> {
     let figures = [("50", Some(impact_figures.median)), ("99", impact_figures.p99)];
-    let sample = |(percentile, figure): (&str, Option<Compared>)| {
+    let each = |(percentile, figure): (&str, Option<Compared>)| {
         let impact = figure?.impact;
-        let labels = vec![
+        let labels = [
             ("pattern", impact_figures.under.clone()),
-            ("spread", load_words::spread(impact_figures.spread).into()),
+            ("spread", impact_figures.spread.name().into()),
             ("tool", impact_figures.test.tool.clone()),
             ("size", impact_figures.test.size_bytes.to_string()),
             ("traffic_class", impact_figures.traffic_class.clone().unwrap_or_default()),
             ("class", impact_figures.class.map_or("all", Class::name).into()),
             ("percentile", percentile.into()),
         ];
-        Some((labels, impact))
+        Some(sample(labels, impact))
     };
-    figures.into_iter().filter_map(sample).collect()
+    figures.into_iter().filter_map(each).collect()
 }
 
 /// Returns the judgements that retests have confirmed.
 fn bad(survey: &Survey, load: &LoadFindings) -> Family {
     let bad =
         load.judgements.iter().filter(|judgement| certainty(judgement) == Some(Certainty::Bad));
-    let sample = |judgement: &LoadJudgement| {
-        let labels = vec![
+    let each = |judgement: &LoadJudgement| {
+        let labels = [
             ("kind", load_words::kind(&judgement.unit).into()),
             ("name", load_words::name(&survey.roster, &judgement.unit)),
             ("pattern", judgement.pattern.clone()),
-            ("figure", load_words::figure_name(judgement.figure).into()),
+            ("figure", judgement.figure.name().into()),
         ];
-        (labels, 1.0)
+        sample(labels, 1.0)
     };
-    family(
+    Family::gauge(
         "cxidiag_survey_load_bad",
         "Parts that are bad under load, by pattern and figure, confirmed by retests: always 1.",
-        bad.map(sample).collect(),
+        bad.map(each),
     )
-}
-
-fn family(name: &'static str, help: &'static str, samples: Vec<(Labels, f64)>) -> Family {
-    let sample = |(labels, value)| Sample { labels, value };
-    Family::gauge(name, help, samples.into_iter().map(sample))
 }
 
 #[cfg(test)]
