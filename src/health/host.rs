@@ -111,11 +111,16 @@ fn governor(machine: &Machine) -> Finding {
 }
 
 fn huge_pages(machine: &Machine) -> Finding {
-    let free = [HugePage::Mib2, HugePage::Gib1]
-        .into_iter()
-        .filter_map(|size| Some(format!("{} of {size}", machine.huge_pages(size, None)?.free)));
-    let free: Vec<String> = free.collect();
-    Finding::shown_if(&HUGE_PAGES, Some(free.join(", ")).filter(|text| !text.is_empty()))
+    let sizes = [HugePage::Mib2, HugePage::Gib1].into_iter();
+    let free = sizes.filter_map(|size| Some((machine.huge_pages(size, None)?.free, size)));
+    let free: Vec<_> = free.collect();
+    let text: Vec<String> = free.iter().map(|(count, size)| format!("{count} of {size}")).collect();
+    let small = free.iter().find(|(_, size)| *size == HugePage::Mib2);
+    Finding {
+        number: small.map(|(count, _)| *count as f64),
+        unit: small.map(|(_, size)| format!("pages of {size}")),
+        ..Finding::shown_if(&HUGE_PAGES, (!text.is_empty()).then(|| text.join(", ")))
+    }
 }
 
 #[cfg(test)]
@@ -170,5 +175,6 @@ mod tests {
         let host = MadeUpHost::new(&[(free, "5\n")]);
         let found = huge_pages(&host.machine());
         assert_eq!((found.verdict, found.value.as_deref()), (Shown, Some("5 of 2M")));
+        assert_eq!((found.number, found.unit.as_deref()), (Some(5.0), Some("pages of 2M")));
     }
 }

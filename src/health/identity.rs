@@ -95,27 +95,25 @@ const NO_CEILING: &str = "100 %";
 
 /// The ceilings of the classes for large transfers, in percent of the link, the lowest first.
 pub fn class_ceiling(files: &Files) -> Finding {
-    let ceiling = |class: TrafficClass| {
+    let percent_of = |class: TrafficClass| {
         let directory = class.to_string().to_lowercase();
         let percent = files.number(&format!("traffic_classes/{directory}/ceiling_bw"))?;
         Some((percent, class))
     };
-    let mut known: Vec<_> = BULK_CLASSES.into_iter().filter_map(ceiling).collect();
+    let mut known: Vec<_> = BULK_CLASSES.into_iter().filter_map(percent_of).collect();
     known.sort_by_key(|(percent, _)| *percent);
-    let limited = known.iter().filter(|(percent, _)| *percent < 100);
-    let limited: Vec<String> =
-        limited.map(|(percent, class)| format!("{percent} % of {class}")).collect();
+    let parts = known.iter().map(|(percent, class)| (*class, *percent as f64 / 100.0));
+    let limited = parts.clone().filter(|(_, part)| *part < 1.0);
+    let limited: Vec<String> = limited.map(|(class, part)| ceiling(class, part)).collect();
     let value = if limited.is_empty() { NO_CEILING.to_owned() } else { limited.join(", ") };
-    let number = known.first().map(|(percent, _)| *percent as f64 / 100.0);
-    Finding { number, ..Finding::shown_if(&CLASS_CEILING, number.map(|_| value)) }
+    let number = parts.clone().next().map(|(_, part)| part);
+    let numbers = parts.map(|(class, part)| (class.to_string(), part)).collect();
+    Finding { number, numbers, ..Finding::shown_if(&CLASS_CEILING, number.map(|_| value)) }
 }
 
-/// Returns the ceiling of one class in a value of [`CLASS_CEILING`]; `None` for a class that it
-/// does not have.
-pub fn ceiling_of(class: TrafficClass, value: &str) -> Option<&str> {
-    let end = format!(" of {class}");
-    let own = value.split(", ").find(|part| part.ends_with(&end));
-    BULK_CLASSES.contains(&class).then(|| own.unwrap_or(NO_CEILING))
+/// Returns the ceiling of a class, this part of the link, in words.
+pub fn ceiling(class: TrafficClass, part: f64) -> String {
+    if part < 1.0 { format!("{:.0} % of {class}", 100.0 * part) } else { NO_CEILING.to_owned() }
 }
 
 /// The extended speed of the connection to the host, which some blades have.
@@ -128,20 +126,21 @@ pub fn extended_speed(files: &Files) -> Finding {
 /// Generation, serial number, firmware and driver.
 pub fn versions(files: &Files, generation: Option<Generation>, is_software: bool) -> Vec<Finding> {
     let version = files.text("properties/cassini_version");
+    let number = generation.filter(|_| !is_software).map(|generation| match generation {
+        Generation::Cassini1 => 1.0,
+        Generation::Cassini2 => 2.0,
+    });
     let generation = if is_software {
         Some("software NIC".into())
     } else {
-        let number = generation.map(|generation| match generation {
-            Generation::Cassini1 => "1",
-            Generation::Cassini2 => "2",
-        });
         let version = version.filter(|version| version != "unknown");
-        version.or(number.map(str::to_owned)).map(|version| format!("Cassini {version}"))
+        let version = version.or(number.map(|number: f64| number.to_string()));
+        version.map(|version| format!("Cassini {version}"))
     };
     let kind = if files.is_virtual_function() { ", virtual function" } else { "" };
     let generation = generation.map(|generation| format!("{generation}{kind}"));
     vec![
-        Finding::shown_if(&GENERATION, generation),
+        Finding { number, ..Finding::shown_if(&GENERATION, generation) },
         Finding::shown_if(&SERIAL, files.text("fru/serial_number")),
         Finding::shown_if(&FIRMWARE, files.text("uc/qspi_blob_version")),
         Finding::shown_if(&DRIVER, files.text("properties/driver_rev")),
@@ -182,17 +181,12 @@ mod tests {
         let both = [(best_effort, "60\n"), (bulk_data, "50\n")];
         let expected = "50 % of BULK_DATA, 60 % of BEST_EFFORT";
         assert_eq!(value(&both).as_deref(), Some(expected));
-        use TrafficClass::{BestEffort, BulkData, LowLatency};
-        for (class, value, ceiling) in [
-            (BestEffort, expected, Some("60 % of BEST_EFFORT")),
-            (BulkData, expected, Some("50 % of BULK_DATA")),
-            (BulkData, "60 % of BEST_EFFORT", Some("100 %")),
-            (BestEffort, "100 %", Some("100 %")),
-            (LowLatency, expected, None),
-        ] {
-            assert_eq!(ceiling_of(class, value), ceiling, "{class} {value}");
-        }
         assert_eq!(value(&[]), None);
+        let numbers = class_ceiling(&MadeUp::new(&both).files).numbers;
+        let each = [("BEST_EFFORT".to_owned(), 0.6), ("BULK_DATA".to_owned(), 0.5)];
+        assert_eq!(numbers, each.into());
+        assert_eq!(ceiling(TrafficClass::BestEffort, 0.57), "57 % of BEST_EFFORT");
+        assert_eq!(ceiling(TrafficClass::BulkData, 1.0), "100 %");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Something that is checked, and what was found.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use facts::severity::Severity;
@@ -7,6 +9,9 @@ use node::nic::files::NoValue;
 
 /// The reason why a virtual function lacks an item: its NIC has it (health.md 2.1.5).
 pub const NONE_OF_ITS_OWN: &str = "a virtual function has none of its own";
+
+/// The name of the limit among the numbers of an item.
+pub const LIMIT: &str = "limit";
 
 /// Something that is checked.
 #[derive(Debug, PartialEq, Eq)]
@@ -49,6 +54,10 @@ pub struct Finding {
     pub number: Option<f64>,
     /// What the number counts, where the code does not say it; null otherwise.
     pub unit: Option<String>,
+    /// Further numbers: `limit`, in the units of `number`, and parts of the value, such as the
+    /// ceiling of each traffic class; left out if there are none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub numbers: BTreeMap<String, f64>,
     /// What is allowed; null if there is no limit, and if there is no value.
     pub limit: Option<String>,
     /// Where it is, such as between two PCI devices; null if it is about all of the NIC or host.
@@ -75,6 +84,7 @@ impl Finding {
             value: None,
             number: None,
             unit: None,
+            numbers: BTreeMap::new(),
             limit: None,
             place: None,
             source: None,

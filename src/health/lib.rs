@@ -74,7 +74,7 @@ pub mod services;
 pub mod temperature;
 pub mod traffic;
 
-pub use item::{Finding, Item, NONE_OF_ITS_OWN};
+pub use item::{Finding, Item, LIMIT, NONE_OF_ITS_OWN};
 
 /// All items, in the order of the report: the most important first.
 pub static ITEMS: [&Item; 67] = [

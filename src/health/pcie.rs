@@ -3,7 +3,7 @@
 //! A link is degraded if it does less than both of its ends can do. A link that does less than the
 //! NIC can because of the slot is not: it is as good as this machine permits.
 
-use super::item::{Finding, Item, unless_good};
+use super::item::{Finding, Item, LIMIT, unless_good};
 use facts::severity::Severity;
 use node::nic::files::Files;
 use node::nic::generation::Generation;
@@ -183,7 +183,9 @@ fn compared(
     let finding = match (verdict, link.limit(), expected) {
         (_, None, _) => Finding::shown(measure.item, value),
         (Severity::Suspect, _, Some(limit)) | (_, Some(limit), _) => {
-            Finding::compared(measure.item, value, (measure.text)(limit), verdict)
+            let text = (measure.text)(limit);
+            let numbers = [(LIMIT.to_owned(), limit * measure.base_units)].into();
+            Finding { numbers, ..Finding::compared(measure.item, value, text, verdict) }
         }
     };
     let place = link.link.filter(|_| verdict == Severity::Bad).map(between);

@@ -76,8 +76,10 @@ fn degraded_link_of_nic_is_bad() {
     let between = "between 0000:40:01.1 and 0000:41:00.0";
     let note = format!("{between}; they can do x16 and x16");
     assert_eq!(texts(&width), ["x8", "x16", &note]);
+    assert_eq!((width.number, width.numbers.get(LIMIT)), (Some(8.0), Some(&16.0)));
     let note = format!("{between}; they can do 32.0 GT/s and 16.0 GT/s");
     assert_eq!(texts(&speed), ["8.0 GT/s", "16.0 GT/s", &note]);
+    assert_eq!((speed.number, speed.numbers.get(LIMIT)), (Some(8e9), Some(&16e9)));
     assert_eq!([width.number, speed.number], [Some(8.0), Some(8e9)]);
     assert_eq!([width.verdict, speed.verdict], [Bad, Bad]);
     assert_eq!([&width.place, &speed.place], [&Some(between.into()); 2]);

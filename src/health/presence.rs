@@ -52,7 +52,7 @@ pub fn absent(note: String) -> Finding {
 /// This number of NICs, of which the site expects `expected`.
 pub fn count(found: usize, expected: Option<u32>) -> Finding {
     let Some(expected) = expected else {
-        return Finding::shown(&COUNT, found.to_string());
+        return Finding::shown(&COUNT, found.to_string()).with_number(found as f64);
     };
     let verdict = match found.cmp(&(expected as usize)) {
         std::cmp::Ordering::Less => Severity::Bad,
@@ -60,6 +60,7 @@ pub fn count(found: usize, expected: Option<u32>) -> Finding {
         std::cmp::Ordering::Greater => Severity::Suspect,
     };
     Finding::compared(&COUNT, found.to_string(), expected.to_string(), verdict)
+        .with_number(found as f64)
 }
 
 /// The NICs on the PCI bus that no driver uses.

@@ -1,6 +1,9 @@
 //! What the files of a NIC and its node say: the items of `cxidiag check`, as the documents have
 //! them.
 
+use std::collections::BTreeMap;
+
+use crate::item::LIMIT;
 use facts::severity::Severity;
 
 /// An item of a NIC or of its node.
@@ -14,11 +17,11 @@ pub struct Reading {
     pub value: Option<String>,
     /// The value as a number in base units, with what it counts where the code does not say it.
     pub number: Option<(f64, Option<String>)>,
+    /// Further numbers by name: the limit, and parts of the value.
+    pub numbers: BTreeMap<String, f64>,
     pub state: Severity,
     /// What is wrong with it, or its value, as part of a sentence.
     pub text: String,
-    /// Its value as a share of its limit, where both are numbers.
-    pub share: Option<f64>,
     /// Whether good NICs of one kind have the same value.
     pub is_attribute: bool,
 }
@@ -31,11 +34,17 @@ impl Reading {
             name: name.into(),
             value: Some(value),
             number: None,
+            numbers: BTreeMap::new(),
             state,
             text,
-            share: None,
             is_attribute: false,
         }
+    }
+
+    /// Returns its value as a share of its limit, where both are numbers.
+    pub fn share(&self) -> Option<f64> {
+        let share = self.number.as_ref()?.0 / self.numbers.get(LIMIT)?;
+        Some(share).filter(|share| share.is_finite())
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use super::diagnosis_course::diagnosis_course;
 use super::files::SurveyFiles;
 use super::launch::Launch;
-use super::load_setup::{load_conductor, load_course, load_limit, plan_load};
+use super::load_setup::{course, load_conductor, load_course, load_limit, plan_load};
 use super::locations::Locations;
 use super::program::SurveyProgram;
 use super::request::SurveyRequest;
@@ -17,13 +17,11 @@ use crate::result::{Conclusion, Setup, Survey, SurveyJob};
 use campaign::coordinator::{SurveyCoordinator, by_size};
 use campaign::quiet::conductor::Settings;
 use campaign::quiet::findings::Findings;
-use campaign::quiet::ids::NicId;
 use campaign::quiet::pairs::Selection;
 use campaign::quiet::rounds::NicOrder;
 use campaign::slots::Crew;
 use campaign::slots::members::Members;
 use campaign::slots::quiet::{QuietPlan, QuietSurvey, ResultRecorder};
-use campaign::timetable::TestSetup;
 use cli::output::or_early_failure;
 use facts::error::Failure;
 use facts::interrupt;
@@ -88,7 +86,7 @@ fn survey(
         crew.note(&note);
     }
     let plan = QuietPlan {
-        waits_for_others: crew.joined().len() < launch.size as usize,
+        waits_for_others: crew.joined.len() < launch.size as usize,
         ..quiet_plan(request, launch, selections, ends)
     };
     let mut quiet = outputs.or_failure(QuietSurvey::new(crew.members(), plan))?;
@@ -139,7 +137,7 @@ fn survey(
         ended.as_ref().copied(),
     )
     .beside(quiet.busy_nodes());
-    document.clock_uncertainty_ns = quiet.clock_uncertainty_ns();
+    document.clock_uncertainty_ns = quiet.uncertainty_ns;
     (document.why, document.why_shared) = (explained.explanations, explained.shared);
     crew.program.notes.progress.hide();
     // The results come first: a member that hangs must not delay them.
@@ -162,7 +160,7 @@ fn quiet_plan(
     ends: Option<Instant>,
 ) -> QuietPlan {
     QuietPlan {
-        setup: course(request),
+        setup: course(&request.tests, request.pair_time.as_nanos() as u64),
         settings: Settings {
             selections,
             nics: if request.at_once { NicOrder::AtOnce } else { NicOrder::InTurn },
@@ -175,17 +173,6 @@ fn quiet_plan(
         pairs: request.pairs.clone(),
         ends,
         waits_for_others: false,
-    }
-}
-
-/// Returns the course of a survey without load.
-fn course(request: &SurveyRequest) -> TestSetup {
-    let tests = request.tests.iter();
-    TestSetup {
-        tests: tests.clone().map(|test| test.test.clone()).collect(),
-        arguments: tests.map(|test| test.arguments.clone()).collect(),
-        pair_ns: request.pair_time.as_nanos() as u64,
-        first_nic: NicId(0),
     }
 }
 
@@ -227,7 +214,7 @@ pub fn diagnose(
     let gathered = gather(request, launch, notes, Locations::default(), None)?;
     let GatheredMembers { mut crew, joining, joined } = gathered;
     let tests = diagnosis_course(request, request.pair_time);
-    let introduced = crew.joined().clone();
+    let introduced = crew.joined.clone();
     let found = joined.and_then(|()| suspect::diagnose(&mut crew, &introduced, &tests, rank));
     crew.program.notes.progress.hide();
     let reported = found.and_then(report);

@@ -72,11 +72,7 @@ impl<'a> Launch<'a> {
             hosts: (0..count).map(|rank| format!("node{rank}")).collect(),
             launcher: "loopback".into(),
             here: (0..count).collect(),
-            invited: Vec::new(),
-            invited_devices: None,
-            command: SURVEY,
-            arguments,
-            task: None,
+            ..Self::hosts(&[], arguments)
         }
     }
 
@@ -132,11 +128,8 @@ impl<'a> Launch<'a> {
             hosts: task.hosts.clone(),
             launcher: task.launcher.to_lowercase().replace(' ', ""),
             here: vec![task.rank],
-            invited: Vec::new(),
-            invited_devices: None,
-            command: SURVEY,
-            arguments,
             task: Some((task, meeting_point)),
+            ..Self::hosts(&[], arguments)
         }
     }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::load_options::OTHER_CLASS;
 use super::program::SurveyProgram;
-use super::request::{LoadRequest, SurveyRequest};
+use super::request::{LoadRequest, RequestedTest, SurveyRequest};
 use crate::result::load_plan::plan_text;
 use campaign::coordinator::SurveyCoordinator;
 use campaign::quiet::findings::Findings;
@@ -16,6 +16,7 @@ use facts::error::Failure;
 use facts::interrupt;
 use facts::number::time_text;
 use load::conductor::{LoadConductor, LoadSetup, LoadSizes};
+use load::results::ResultFacts;
 use load::spec::LoadSpec;
 use page::destination::write_text;
 
@@ -32,15 +33,20 @@ const LINE_RATE: f64 = 25e9;
 /// A usual slot, whose counted part is how long victims measure.
 const SLOT: Duration = Duration::from_millis(250);
 
-/// Returns the course of the load.
-pub fn load_course(load: &LoadRequest) -> TestSetup {
-    let tests = load.tests.iter();
+/// Returns the course of these tests, which measure a pair for this time.
+pub fn course(tests: &[RequestedTest], pair_ns: u64) -> TestSetup {
+    let tests = tests.iter();
     TestSetup {
         tests: tests.clone().map(|test| test.test.clone()).collect(),
         arguments: tests.map(|test| test.arguments.clone()).collect(),
-        pair_ns: SlotTimes::from_slot(SLOT.as_nanos() as u64).counted(),
+        pair_ns,
         first_nic: NicId(0),
     }
+}
+
+/// Returns the course of the load.
+pub fn load_course(load: &LoadRequest) -> TestSetup {
+    course(&load.tests, SlotTimes::from_slot(SLOT.as_nanos() as u64).counted())
 }
 
 /// Returns when the load ends at the latest, and a sentence about that. The survey `ends` at the
@@ -93,12 +99,15 @@ pub fn load_conductor(
         },
         victims_percent: load.victims_percent,
         cap: load.cap.unwrap_or_default(),
-        seed: request.seed,
-        is_hardware,
         nic_rate: shape.map(|shape| shape.nic_rate).or(is_hardware.then_some(LINE_RATE)),
-        theory: shape,
-        victim_test: load.victim_test().test.clone(),
-        other_class: Some(OTHER_CLASS.to_string()),
+        facts: ResultFacts {
+            theory: shape,
+            is_partial: false,
+            is_software: !is_hardware,
+            victim_test: load.victim_test().test.clone(),
+            other_class: Some(OTHER_CLASS.to_string()),
+            seed: request.seed,
+        },
     };
     LoadConductor::new(&members.roster, usable, setup).map_err(Failure::usage)
 }

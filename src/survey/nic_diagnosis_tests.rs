@@ -291,7 +291,7 @@ fn late_single_operations_are_not_bad() {
 fn bandwidths_of_nic_alone_are_compared_with_healthy_nics() {
     let alone = |writes: f64| {
         let mut found = findings(&[], 21e9, 0.0, vec![unknown()]);
-        found.healthy = healthy("Cassini 1");
+        found.healthy = healthy(Some(1.0));
         found.measured.get_mut(&TestCode::B1).unwrap().own = vec![writes];
         for figure in found.healthy {
             found.measured.get_mut(&figure.test).unwrap().others = vec![figure.usual];

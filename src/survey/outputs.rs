@@ -98,7 +98,7 @@ impl SurveyOutputs {
     /// A file that cannot be written, and two documents for one place.
     pub fn open(places: &Places, is_quiet: bool) -> Result<Self, Failure> {
         let documents = SurveyDocuments::open(places)?;
-        Ok(Self { has_text: !documents.has_stdout(), documents, is_quiet })
+        Ok(Self { has_text: !documents.has_stdout, documents, is_quiet })
     }
 
     /// Returns `outcome`; a failure is written to the document of `--json`, too.

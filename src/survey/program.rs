@@ -11,7 +11,7 @@ use campaign::coordinator::Program;
 use campaign::slots::members::Members;
 use check::document::Check;
 use crew::introduction::Introduction;
-use health::identity::{CLASS_CEILING, ceiling_of};
+use health::identity::{CLASS_CEILING, ceiling};
 use health::readings::Readings;
 use node::traffic_class::TrafficClass;
 
@@ -59,8 +59,9 @@ impl Program for SurveyProgram {
 fn narrow_ceilings(readings: &mut Readings, class: TrafficClass) {
     let ceilings = readings.iter_mut();
     for reading in ceilings.filter(|reading| reading.code == CLASS_CEILING.code) {
-        let all = reading.value.take();
-        reading.value = all.and_then(|all| Some(ceiling_of(class, &all)?.to_owned()));
+        let own = reading.numbers.get(&class.to_string()).copied();
+        reading.value = own.map(|own| ceiling(class, own));
+        reading.number = own.map(|own| (own, None));
     }
 }
 
@@ -69,6 +70,7 @@ mod tests {
     use super::*;
     use facts::severity::Severity;
     use health::address::PARKED;
+    use health::readings::Reading;
     use health::readings::testing::reading;
     use health::{host, identity};
     use why::investigation::{GENERATION, HUGE_PAGES, PARKED_PEERS};
@@ -82,18 +84,22 @@ mod tests {
 
     #[test]
     fn ceilings_are_those_of_the_class_of_the_survey() {
-        let text = |class| {
+        let narrowed = |class| {
+            let both = "50 % of BULK_DATA, 60 % of BEST_EFFORT";
             let mut all = vec![
-                reading("class-ceiling", "50 % of BULK_DATA", Severity::Shown),
+                reading("class-ceiling", both, Severity::Shown),
                 reading("mtu", "2112", Severity::Good),
             ];
+            all[0].numbers = [("BULK_DATA".into(), 0.5), ("BEST_EFFORT".into(), 0.6)].into();
             narrow_ceilings(&mut all, class);
             assert_eq!(all[1].value.as_deref(), Some("2112"));
-            all.remove(0).value
+            let Reading { value, number, .. } = all.remove(0);
+            (value, number.map(|(number, _)| number))
         };
-        assert_eq!(text(TrafficClass::BestEffort).as_deref(), Some("100 %"));
-        let limited = Some("50 % of BULK_DATA");
-        assert_eq!(text(TrafficClass::BulkData).as_deref(), limited);
-        assert_eq!(text(TrafficClass::LowLatency), None);
+        let best_effort = (Some("60 % of BEST_EFFORT".into()), Some(0.6));
+        assert_eq!(narrowed(TrafficClass::BestEffort), best_effort);
+        let bulk_data = (Some("50 % of BULK_DATA".into()), Some(0.5));
+        assert_eq!(narrowed(TrafficClass::BulkData), bulk_data);
+        assert_eq!(narrowed(TrafficClass::LowLatency), (None, None));
     }
 }

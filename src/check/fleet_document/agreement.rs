@@ -124,9 +124,9 @@ fn difference(
         }
         None => format!("{item} {value}; most {unit} have no common value"),
     };
-    let is_fewer = || {
-        let number = |text: &str| text.parse::<u64>().ok();
-        number(value) < majority.value.as_deref().and_then(number)
+    let is_fewer = || match most.and_then(|most| numbers(own, most)) {
+        Some([Some(own), Some(most)]) => own < most,
+        _ => false,
     };
     Some(NodeFinding {
         verdict: if code == presence::COUNT.code && is_fewer() {

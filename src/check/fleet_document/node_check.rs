@@ -7,6 +7,7 @@ use facts::error::Failure;
 use facts::severity::Severity;
 use facts::text;
 use health::Finding;
+use health::presence;
 use health::readings::{Reading, Readings};
 use page::problem::Problem;
 
@@ -68,25 +69,16 @@ fn problem_texts(problem: &mut Problem) -> impl Iterator<Item = &mut String> {
     [kind, message].into_iter().chain(others).chain(nic_states)
 }
 
-/// Returns the first number in a text such as `x8` or `16.0 GT/s`.
-fn number(text: &str) -> Option<f64> {
-    let is_part = |c: char| c.is_ascii_digit() || c == '.';
-    let start = text.find(|c: char| c.is_ascii_digit())?;
-    let digits: String = text[start..].chars().take_while(|c| is_part(*c)).collect();
-    digits.trim_end_matches('.').parse().ok()
-}
-
 pub(super) fn reading(item: &Finding) -> Reading {
-    let share_of_limit = |limit: &str| {
-        let share = number(item.value.as_deref()?)? / number(limit)?;
-        Some(share).filter(|share| share.is_finite())
-    };
+    // In documents of earlier releases, the number of NICs is only a text.
+    let text = item.value.as_ref().filter(|_| item.code == presence::COUNT.code);
+    let number = item.number.or_else(|| Some(text?.parse::<u32>().ok()?.into()));
     Reading {
-        share: item.limit.as_deref().and_then(share_of_limit),
         code: item.code.clone(),
         name: item.name.clone(),
         value: item.value.clone(),
-        number: item.number.map(|number| (number, item.unit.clone())),
+        number: number.map(|number| (number, item.unit.clone())),
+        numbers: item.numbers.clone(),
         state: item.verdict,
         text: item.described(),
         is_attribute: is_compared(&item.code),

@@ -75,6 +75,8 @@ pub fn document(nics: usize, items: &[Value]) -> Check {
         let name = format!("cxi{index}");
         json!({"name": name, "is_software": false, "error": null, "items": all})
     };
+    let mut count = shown("nic-count", &nics.to_string());
+    count["number"] = nics.into();
     let document = json!({
         "schema_version": 1,
         "cxidiag_version": "0.1.0",
@@ -83,7 +85,7 @@ pub fn document(nics: usize, items: &[Value]) -> Check {
         "elapsed_ms": 1,
         "exit_status": 0,
         "summary": "OK",
-        "host": [shown("nic-count", &nics.to_string())],
+        "host": [count],
         "devices": (0..nics).map(device).collect::<Vec<_>>(),
         "later_field": 1,
     });

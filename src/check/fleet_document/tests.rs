@@ -1,8 +1,10 @@
 use proptest::prelude::*;
+use serde_json::{Value, json};
 
 use super::testing::{document, item, mutated};
 use super::*;
 use crate::{fleet_metrics, fleet_text};
+use health::readings::find;
 use page::openmetrics::{Dialect, text};
 use page::table::TextStyle;
 
@@ -53,7 +55,7 @@ fn node_that_lies_changes_no_other_node() {
         if let Ok(check) = answer {
             let readings = check.readings("cxi0");
             assert!(
-                readings.iter().all(|reading| reading.share.is_none_or(f64::is_finite)),
+                readings.iter().all(|reading| reading.share().is_none_or(f64::is_finite)),
                 "{place}"
             );
         }
@@ -272,4 +274,34 @@ proptest! {
         prop_assert_eq!(again.groups, check.groups);
         prop_assert_eq!(again.nodes, check.nodes);
     }
+}
+
+/// A text says nothing about the share of a limit.
+#[test]
+fn share_of_a_limit_follows_from_numbers() {
+    let share = |numbers: Value| {
+        let mut narrow = item("pcie-width", "x4", "bad");
+        narrow["limit"] = "x16".into();
+        narrow["number"] = 8.into();
+        narrow["numbers"] = numbers;
+        let readings = document(1, &[narrow]).readings("cxi0");
+        find(&readings, "pcie-width").unwrap().share()
+    };
+    assert_eq!(share(json!({"limit": 16.0})), Some(0.5));
+    assert_eq!(share(json!({})), None);
+    assert_eq!(share(json!({"limit": 0.0})), None);
+}
+
+/// In documents of earlier releases, the number of NICs is only a text.
+#[test]
+fn fewer_nics_are_bad_in_documents_of_earlier_releases() {
+    let earlier = |nics: usize| {
+        let mut check = document(nics, &[]);
+        check.host[0].number = None;
+        check
+    };
+    let mut answers = nodes(0..7, &earlier(4));
+    answers.extend(nodes(7..8, &earlier(3)));
+    let text = lines(&fleet(answers));
+    assert!(text.contains("BAD nic-count host (1 node): nic-count 3;"), "{text}");
 }

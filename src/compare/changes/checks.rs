@@ -152,6 +152,7 @@ mod tests {
             value: Some(value.into()),
             number,
             unit: None,
+            numbers: Default::default(),
             verdict: Severity::from(verdict.to_owned()),
             limit: None,
             place: None,

@@ -81,7 +81,7 @@ fn impact_changes(base: &LoadFindings, new: &LoadFindings, limit_percent: f64) -
             .map_or(String::new(), |traffic_class| format!(", {traffic_class}"));
         let what = format!(
             "impact, {}, {}{traffic_class}",
-            load_words::spread(impact.spread),
+            impact.spread.name(),
             impact.class.map_or("all", Class::name)
         );
         let figures = [text(old.median.impact), text(impact.median.impact)];

@@ -77,12 +77,8 @@ fn grade(grade: findings::Grade) -> Badge {
 
 fn judgements(survey: &Survey, load: &LoadFindings) -> Markup {
     let row = |judgement: &LoadJudgement| {
-        let verdict = match certainty(judgement) {
-            Some(Certainty::Bad) => (Severity::Bad, "bad"),
-            Some(Certainty::Suspect) => (Severity::Suspect, "suspect"),
-            Some(Certainty::Transient) => (Severity::Suspect, "transient"),
-            None => grade(judgement.grade),
-        };
+        let verdict = certainty(judgement).map(|found| (found.severity(), found.name()));
+        let verdict = verdict.unwrap_or_else(|| grade(judgement.grade));
         vec![
             cell(load_words::unit(&survey.roster, &judgement.unit)),
             badge(verdict),

@@ -7,7 +7,7 @@ use super::parts::figure;
 use super::quantity::Quantity;
 use crew::location::Class;
 use load::findings::{ImpactFigures, LoadFindings};
-use survey::result::{load_words, words};
+use survey::result::words;
 
 /// Most pictures of a survey.
 const MOST_PICTURES: usize = 24;
@@ -29,12 +29,7 @@ pub fn name(impact: &ImpactFigures) -> String {
         .traffic_class
         .as_ref()
         .map_or(String::new(), |traffic_class| format!(", in {traffic_class}"));
-    format!(
-        "{} under {}, {}{class}",
-        words::test(&impact.test),
-        impact.under,
-        load_words::spread(impact.spread)
-    )
+    format!("{} under {}, {}{class}", words::test(&impact.test), impact.under, impact.spread.name())
 }
 
 /// Returns what the victims of one class of pairs measured, and what loaded the fabric.

@@ -110,11 +110,7 @@ fn first_why<'a>(survey: &'a Survey, unit: &Unit) -> Option<&'a Why> {
 
 /// Returns the verdict on a part.
 fn certainty(cause: &Cause) -> Badge {
-    match cause.certainty {
-        Certainty::Bad => (Severity::Bad, "bad"),
-        Certainty::Suspect => (Severity::Suspect, "suspect"),
-        Certainty::Transient => (Severity::Suspect, "transient"),
-    }
+    (cause.certainty.severity(), cause.certainty.name())
 }
 
 /// Returns what was run, where and when.

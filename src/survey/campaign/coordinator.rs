@@ -65,7 +65,7 @@ pub struct SurveyCoordinator<P> {
     /// When the survey ends at the latest, if ever.
     pub ends: Option<Instant>,
     /// What the members have introduced, by rank.
-    joined: BTreeMap<u32, Introduction>,
+    pub joined: BTreeMap<u32, Introduction>,
     /// Processes that have joined since the last block began.
     arrived: BTreeMap<u32, Introduction>,
     /// Whether the launcher knows the hosts of ranks that are missing.
@@ -100,11 +100,6 @@ impl<P: Program> SurveyCoordinator<P> {
         };
         coordinator.program.locate(&coordinator.joined, &mut coordinator.members);
         coordinator
-    }
-
-    /// Returns what the members have introduced, by rank.
-    pub fn joined(&self) -> &BTreeMap<u32, Introduction> {
-        &self.joined
     }
 
     /// Ends the members, within this time at most. Returns the program, and a sentence about each

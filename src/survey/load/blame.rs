@@ -130,6 +130,7 @@ fn merged(roster: &Roster, local: Vec<Culprit>, global: Vec<Culprit>) -> Vec<Cul
                     Some(local) if is_whole_group(roster, local.unit) => {
                         local.unit = LoadUnit::Group(group);
                         local.ratio = local.ratio.min(slow.ratio);
+                        local.direction = None;
                         local.evidence = vec![
                             "The links between its switches and to other groups are slow.".into(),
                         ];

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::culprit::{Culprit, direction};
+use super::culprit::Culprit;
 use super::findings::LoadUnit;
 use super::limits::{EQUAL_FLOWS, EqualParts, LEAST_EQUAL, SET};
 use super::pattern::{Pattern, Set};
 use super::rates::SlotRates;
 use campaign::blame::count::{PartShares, Share};
 use campaign::blame::limits::{FALSE_ALARM, LEAST_PARTNERS};
+use campaign::quiet::findings::Direction;
 use campaign::quiet::ids::{NicId, Role};
 use campaign::quiet::roster::Roster;
 use facts::robust::{median, quantile, sorted};
@@ -197,7 +198,8 @@ pub fn explain(bundles: &BTreeMap<Bundle, f64>) -> Vec<Culprit> {
                 Some(group) => LoadUnit::Switch { group, switch: part },
                 None => LoadUnit::Group(part),
             };
-            culprits.push(culprit(group, unit, ratio, vec![direction(role)]));
+            let direction = Some(Direction::of(role));
+            culprits.push(Culprit { direction, ..culprit(group, unit, ratio) });
             open.retain(|bundle, _| !bundle.touches(part));
         }
         let is_slow = |bundle: &Bundle| slow.contains(bundle);
@@ -208,7 +210,7 @@ pub fn explain(bundles: &BTreeMap<Bundle, f64>) -> Vec<Culprit> {
             culprits.extend(group.map(|number| {
                 let ratio = median_of(&open, |bundle| slow.contains(&bundle));
                 let evidence = vec!["The links between its switches are slow.".into()];
-                culprit(group, LoadUnit::Group(number), ratio, evidence)
+                Culprit { evidence, ..culprit(group, LoadUnit::Group(number), ratio) }
             }));
             continue;
         }
@@ -232,16 +234,16 @@ pub fn explain(bundles: &BTreeMap<Bundle, f64>) -> Vec<Culprit> {
             Some(group) => LoadUnit::SwitchLinks { group, from, to, both },
             None => LoadUnit::GroupLinks { from, to, both },
         };
-        culprits.push(culprit(group, unit, ratio, Vec::new()));
+        culprits.push(culprit(group, unit, ratio));
     }
     culprits
 }
 
 /// Returns a culprit among the links of a group, or among the links between groups.
-fn culprit(group: Option<u16>, unit: LoadUnit, ratio: f64, evidence: Vec<String>) -> Culprit {
+fn culprit(group: Option<u16>, unit: LoadUnit, ratio: f64) -> Culprit {
     let set = if group.is_some() { Set::Group } else { Set::System };
     let pattern = Pattern::Bisect { of: set, both_ways: false };
-    Culprit { unit, pattern, ratio, limits: SET, evidence }
+    Culprit { unit, pattern, ratio, limits: SET, direction: None, evidence: Vec::new() }
 }
 
 fn median_of(bundles: &BTreeMap<Bundle, f64>, is_counted: impl Fn(Bundle) -> bool) -> f64 {

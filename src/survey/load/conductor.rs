@@ -33,9 +33,8 @@ pub struct LoadConductor {
     roster: Roster,
     setup: LoadSetup,
     rules: RoleRules,
-    is_partial: bool,
-    /// Number of NICs that could be used at the beginning.
-    usable: u32,
+    /// What the load was so far.
+    settings: LoadSettings,
     /// The first measurement, and retests.
     rounds: Vec<LoadRound>,
     /// Load slots with a part of the load, the next one last.
@@ -45,10 +44,6 @@ pub struct LoadConductor {
     failed: BTreeSet<NicId>,
     lost_nodes: BTreeSet<NodeId>,
     left_out: Vec<LeftOut>,
-    most_aggressors: u32,
-    window_bytes: u64,
-    slot_ns: u64,
-    done: u32,
     planned: u32,
     busy: Option<String>,
     aborted: Option<String>,
@@ -62,17 +57,17 @@ impl LoadConductor {
     /// None of the wanted patterns is possible among the NICs: the reason of each.
     pub fn new(roster: &Roster, usable: Vec<NicId>, setup: LoadSetup) -> Result<Self, String> {
         let all = placed(roster, &usable);
-        let most = setup.cap.most(all.len(), setup.is_hardware);
+        let most = setup.cap.most(all.len(), !setup.facts.is_software);
         let rules = RoleRules { victims_percent: setup.victims_percent, most_aggressors: most };
         let is_partial = most < all.len();
         // With a cap, victims come in addition.
         let aggressors_percent = 100_usize.saturating_sub(setup.victims_percent.into()).max(1);
         let nics = RoundNics {
-            nics: part(&all, most, &mut seeded_rng(setup.seed, 0)),
+            nics: part(&all, most, &mut seeded_rng(setup.facts.seed, 0)),
             victim_nics: part(
                 &all,
                 most * 100 / aggressors_percent,
-                &mut seeded_rng(setup.seed, 0),
+                &mut seeded_rng(setup.facts.seed, 0),
             ),
         };
         let course = course(
@@ -81,37 +76,41 @@ impl LoadConductor {
                 nics: &nics.nics,
                 nics_of_victims: &nics.victim_nics,
                 rules,
-                seed: setup.seed,
-                has_other_class: setup.other_class.is_some(),
+                seed: setup.facts.seed,
+                has_other_class: setup.facts.other_class.is_some(),
             },
         );
         // The quiet bandwidth alone is no load.
         if course.steps.len() < 2 {
             return Err(why_impossible(&course.left_out, is_partial.then_some(most)));
         }
-        let facts = setup.result_facts(is_partial, setup.seed);
-        let round = LoadRound::new(course.steps, nics, LoadResults::new(roster, facts), setup.seed);
+        let facts = setup.result_facts(is_partial, setup.facts.seed);
+        let round =
+            LoadRound::new(course.steps, nics, LoadResults::new(roster, facts), setup.facts.seed);
         let mut conductor = Self {
             roster: roster.clone(),
             rules,
-            is_partial,
-            usable: all.len() as u32,
+            settings: LoadSettings {
+                patterns: setup.wanted.to_string(),
+                nics: all.len() as u32,
+                is_partial,
+                size_bytes: setup.sizes.size_bytes,
+                window_bytes: setup.sizes.window_bytes,
+                seed: setup.facts.seed,
+                ..LoadSettings::default()
+            },
             ramp: Vec::new(),
             lost: BTreeSet::new(),
             failed: BTreeSet::new(),
             lost_nodes: BTreeSet::new(),
             left_out: course.left_out,
-            most_aggressors: 0,
-            window_bytes: setup.sizes.window_bytes,
-            slot_ns: 0,
-            done: 0,
             planned: round.planned(),
             busy: None,
             aborted: None,
             rounds: vec![round],
             setup,
         };
-        conductor.ramp = ramp(&conductor.rounds[0], conductor.facts(), conductor.setup.seed);
+        conductor.ramp = ramp(&conductor.rounds[0], conductor.facts(), conductor.setup.facts.seed);
         conductor.planned += conductor.ramp.len() as u32;
         Ok(conductor)
     }
@@ -120,8 +119,8 @@ impl LoadConductor {
     pub fn preview(&self) -> LoadPreview {
         let ramp = self.ramp.len() as u32;
         LoadPreview {
-            nics: self.usable,
-            is_partial: self.is_partial,
+            nics: self.settings.nics,
+            is_partial: self.settings.is_partial,
             left_out: self.left_out.clone(),
             ..preview(&self.rounds[0], self.facts(), ramp)
         }
@@ -132,10 +131,12 @@ impl LoadConductor {
     /// the block before must have been added.
     pub fn next_load_slots(&mut self) -> Vec<LoadSlot> {
         let load_slots = self.next_block();
+        let settings = &mut self.settings;
         for load_slot in &load_slots {
-            self.most_aggressors = self.most_aggressors.max(load_slot.flows.len() as u32);
-            self.window_bytes = self.window_bytes.min(load_slot.window_bytes);
-            self.slot_ns = self.slot_ns.max(load_slot.slot_ns);
+            let senders = load_slot.flows.len() as u32;
+            settings.most_aggressors = settings.most_aggressors.max(senders);
+            settings.window_bytes = settings.window_bytes.min(load_slot.window_bytes);
+            settings.slot_s = settings.slot_s.max(load_slot.slot_ns as f64 / 1e9);
         }
         load_slots
     }
@@ -182,14 +183,14 @@ impl LoadConductor {
             return false;
         }
         let number = self.rounds.len() as u32;
-        let mut rng = seeded_rng(self.setup.seed, number);
+        let mut rng = seeded_rng(self.setup.facts.seed, number);
         let seed = rng.u64(..);
         let first = &self.rounds[0].nics;
         let nics = RoundNics {
             nics: reordered(&first.nics, &mut rng),
             victim_nics: reordered(&first.victim_nics, &mut rng),
         };
-        let facts = self.setup.result_facts(self.is_partial, seed);
+        let facts = self.setup.result_facts(self.settings.is_partial, seed);
         let round = LoadRound::new(steps, nics, LoadResults::new(&self.roster, facts), seed);
         self.planned += round.planned();
         self.rounds.push(round);
@@ -199,7 +200,7 @@ impl LoadConductor {
     /// Adds the results of a load slot of the last block. The load ends, or spares NICs, if they
     /// demand it.
     pub fn add(&mut self, load_slot: &LoadSlot, results: &[TaskResult]) {
-        self.done += 1;
+        self.settings.slots += 1;
         for alarm in alarms(load_slot, results, &self.lost, &mut self.failed, &self.roster) {
             match alarm {
                 Alarm::Stop(reason) => self.stop(&reason),
@@ -228,7 +229,7 @@ impl LoadConductor {
         }
         self.remove(nic, reason);
         self.lost_nodes.insert(self.roster.nic(nic).node);
-        let has_begun = self.most_aggressors > 0;
+        let has_begun = self.settings.most_aggressors > 0;
         if has_begun && self.lost_nodes.len() >= LEAST_LOST_NODES {
             let count = self.lost_nodes.len();
             self.stop(&format!("{count} nodes were lost under load"));
@@ -266,7 +267,7 @@ impl LoadConductor {
         } else {
             "ramp".into()
         };
-        (self.done, self.planned, title)
+        (self.settings.slots, self.planned, title)
     }
 
     /// Returns what the results so far say.
@@ -288,17 +289,7 @@ impl LoadConductor {
         if self.busy.is_some() {
             remove_verdicts(&mut findings);
         }
-        findings.settings = LoadSettings {
-            patterns: self.setup.wanted.to_string(),
-            nics: self.usable,
-            most_aggressors: self.most_aggressors,
-            is_partial: self.is_partial,
-            size_bytes: self.setup.sizes.size_bytes,
-            window_bytes: self.window_bytes,
-            slot_s: self.slot_ns as f64 / 1e9,
-            slots: self.done,
-            seed: self.setup.seed,
-        };
+        findings.settings = self.settings.clone();
         findings.left_out.extend(self.left_out.iter().cloned());
         let skipped: BTreeSet<&String> =
             self.rounds.iter().flat_map(|round| &round.skipped).collect();

@@ -6,6 +6,7 @@ use super::conductor::{Cap, LoadConductor, LoadSetup};
 use super::findings::{Grade, LoadFigure, LoadFindings, LoadUnit};
 use super::pattern::{Pattern, Set};
 use super::testing::{all, conductor, d4, fabric, results, setup};
+use crate::results::ResultFacts;
 use crate::slot::{LoadMeasurement, LoadSlot};
 use campaign::quiet::findings::Certainty;
 use campaign::quiet::ids::{NicId, NodeId};
@@ -44,6 +45,12 @@ fn run(
 
 fn good(_: u32, load_slot: &LoadSlot) -> Vec<TaskResult> {
     results(load_slot, 0, |_| 1e9)
+}
+
+/// Returns the settings of hardware NICs.
+fn hardware(wanted: &str) -> LoadSetup {
+    let setup = setup(wanted);
+    LoadSetup { facts: ResultFacts { is_software: false, ..setup.facts }, ..setup }
 }
 
 fn purposes(load_slots: &[LoadSlot]) -> Vec<LoadMeasurement> {
@@ -94,7 +101,7 @@ fn measures_steps_in_order_after_a_ramp() {
 #[test]
 fn vector_28_loads_64_of_10_000_hardware_nics() {
     let roster = fabric([20, 32, 16, 1]);
-    let hardware = LoadSetup { is_hardware: true, ..setup("standard") };
+    let hardware = hardware("standard");
     let usable: Vec<NicId> = all(&roster).into_iter().take(10_000).collect();
     let mut load = LoadConductor::new(&roster, usable, hardware.clone()).unwrap();
     let preview = load.preview();
@@ -125,7 +132,7 @@ fn refuses_load_that_is_not_possible() {
     let reason = refused.unwrap_err();
     assert!(reason.contains("incast:8: it needs 9 NICs, there are 8"), "{reason}");
     assert!(reason.contains("bisect:system: the locations"), "{reason}");
-    let hardware = LoadSetup { is_hardware: true, ..setup("bisect") };
+    let hardware = hardware("bisect");
     let reason = LoadConductor::new(&roster, all(&roster)[..4].into(), hardware).unwrap_err();
     assert!(reason.contains("at most 1 NICs may send: see --load-cap"), "{reason}");
 }

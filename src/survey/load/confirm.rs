@@ -1,12 +1,10 @@
 //! What is measured again, and what the retests say about the first measurement (load.md 3.7).
 
-use super::culprit::direction;
 use super::findings::{BandwidthFigures, Grade, LoadFigure, LoadFindings, LoadJudgement, LoadUnit};
 use super::pattern::Pattern;
 use super::steps::CourseStep;
 use crate::slot::LoadMeasurement;
-use campaign::quiet::findings::Certainty;
-use campaign::quiet::ids::Role;
+use campaign::quiet::findings::{Certainty, Direction};
 
 /// Number of retests.
 pub const RETESTS: usize = 2;
@@ -27,7 +25,7 @@ pub fn steps_again(steps: &[CourseStep], judgements: &[LoadJudgement]) -> Vec<Co
 /// Returns whether a judgement follows from a step. What names a slow part compares the flows of
 /// all bisections; lost answers and paused victims are judged over all patterns.
 fn is_about(judgement: &LoadJudgement, step: &CourseStep) -> bool {
-    let has_victims = matches!(step.purpose, LoadMeasurement::Victims { .. });
+    let has_victims = matches!(step.purpose, LoadMeasurement::Victims(_));
     let is_of_pattern = judgement.pattern == step.name();
     match judgement.figure {
         LoadFigure::Bandwidth => {
@@ -155,7 +153,7 @@ fn was_judged(judgement: &LoadJudgement, retest: &LoadFindings) -> bool {
 /// Returns whether a part was as fast as equal ones in a retest. That nobody was named does not say
 /// so: the flows of a retest may not tell two parts apart, and the set of a NIC is what it sends.
 fn is_good(judgement: &LoadJudgement, found: &BandwidthFigures) -> bool {
-    if judgement.evidence.contains(&direction(Some(Role::Target))) {
+    if judgement.direction == Some(Direction::Target) {
         return false;
     }
     let own = found.sets.iter().filter(|set| judgement.unit.covers(set.unit));
@@ -267,7 +265,7 @@ mod tests {
         }
         let mut receiver = judgement(LoadUnit::Nic(NicId(5)), LoadFigure::Bandwidth);
         assert_eq!(after(&receiver, &[]), Certainty::Transient);
-        receiver.evidence = vec![direction(Some(Role::Target))];
+        receiver.direction = Some(Direction::Target);
         assert_eq!(after(&receiver, &[]), Certainty::Suspect);
     }
 

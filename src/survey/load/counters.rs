@@ -68,8 +68,7 @@ impl CounterSums {
         let targets: BTreeSet<NicId> =
             load_slot.flows.iter().flat_map(|flow| &flow.peers).copied().collect();
         let sources: BTreeSet<NicId> = load_slot.flows.iter().map(|flow| flow.source).collect();
-        let at_target =
-            matches!(load_slot.purpose, LoadMeasurement::Victims { at_target: true, .. });
+        let at_target = matches!(load_slot.purpose, LoadMeasurement::Victims(key) if key.at_target);
         let victims: BTreeSet<NicId> =
             load_slot.victims.iter().flat_map(|victim| victim.nics()).collect();
         for result in results {

@@ -8,7 +8,7 @@ use super::quiet;
 use super::roles::{RoleRules, assign_roles};
 use super::steps::{CourseStep, roles_dice, spread_name};
 use crate::located::LocatedNic;
-use crate::slot::LoadMeasurement;
+use crate::slot::{LoadMeasurement, VictimKey};
 use crate::spec::{LoadPattern, LoadSpec};
 
 /// Fabrics up to this number of NICs are measured in fewer slots.
@@ -158,27 +158,19 @@ impl LoadCourse {
         for under in UNDER {
             for (spread, aggressors) in &dealt {
                 if let Some(aggressors) = aggressors {
-                    let purpose = |under| LoadMeasurement::Victims {
-                        under,
-                        spread: *spread,
-                        at_target: false,
-                        in_other_class: false,
-                    };
-                    self.add_under(under, purpose, aggressors, facts);
+                    self.add_under(VictimKey::new(under, *spread), aggressors, facts);
                 }
             }
         }
     }
 
     /// Adds victims beside a pattern. An incast has fewer sources if there are no more.
-    fn add_under(
-        &mut self,
-        under: Pattern,
-        purpose: impl Fn(Pattern) -> LoadMeasurement,
-        aggressors: &[LocatedNic],
-        facts: CourseFacts,
-    ) {
-        let step = |under| CourseStep { purpose: purpose(under), repetitions: REPETITIONS };
+    fn add_under(&mut self, key: VictimKey, aggressors: &[LocatedNic], facts: CourseFacts) {
+        let step = |under| CourseStep {
+            purpose: LoadMeasurement::Victims(VictimKey { under, ..key }),
+            repetitions: REPETITIONS,
+        };
+        let under = key.under;
         let fitting = fitting(under, aggressors.len());
         if let Some(reason) = why_impossible(fitting, aggressors, facts.seed) {
             self.leave_out(step(under).title(), reason);
@@ -197,13 +189,8 @@ impl LoadCourse {
     fn add_incast_same(&mut self, sources: u16, facts: CourseFacts) {
         match aggressors(Spread::Mixed, facts) {
             Some(aggressors) => {
-                let purpose = |under| LoadMeasurement::Victims {
-                    under,
-                    spread: Spread::Mixed,
-                    at_target: true,
-                    in_other_class: false,
-                };
-                self.add_under(Pattern::Incast(sources), purpose, &aggressors, facts);
+                let key = VictimKey::new(Pattern::Incast(sources), Spread::Mixed);
+                self.add_under(VictimKey { at_target: true, ..key }, &aggressors, facts);
             }
             None => self.leave_out(
                 LoadPattern::IncastSame(sources).to_string(),
@@ -230,13 +217,8 @@ impl LoadCourse {
             };
             let under = *patterns.iter().find(is_possible).unwrap_or(&patterns[0]);
             for in_other_class in [false, true] {
-                let purpose = |under| LoadMeasurement::Victims {
-                    under,
-                    spread: Spread::Mixed,
-                    at_target: false,
-                    in_other_class,
-                };
-                self.add_under(under, purpose, aggressors, facts);
+                let key = VictimKey { in_other_class, ..VictimKey::new(under, Spread::Mixed) };
+                self.add_under(key, aggressors, facts);
             }
         }
     }

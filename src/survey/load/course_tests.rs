@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use super::course::{CourseFacts, LoadCourse, course};
 use super::roles::{RoleRules, VICTIMS_PERCENT};
-use super::steps::{CourseStep, SlotFlows};
+use super::steps::CourseStep;
 use super::testing::{all_placed, d4, fabric};
-use crate::slot::LoadMeasurement;
+use crate::slot::{LoadMeasurement, LoadSlot, VictimKey};
 use crate::spec::parse;
 use campaign::quiet::ids::NicId;
 use campaign::quiet::roster::Roster;
@@ -141,7 +141,7 @@ fn classes_need_another_class() {
     );
 }
 
-fn ends(slot: &SlotFlows) -> (BTreeSet<NicId>, BTreeSet<NicId>) {
+fn ends(slot: &LoadSlot) -> (BTreeSet<NicId>, BTreeSet<NicId>) {
     let load = slot.flows.iter().flat_map(|flow| flow.peers.iter().copied().chain([flow.source]));
     let victims = slot.victims.iter().flat_map(|pair| pair.nics());
     (load.collect(), victims.collect())
@@ -154,7 +154,7 @@ fn victims_touch_no_nic_and_no_node_of_the_load() {
         let nics = all_placed(&roster);
         let node = |nic: &NicId| roster.nic(*nic).node;
         for step in course_of(&roster, "victims,incast-same:4", false).steps {
-            let LoadMeasurement::Victims { at_target, .. } = step.purpose else {
+            let LoadMeasurement::Victims(VictimKey { at_target, .. }) = step.purpose else {
                 continue;
             };
             let mut pairs = BTreeSet::new();

@@ -4,7 +4,7 @@ use super::findings::{Grade, LoadFigure, LoadJudgement, LoadUnit};
 use super::limits::GradeLimits;
 use super::names::pattern_name;
 use super::pattern::Pattern;
-use campaign::quiet::ids::Role;
+use campaign::quiet::findings::Direction;
 
 /// A part of the fabric that explains slow flows.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,6 +16,8 @@ pub struct Culprit {
     /// Median of its flows, as a ratio to the flows of equal parts.
     pub ratio: f64,
     pub limits: GradeLimits,
+    /// The direction in which it is slow, if one is known.
+    pub direction: Option<Direction>,
     /// What else is known, as sentences.
     pub evidence: Vec<String>,
 }
@@ -24,22 +26,18 @@ impl Culprit {
     /// Returns the judgement. A part inside the limits is slow at least: it explains flows that
     /// are.
     pub fn judgement(&self) -> LoadJudgement {
-        LoadJudgement::new(
+        let words = self.direction.map(|direction| match direction {
+            Direction::Initiator => "Slow as sender only.".to_owned(),
+            Direction::Target => "Slow as receiver only.".to_owned(),
+            Direction::Both => "Slow as sender and as receiver.".to_owned(),
+        });
+        let judgement = LoadJudgement::new(
             LoadFigure::Bandwidth,
             self.unit,
             pattern_name(self.pattern),
             (self.limits.grade(self.ratio).max(Grade::Slow), self.ratio, self.limits.good),
-            self.evidence.clone(),
-        )
+            words.into_iter().chain(self.evidence.clone()).collect(),
+        );
+        LoadJudgement { direction: self.direction, ..judgement }
     }
-}
-
-/// Returns a sentence about the direction in which a part is slow: `role` is `None` for both.
-pub fn direction(role: Option<Role>) -> String {
-    match role {
-        Some(Role::Initiator) => "Slow as sender only.",
-        Some(Role::Target) => "Slow as receiver only.",
-        None => "Slow as sender and as receiver.",
-    }
-    .into()
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use campaign::quiet::answer::Pair;
-use campaign::quiet::findings::{Certainty, Test};
+use campaign::quiet::findings::{Certainty, Direction, Test};
 use campaign::quiet::ids::NicId;
 use campaign::timetable::Watched;
 use crew::location::Class;
@@ -78,65 +78,77 @@ impl LoadUnit {
     }
 }
 
-/// How aggressors and victims are dealt (load.md 3.5).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Spread {
-    /// Each switch has both.
-    Mixed,
-    /// A switch has one role.
-    Switches,
-    /// A group has one role.
-    Groups,
+facts::named_enum! {
+    /// How aggressors and victims are dealt (load.md 3.5).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+    #[serde(rename_all = "snake_case")]
+    pub enum Spread {
+        /// Each switch has both.
+        Mixed = "mixed",
+        /// A switch has one role.
+        Switches = "switches",
+        /// A group has one role.
+        Groups = "groups",
+    }
+    /// Its name in texts and metrics.
+    pub fn name(self);
 }
 
-/// How good a figure is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Grade {
-    /// Within the limits.
-    Good,
-    /// Worse than usual, within the limits.
-    Slow,
-    /// Outside the limits.
-    Bad,
-    /// No verdict: the figure is known, and too little is known about it.
-    Unjudged,
+facts::named_enum! {
+    /// How good a figure is.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+    #[serde(rename_all = "snake_case")]
+    pub enum Grade {
+        /// Within the limits.
+        Good = "good",
+        /// Worse than usual, within the limits.
+        Slow = "slow",
+        /// Outside the limits.
+        Bad = "bad",
+        /// No verdict: the figure is known, and too little is known about it.
+        Unjudged = "not judged",
+    }
+    /// Its name in texts.
+    pub fn name(self);
 }
 
-/// What a judgement is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum LoadFigure {
-    /// Bandwidth of the NIC or of the part, as a ratio to the median of equal ones.
-    Bandwidth,
-    /// Bandwidth as a share of what the topology allows.
-    ShareOfTheory,
-    /// Sum of the bandwidths into one target, as a ratio to the bandwidth of the target alone.
-    IncastSum,
-    /// Jain's index of the sources of one target.
-    Fairness,
-    /// Smallest share of a source of one target, as a ratio to an equal share.
-    SmallestShare,
-    /// Median latency under load, as a ratio to the quiet one.
-    Impact,
-    /// 99th percentile of the latencies under load, as a ratio to the quiet one.
-    ImpactP99,
-    /// How far another traffic class keeps the load away: 1 fully, 0 not at all.
-    Isolation,
-    /// Part of the time in which the switch paused victims, whose targets were idle.
-    VictimsPaused,
-    /// Part of the time in which a target paused the switch.
-    TargetPauses,
-    /// Number of packets whose answers were lost.
-    Timeouts,
-    /// Part of the operations of victims that were not answered.
-    Unanswered,
-    /// Number of paths on which operations of the load failed in several slots.
-    DeadPaths,
+facts::named_enum! {
+    /// What a judgement is about.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+    #[serde(rename_all = "snake_case")]
+    pub enum LoadFigure {
+        /// Bandwidth of the NIC or of the part, as a ratio to the median of equal ones.
+        Bandwidth = "bandwidth",
+        /// Bandwidth as a share of what the topology allows.
+        ShareOfTheory = "share_of_theory",
+        /// Sum of the bandwidths into one target, as a ratio to the bandwidth of the target alone.
+        IncastSum = "incast_sum",
+        /// Jain's index of the sources of one target.
+        Fairness = "fairness",
+        /// Smallest share of a source of one target, as a ratio to an equal share.
+        SmallestShare = "smallest_share",
+        /// Median latency under load, as a ratio to the quiet one.
+        Impact = "impact",
+        /// 99th percentile of the latencies under load, as a ratio to the quiet one.
+        ImpactP99 = "impact_p99",
+        /// How far another traffic class keeps the load away: 1 fully, 0 not at all.
+        Isolation = "isolation",
+        /// Part of the time in which the switch paused victims, whose targets were idle.
+        VictimsPaused = "victims_paused",
+        /// Part of the time in which a target paused the switch.
+        TargetPauses = "target_pauses",
+        /// Number of packets whose answers were lost.
+        Timeouts = "timeouts",
+        /// Part of the operations of victims that were not answered.
+        Unanswered = "unanswered",
+        /// Number of paths on which operations of the load failed in several slots.
+        DeadPaths = "dead_paths",
+    }
+    /// Its name in metrics.
+    pub fn name(self);
 }
 
 /// A figure outside the limits, or close to them.
@@ -160,6 +172,9 @@ pub struct LoadJudgement {
     pub limit: f64,
     /// What else explains it, as sentences.
     pub evidence: Vec<String>,
+    /// The direction in which the part is slow, if one is known.
+    #[serde(skip)]
+    pub direction: Option<Direction>,
 }
 
 impl LoadJudgement {
@@ -171,8 +186,17 @@ impl LoadJudgement {
         (grade, value, limit): (Grade, f64, f64),
         evidence: Vec<String>,
     ) -> Self {
-        let pattern = pattern.into();
-        Self { unit, grade, certainty: None, pattern, figure, value, limit, evidence }
+        Self {
+            unit,
+            grade,
+            certainty: None,
+            pattern: pattern.into(),
+            figure,
+            value,
+            limit,
+            evidence,
+            direction: None,
+        }
     }
 }
 
@@ -385,15 +409,19 @@ pub struct LoadSettings {
     pub seed: u64,
 }
 
-/// What links connect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum LinkKind {
-    /// Two switches of a group.
-    Switches,
-    /// Two groups.
-    Groups,
+facts::named_enum! {
+    /// What links connect.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+    #[serde(rename_all = "snake_case")]
+    pub enum LinkKind {
+        /// Two switches of a group.
+        Switches = "switches of a group",
+        /// Two groups.
+        Groups = "groups",
+    }
+    /// What they connect, in sentences.
+    pub fn name(self);
 }
 
 /// What flows carried over the links of one kind, under the patterns that judge it. A link that can

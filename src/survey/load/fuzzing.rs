@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::conductor::{Cap, LoadConductor, LoadSetup, LoadSizes};
 use crate::foreign::foreign_traffic;
 use crate::pattern::Pattern;
+use crate::results::ResultFacts;
 use crate::slot::{LoadFlow, LoadMeasurement, LoadSlot};
 use crate::spec;
 use campaign::quiet::answer::{Figures, Pair};
@@ -189,12 +190,15 @@ impl Survey {
             sizes: LoadSizes { size_bytes: 65_536, window_bytes: 1 << 20 },
             victims_percent: 50,
             cap: Cap::Default,
-            seed: 1,
-            is_hardware: false,
             nic_rate: Some(1e9),
-            theory: None,
-            victim_test: tests().swap_remove(0),
-            other_class: None,
+            facts: ResultFacts {
+                theory: None,
+                is_partial: false,
+                is_software: true,
+                victim_test: tests().swap_remove(0),
+                other_class: None,
+                seed: 1,
+            },
         };
         let usable = roster.nic_ids().collect();
         let load = LoadConductor::new(&roster, usable, setup).expect("a load of all NICs");

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::findings::{Compared, FarVictim, Grade, ImpactFigures, Spread};
-use super::limits::{GradeLimits, IMPACT, IMPACT_P99, worst};
+use super::limits::{GradeLimits, IMPACT, IMPACT_P99, ResultFacts, worst};
 use super::names::under_name;
 use super::pattern::Pattern;
 use super::tails::{self, P99, P999};
-use super::victims::{MeasuredPair, PairMedians, VictimKey, Victims};
+use super::victims::{MeasuredPair, PairMedians, Victims};
+use crate::slot::VictimKey;
 use campaign::quiet::answer::Pair;
-use campaign::quiet::findings::Test;
 use campaign::quiet::roster::Roster;
 use crew::location::Class;
 use facts::robust::{LEAST_FOR_INTERVAL, mean, median, median_interval, sigma};
@@ -23,21 +23,8 @@ const OUTLYING: f64 = 3.0;
 /// Most victims that are named for a class.
 pub const MOST_FAR: usize = 5;
 
-/// What the figures of victims depend on, beside their results.
-#[derive(Clone, Copy, Debug)]
-pub struct ImpactFacts<'a> {
-    /// What victims measure.
-    pub test: &'a Test,
-    /// Name of the other traffic class.
-    pub other_class: Option<&'a str>,
-    /// Whether the verdict is about tails too.
-    pub judges_tails: bool,
-    /// Seed of the bootstrap samples.
-    pub seed: u64,
-}
-
 /// Returns the figures of all victims under a pattern, then of each class.
-pub fn figures(key: VictimKey, victims: &Victims, facts: ImpactFacts) -> Vec<ImpactFigures> {
+pub fn figures(key: VictimKey, victims: &Victims, facts: &ResultFacts) -> Vec<ImpactFigures> {
     let classes = victims.classes().map(Some);
     let scopes = [None].into_iter().chain(classes);
     let mut figures: Vec<ImpactFigures> =
@@ -69,7 +56,7 @@ fn class_impact(
     key: VictimKey,
     victims: &Victims,
     class: Option<Class>,
-    facts: ImpactFacts,
+    facts: &ResultFacts,
 ) -> Option<ImpactFigures> {
     let pair_medians = victims.pairs(class);
     let measured: Vec<MeasuredPair> = pair_medians.filter_map(PairMedians::measured).collect();
@@ -87,7 +74,7 @@ fn class_impact(
     let all = tails::merged(&blocks);
     let resolution = resolution(victims.pairs(class));
     let is_incast = matches!(key.under, Pattern::Incast(_));
-    let p99_compared = p99.filter(|_| facts.judges_tails && key.spread == Spread::Mixed);
+    let p99_compared = p99.filter(|_| !facts.is_software && key.spread == Spread::Mixed);
     let tail_grade =
         p99_compared.map_or(Grade::Good, |compared| grade(compared, IMPACT_P99, resolution));
     let grade = match grade(median, IMPACT, resolution).max(tail_grade) {
@@ -98,8 +85,8 @@ fn class_impact(
     Some(ImpactFigures {
         under: under_name(key.under, key.at_target),
         spread: key.spread,
-        test: facts.test.clone(),
-        traffic_class: facts.other_class.filter(|_| key.in_other_class).map(str::to_owned),
+        test: facts.victim_test.clone(),
+        traffic_class: facts.other_class.clone().filter(|_| key.in_other_class),
         class,
         victims: measured.len() as u32,
         unjudged: (victims.pairs(class).count() - measured.len()) as u32,

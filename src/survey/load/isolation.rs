@@ -7,7 +7,8 @@ use super::impacts::{self, least_impact};
 use super::limits::ISOLATION;
 use super::names::under_name;
 use super::pattern::Pattern;
-use super::victims::{PairMedians, VictimKey, Victims};
+use super::victims::{PairMedians, Victims};
+use crate::slot::VictimKey;
 use facts::robust::{median, median_interval};
 
 /// Impact factor of victims in the class of the aggressors from which on there is something to

@@ -1,9 +1,30 @@
 //! The limits of figures under load (load.md 3.7).
 
 use super::findings::Grade;
+use super::theory::FabricShape;
 use campaign::blame::limits::LEAST_FIGURES;
+use campaign::quiet::findings::Test;
 use facts::figures::LEAST_BANDWIDTH;
 use facts::robust::{median, sigma};
+
+/// What the verdict needs to know about the survey.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResultFacts {
+    /// The shape of the fabric, if the user has given it.
+    pub theory: Option<FabricShape>,
+    /// Whether a cap kept the load below what the NICs can do: then no bandwidth is a share of
+    /// theory.
+    pub is_partial: bool,
+    /// Whether the NICs are software: one latency in a hundred may be about a CPU, whatever
+    /// explains the median.
+    pub is_software: bool,
+    /// What victims measure.
+    pub victim_test: Test,
+    /// Name of the other traffic class of victims, if the survey has one.
+    pub other_class: Option<String>,
+    /// Seed of the bootstrap samples.
+    pub seed: u64,
+}
 
 /// A limit of good figures, and a limit of slow ones. Figures beyond the second one are bad.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -36,7 +36,7 @@ pub fn purpose_name(purpose: LoadMeasurement) -> String {
     match purpose {
         LoadMeasurement::Ramp => "ramp".into(),
         LoadMeasurement::Bandwidth(pattern) => pattern_name(pattern),
-        LoadMeasurement::Victims { under, at_target, .. } => under_name(under, at_target),
+        LoadMeasurement::Victims(key) => under_name(key.under, key.at_target),
     }
 }
 

@@ -1,7 +1,6 @@
 //! The first slots: a part of the load, to see whether it is harmless (load.md 3.8).
 
 use super::flows::flows;
-use super::steps::SlotFlows;
 use crate::round::{LoadRound, RoundFacts, timing_of};
 use crate::seeded_rng::seeded_rng;
 use crate::slot::{LoadMeasurement, LoadSlot};
@@ -19,17 +18,17 @@ pub fn ramp(round: &LoadRound, facts: RoundFacts, seed: u64) -> Vec<LoadSlot> {
     seeded_rng(seed, 0).shuffle(&mut all);
     let counts = PARTS_OF_LOAD.map(|part| (part * all.len() as f64) as usize);
     let load_slot = |(place, count): (u32, usize)| {
-        let slot = SlotFlows { flows: all[..count].to_vec(), victims: Vec::new() };
-        let timing = timing_of(std::slice::from_ref(&slot), facts);
-        LoadSlot {
+        let mut slot = LoadSlot {
             purpose: LoadMeasurement::Ramp,
             repetition: 0,
             place,
-            flows: slot.flows,
+            flows: all[..count].to_vec(),
             victims: Vec::new(),
-            slot_ns: timing.slot_ns,
-            window_bytes: timing.window_bytes,
-        }
+            slot_ns: 0,
+            window_bytes: 0,
+        };
+        timing_of(std::slice::from_ref(&slot), facts).set(&mut slot);
+        slot
     };
     let counts = (0..).zip(counts).filter(|(_, count)| *count > 0);
     let mut load_slots: Vec<LoadSlot> = counts.map(load_slot).collect();

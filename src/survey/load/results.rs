@@ -8,41 +8,21 @@ use super::counters::CounterSums;
 use super::crossed::crossed_links;
 use super::culprit::Culprit;
 use super::findings::{BandwidthFigures, Grade, ImpactFigures, LoadFindings, LoadJudgement};
-use super::impacts::{self, ImpactFacts};
+use super::impacts;
 use super::isolation;
+pub use super::limits::ResultFacts;
 use super::names::{pattern_name, under_name};
 use super::pattern::Pattern;
 use super::rates::SlotRates;
-use super::theory::FabricShape;
 use super::verdicts;
-use super::victims::{VictimKey, Victims};
-use crate::slot::{LoadMeasurement, LoadSlot};
-use campaign::quiet::findings::Test;
+use super::victims::Victims;
+use crate::slot::{LoadMeasurement, LoadSlot, VictimKey};
 use campaign::quiet::roster::Roster;
 use campaign::timetable::TaskResult;
 
 /// Largest rate of a NIC, as a multiple of the median without load: NICs of several generations
 /// differ less, and an impossible rate would make the shares of all others look small.
 const MOST_OF_QUIET: f64 = 10.0;
-
-/// What the verdict needs to know about the survey.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ResultFacts {
-    /// The shape of the fabric, if the user has given it.
-    pub theory: Option<FabricShape>,
-    /// Whether a cap kept the load below what the NICs can do: then no bandwidth is a share of
-    /// theory.
-    pub is_partial: bool,
-    /// Whether the NICs are software: one latency in a hundred may be about a CPU, whatever
-    /// explains the median.
-    pub is_software: bool,
-    /// What victims measure.
-    pub victim_test: Test,
-    /// Name of the other traffic class of victims, if the survey has one.
-    pub other_class: Option<String>,
-    /// Seed of the bootstrap samples.
-    pub seed: u64,
-}
 
 /// All results under load so far.
 #[derive(Clone, Debug)]
@@ -76,7 +56,7 @@ impl LoadResults {
             }
             self.rates.entry(pattern).or_default().push(rates);
         }
-        if let Some(key) = VictimKey::of(load_slot) {
+        if let LoadMeasurement::Victims(key) = load_slot.purpose {
             let is_bandwidth = self.facts.victim_test.of_bandwidth;
             let victims = self.victims.entry(key).or_default();
             victims.add(&self.roster, load_slot, results, is_bandwidth);
@@ -126,19 +106,13 @@ impl LoadResults {
         };
         let bandwidths: BTreeMap<Pattern, BandwidthFigures> =
             self.rates.iter().map(pattern_figures).collect();
-        let facts = ImpactFacts {
-            test: &self.facts.victim_test,
-            other_class: self.facts.other_class.as_deref(),
-            judges_tails: !self.facts.is_software,
-            seed: self.facts.seed,
-        };
         let victim_impacts = |(key, victims): (&VictimKey, &Victims)| {
-            let figures = impacts::figures(*key, victims, facts).into_iter();
+            let figures = impacts::figures(*key, victims, &self.facts).into_iter();
             figures.map(|impact| (*key, impact)).collect::<Vec<_>>()
         };
         let impacts: Vec<(VictimKey, ImpactFigures)> =
             self.victims.iter().flat_map(victim_impacts).collect();
-        let isolations = isolation::figures(&self.victims, facts.other_class);
+        let isolations = isolation::figures(&self.victims, self.facts.other_class.as_deref());
         let culprits = blame::culprits(&self.roster, &self.rates);
         let mut judgements: Vec<LoadJudgement> = culprits.iter().map(Culprit::judgement).collect();
         let mut system_judgements = verdicts::share_judgements(&bandwidths);

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use super::pattern::Pattern;
 use super::roles::RoleRules;
-use super::steps::{CourseStep, SlotFlows};
+use super::steps::CourseStep;
 use super::theory::FabricShape;
 use super::timing::{LoadSizes, SlotTiming, crowd, timing};
 use crate::located::LocatedNic;
@@ -40,7 +40,7 @@ impl RoundNics {
     /// Returns the NICs that take part in a step.
     pub fn of(&self, purpose: LoadMeasurement) -> &[LocatedNic] {
         match purpose {
-            LoadMeasurement::Victims { .. } => &self.victim_nics,
+            LoadMeasurement::Victims(_) => &self.victim_nics,
             LoadMeasurement::Ramp | LoadMeasurement::Bandwidth(_) => &self.nics,
         }
     }
@@ -139,27 +139,18 @@ impl LoadRound {
     }
 
     fn add_repetition(&mut self, step: CourseStep, facts: RoundFacts) {
-        let slots = self.slots(step, self.repetition, facts.rules);
+        let mut slots = self.slots(step, self.repetition, facts.rules);
         if slots.is_empty() {
             self.skipped.insert(step.title());
         } else {
             let timing = *self.timing.get_or_insert_with(|| timing_of(&slots, facts));
-            let repetition = self.repetition;
-            let load_slot = |(place, slot): (u32, SlotFlows)| LoadSlot {
-                purpose: step.purpose,
-                repetition,
-                place,
-                flows: slot.flows,
-                victims: slot.victims,
-                slot_ns: timing.slot_ns,
-                window_bytes: timing.window_bytes,
-            };
-            self.queue.extend((0..).zip(slots).map(load_slot));
+            slots.iter_mut().for_each(|slot| timing.set(slot));
+            self.queue.extend(slots);
         }
         self.repetition += 1;
     }
 
-    pub fn slots(&self, step: CourseStep, repetition: u32, rules: RoleRules) -> Vec<SlotFlows> {
+    pub fn slots(&self, step: CourseStep, repetition: u32, rules: RoleRules) -> Vec<LoadSlot> {
         step.repetition(self.nics.of(step.purpose), repetition, rules, self.seed)
     }
 
@@ -168,7 +159,7 @@ impl LoadRound {
         let pattern = |step: &CourseStep| match step.purpose {
             LoadMeasurement::Ramp => None,
             LoadMeasurement::Bandwidth(pattern) => Some(pattern),
-            LoadMeasurement::Victims { under, .. } => Some(under),
+            LoadMeasurement::Victims(key) => Some(key.under),
         };
         let mut patterns = self.steps.iter().filter_map(pattern);
         // The steps come from the smallest shared part outward.
@@ -178,7 +169,7 @@ impl LoadRound {
 }
 
 /// Returns the timing of the slots of a step, by the flows of one repetition.
-pub fn timing_of(slots: &[SlotFlows], facts: RoundFacts) -> SlotTiming {
+pub fn timing_of(slots: &[LoadSlot], facts: RoundFacts) -> SlotTiming {
     let links = facts.theory.map_or(1, |shape| shape.links);
     let crowds = slots.iter().map(|slot| crowd(&slot.flows, facts.roster, links));
     timing(crowds.fold(0.0, f64::max), facts.rate, facts.sizes)

@@ -21,16 +21,27 @@ pub enum LoadMeasurement {
     Ramp,
     Bandwidth(Pattern),
     /// The latencies of victims, without load and with the load of a pattern in turn.
-    Victims {
-        /// The pattern of the aggressors.
-        under: Pattern,
-        /// How roles are dealt.
-        spread: Spread,
-        /// Whether victims are the target of the incast.
-        at_target: bool,
-        /// Whether victims measure in another traffic class.
-        in_other_class: bool,
-    },
+    Victims(VictimKey),
+}
+
+/// What the results of victims belong to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct VictimKey {
+    /// The pattern of the aggressors.
+    pub under: Pattern,
+    /// Whether victims are the target of the incast.
+    pub at_target: bool,
+    /// How roles are dealt.
+    pub spread: Spread,
+    /// Whether victims measure in another traffic class.
+    pub in_other_class: bool,
+}
+
+impl VictimKey {
+    /// Returns the victims beside a pattern, in its traffic class.
+    pub fn new(under: Pattern, spread: Spread) -> Self {
+        Self { under, at_target: false, spread, in_other_class: false }
+    }
 }
 
 /// A NIC that sends to others in turn.
@@ -77,7 +88,7 @@ impl LoadSlot {
 
     pub fn victim_test(&self) -> TestId {
         match self.purpose {
-            LoadMeasurement::Victims { in_other_class: true, .. } => VICTIM_IN_OTHER_CLASS,
+            LoadMeasurement::Victims(key) if key.in_other_class => VICTIM_IN_OTHER_CLASS,
             _ => VICTIM,
         }
     }

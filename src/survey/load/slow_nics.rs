@@ -5,13 +5,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::culprit::{Culprit, direction};
+use super::culprit::Culprit;
 use super::findings::LoadUnit;
 use super::limits::{EqualParts, GradeLimits, LEAST_EQUAL, NIC, SET};
 use super::pattern::{Pattern, Set};
 use super::rates::SlotRates;
 use campaign::blame::limits::{LARGER_SHARE, LEAST_PARTNERS};
 use campaign::quiet::answer::Pair;
+use campaign::quiet::findings::Direction;
 use campaign::quiet::ids::{NicId, Role};
 use campaign::quiet::roster::Roster;
 use facts::robust::{median, quantile, sorted};
@@ -139,15 +140,16 @@ const WITHIN: Pattern = Pattern::Bisect { of: Set::Switch, both_ways: false };
 /// Returns a slow part, with the ratios of its flows in each role in which it is slow; `None` if it
 /// is slow in none.
 fn culprit(unit: LoadUnit, roles: [Option<Vec<f64>>; 2], limits: GradeLimits) -> Option<Culprit> {
-    let role = match roles {
+    let direction = match roles {
         [None, None] => return None,
-        [Some(_), None] => Some(Role::Initiator),
-        [None, Some(_)] => Some(Role::Target),
-        _ => None,
+        [Some(_), None] => Direction::Initiator,
+        [None, Some(_)] => Direction::Target,
+        _ => Direction::Both,
     };
     let ratios: Vec<f64> = roles.into_iter().flatten().flatten().collect();
     let ratio = median(&ratios).unwrap_or(0.0);
-    Some(Culprit { unit, pattern: WITHIN, ratio, limits, evidence: vec![direction(role)] })
+    let direction = Some(direction);
+    Some(Culprit { unit, pattern: WITHIN, ratio, limits, direction, evidence: Vec::new() })
 }
 
 fn switch_of(roster: &Roster, nic: NicId) -> Option<LoadUnit> {

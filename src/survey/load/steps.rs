@@ -8,7 +8,7 @@ use super::names::purpose_name;
 use super::roles::{RoleRules, Roles, assign_roles, victim_pairs};
 use crate::located::LocatedNic;
 use crate::seeded_rng::seeded_rng;
-use crate::slot::{LoadFlow, LoadMeasurement};
+use crate::slot::{LoadFlow, LoadMeasurement, LoadSlot, VictimKey};
 use campaign::quiet::answer::Pair;
 
 /// The slots of a repetition of victims have load or not: quiet, loaded, loaded, quiet, so that a
@@ -23,15 +23,6 @@ pub struct CourseStep {
     pub repetitions: u32,
 }
 
-/// The flows and victims of a slot.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SlotFlows {
-    /// The load.
-    pub flows: Vec<LoadFlow>,
-    /// Pairs that measure.
-    pub victims: Vec<Pair>,
-}
-
 impl CourseStep {
     /// Returns the name of its pattern, as in judgements.
     pub fn name(&self) -> String {
@@ -41,9 +32,9 @@ impl CourseStep {
     /// Returns its name in a plan: `victims under incast:8, mixed`.
     pub fn title(&self) -> String {
         match self.purpose {
-            LoadMeasurement::Victims { spread, in_other_class, .. } => {
-                let class = if in_other_class { ", other traffic class" } else { "" };
-                format!("victims under {}, {}{class}", self.name(), spread_name(spread))
+            LoadMeasurement::Victims(key) => {
+                let class = if key.in_other_class { ", other traffic class" } else { "" };
+                format!("victims under {}, {}{class}", self.name(), spread_name(key.spread))
             }
             _ => self.name(),
         }
@@ -52,47 +43,53 @@ impl CourseStep {
     /// Returns the number of slots.
     pub fn slots(&self) -> u32 {
         match self.purpose {
-            LoadMeasurement::Victims { .. } => self.repetitions * HAS_LOAD.len() as u32,
+            LoadMeasurement::Victims(_) => self.repetitions * HAS_LOAD.len() as u32,
             _ => self.repetitions,
         }
     }
 
-    /// Returns the slots of a repetition: none if the NICs are too few.
+    /// Returns the slots of a repetition, without their timing: none if the NICs are too few.
     pub fn repetition(
         &self,
         nics: &[LocatedNic],
         number: u32,
         rules: RoleRules,
         seed: u64,
-    ) -> Vec<SlotFlows> {
+    ) -> Vec<LoadSlot> {
+        let slot = |place, flows, victims| LoadSlot {
+            purpose: self.purpose,
+            repetition: number,
+            place,
+            flows,
+            victims,
+            slot_ns: 0,
+            window_bytes: 0,
+        };
         match self.purpose {
             LoadMeasurement::Ramp => Vec::new(),
             LoadMeasurement::Bandwidth(pattern) => {
                 let flows = flows(pattern, nics, number, seed);
-                let slot = SlotFlows { flows, victims: Vec::new() };
-                let has_flows = !slot.flows.is_empty();
-                has_flows.then_some(slot).into_iter().collect()
+                let has_flows = !flows.is_empty();
+                has_flows.then(|| slot(0, flows, Vec::new())).into_iter().collect()
             }
-            LoadMeasurement::Victims { under, spread, at_target, .. } => {
+            LoadMeasurement::Victims(VictimKey { under, spread, at_target, .. }) => {
                 let mut rng = roles_dice(seed, number, spread);
                 let Some(roles) = assign_roles(nics, spread, rules, &mut rng) else {
                     return Vec::new();
                 };
-                let load = |slot| flows(under, &roles.aggressors, slot, seed);
+                let load = |number| flows(under, &roles.aggressors, number, seed);
                 let victims = if at_target {
                     victims_of_stars(&load(number), &roles, &mut rng)
                 } else {
                     victim_pairs(&roles.victims, number, &mut rng)
                 };
-                let place_flows = |(place, has_load): (u32, bool)| {
+                let place_slot = |(place, has_load): (u32, bool)| {
                     // Victims of targets keep their targets.
-                    let slot = if at_target { number } else { 2 * number + place / 2 };
-                    SlotFlows {
-                        flows: if has_load { load(slot) } else { Vec::new() },
-                        victims: victims.clone(),
-                    }
+                    let number = if at_target { number } else { 2 * number + place / 2 };
+                    let flows = if has_load { load(number) } else { Vec::new() };
+                    slot(place, flows, victims.clone())
                 };
-                let slots: Vec<_> = (0..).zip(HAS_LOAD).map(place_flows).collect();
+                let slots: Vec<_> = (0..).zip(HAS_LOAD).map(place_slot).collect();
                 let is_complete = !victims.is_empty() && !slots[1].flows.is_empty();
                 if is_complete { slots } else { Vec::new() }
             }

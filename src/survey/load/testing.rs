@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use super::conductor::{Cap, LoadConductor, LoadSetup, LoadSizes};
 use crate::located::{LocatedNic, placed};
+use crate::results::ResultFacts;
 use crate::slot::LoadSlot;
 use crate::spec::parse;
 use campaign::quiet::findings::Test;
@@ -49,12 +50,15 @@ pub fn setup(wanted: &str) -> LoadSetup {
         sizes: LoadSizes { size_bytes: 65_536, window_bytes: 1 << 20 },
         victims_percent: super::roles::VICTIMS_PERCENT,
         cap: Cap::Default,
-        seed: 7,
-        is_hardware: false,
         nic_rate: Some(1e9),
-        theory: None,
-        victim_test: Test { tool: "write-lat".into(), size_bytes: 8, of_bandwidth: false },
-        other_class: None,
+        facts: ResultFacts {
+            theory: None,
+            is_partial: false,
+            is_software: true,
+            victim_test: Test { tool: "write-lat".into(), size_bytes: 8, of_bandwidth: false },
+            other_class: None,
+            seed: 7,
+        },
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::slot::LoadFlow;
+use crate::slot::{LoadFlow, LoadSlot};
 use campaign::quiet::ids::NicId;
 use campaign::quiet::roster::Roster;
 
@@ -37,6 +37,11 @@ impl SlotTiming {
     /// Returns the number of slots of a block, at least one.
     pub fn slots_of_block(self) -> usize {
         (BLOCK_NS / self.slot_ns).max(1) as usize
+    }
+
+    /// Sets the timing of a slot.
+    pub fn set(self, slot: &mut LoadSlot) {
+        (slot.slot_ns, slot.window_bytes) = (self.slot_ns, self.window_bytes);
     }
 }
 

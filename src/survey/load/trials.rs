@@ -10,6 +10,7 @@ use super::findings::{Grade, LoadFigure, LoadFindings, LoadUnit};
 use super::model::{ModelFabric, SlowLinks};
 use super::testing::{all, setup};
 use super::theory::FabricShape;
+use crate::results::ResultFacts;
 use campaign::quiet::findings::Certainty;
 use campaign::quiet::ids::NicId;
 use campaign::quiet::roster::Roster;
@@ -58,11 +59,11 @@ pub fn trials() -> Vec<Trial> {
 
 /// Surveys a fabric as a coordinator does.
 fn survey(mut fabric: ModelFabric, seed: u64) -> LoadFindings {
+    let setup = setup("bisect:switch,bisect:group,bisect:system");
     let setup = LoadSetup {
-        theory: Some(fabric.shape),
         nic_rate: Some(fabric.shape.nic_rate),
-        seed,
-        ..setup("bisect:switch,bisect:group,bisect:system")
+        facts: ResultFacts { theory: Some(fabric.shape), seed, ..setup.facts },
+        ..setup
     };
     let mut conductor =
         LoadConductor::new(&fabric.roster, all(&fabric.roster), setup).expect("a load");

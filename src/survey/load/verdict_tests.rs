@@ -7,7 +7,7 @@ use super::model::{ModelFabric, bandwidth_load_slot, bisect, d4, flow, flows};
 use super::pattern::{Pattern, Set};
 use super::verdicts::{grade_patterns, unexplained};
 use crate::results::{LoadResults, ResultFacts};
-use crate::slot::{LoadFlow, LoadMeasurement, LoadSlot};
+use crate::slot::{LoadFlow, LoadMeasurement, LoadSlot, VictimKey};
 use campaign::quiet::answer::Pair;
 use campaign::quiet::ids::NicId;
 use campaign::quiet::untested::Untested;
@@ -49,10 +49,7 @@ fn quiet_results(fabric: &ModelFabric) -> LoadResults {
 /// How victims are measured.
 #[derive(Clone, Copy)]
 struct Trial {
-    under: Pattern,
-    spread: Spread,
-    at_target: bool,
-    in_other_class: bool,
+    key: VictimKey,
     /// How many of 2,000 latencies under load are ten times as long.
     tail: u64,
     /// The last quiet latency, as a multiple of the first one.
@@ -61,10 +58,12 @@ struct Trial {
 }
 
 const INCAST: Trial = Trial {
-    under: Pattern::Incast(8),
-    spread: Spread::Mixed,
-    at_target: false,
-    in_other_class: false,
+    key: VictimKey {
+        under: Pattern::Incast(8),
+        spread: Spread::Mixed,
+        at_target: false,
+        in_other_class: false,
+    },
     tail: 0,
     drift: 1.0,
     repetitions: 2,
@@ -93,12 +92,7 @@ fn add_victims_that_waited(
                 target: NicId(*target),
             });
             let load_slot = LoadSlot {
-                purpose: LoadMeasurement::Victims {
-                    under: trial.under,
-                    spread: trial.spread,
-                    at_target: trial.at_target,
-                    in_other_class: trial.in_other_class,
-                },
+                purpose: LoadMeasurement::Victims(trial.key),
                 repetition,
                 place,
                 flows: if is_loaded { vec![flow(NicId(0), NicId(4))] } else { Vec::new() },
@@ -140,7 +134,8 @@ fn impact_of(trial: Trial, impacts: [f64; 4]) -> LoadFindings {
 fn impact_of_classes(same: f64, other: f64, drift: f64) -> LoadFindings {
     let mut load_results = quiet_results(&d4());
     add_victims(&mut load_results, INCAST, [same; 4]);
-    let in_other_class = Trial { in_other_class: true, drift, ..INCAST };
+    let in_other_class =
+        Trial { key: VictimKey { in_other_class: true, ..INCAST.key }, drift, ..INCAST };
     add_victims(&mut load_results, in_other_class, [other; 4]);
     load_results.findings()
 }
@@ -259,7 +254,11 @@ fn bad_patterns_have_judgements_of_their_own() {
     let mut load_results = quiet_results(&d4());
     for (under, impact) in [(8, 5.0), (32, 3.0)] {
         let under = Pattern::Incast(under);
-        add_victims(&mut load_results, Trial { under, ..INCAST }, [impact; 4]);
+        add_victims(
+            &mut load_results,
+            Trial { key: VictimKey { under, ..INCAST.key }, ..INCAST },
+            [impact; 4],
+        );
     }
     let judgements = load_results.findings().judgements;
     let patterns: Vec<&str> =
@@ -276,12 +275,7 @@ fn victims_beside_idle_aggressors_do_not_count() {
         let is_quiet = place == 0 || place == 3;
         let flows = if is_quiet { Vec::new() } else { flows(&[(0, 4), (1, 4)]) };
         let load_slot = LoadSlot {
-            purpose: LoadMeasurement::Victims {
-                under: Pattern::Incast(8),
-                spread: Spread::Mixed,
-                at_target: false,
-                in_other_class: false,
-            },
+            purpose: LoadMeasurement::Victims(INCAST.key),
             place,
             victims: vec![pair],
             ..bandwidth_load_slot(SYSTEM, flows)
@@ -295,7 +289,7 @@ fn victims_beside_idle_aggressors_do_not_count() {
 
 #[test]
 fn victims_under_other_patterns_than_incasts_are_slow_at_most() {
-    let system = Trial { under: SYSTEM, ..INCAST };
+    let system = Trial { key: VictimKey { under: SYSTEM, ..INCAST.key }, ..INCAST };
     let findings = impact_of(system, [3.0; 4]);
     assert_eq!(findings.impacts[0].grade, Grade::Slow);
     let evidence = &findings.judgements[0].evidence;
@@ -304,7 +298,7 @@ fn victims_under_other_patterns_than_incasts_are_slow_at_most() {
 
 #[test]
 fn victims_at_the_target_have_no_verdict() {
-    let at_target = Trial { at_target: true, ..INCAST };
+    let at_target = Trial { key: VictimKey { at_target: true, ..INCAST.key }, ..INCAST };
     let findings = impact_of(at_target, [100.0; 4]);
     assert_eq!(findings.impacts[0].under, "incast-same:8");
     assert_eq!(findings.impacts[0].grade, Grade::Unjudged);
@@ -320,7 +314,11 @@ fn spreads_show_where_interference_arises() {
         let spreads = [Spread::Mixed, Spread::Switches, Spread::Groups];
         for (place, spread) in spreads.into_iter().enumerate() {
             let impact = if place < hit { 3.0 } else { 1.0 };
-            add_victims(&mut load_results, Trial { spread, ..INCAST }, [impact; 4]);
+            add_victims(
+                &mut load_results,
+                Trial { key: VictimKey { spread, ..INCAST.key }, ..INCAST },
+                [impact; 4],
+            );
         }
         let judgements = load_results.findings().judgements;
         assert_eq!(judgements.len(), 1);
@@ -341,7 +339,8 @@ fn victims_far_above_their_class_are_named() {
 /// load.md 5, vector 23: the class is good, and small deviations are not worth a name.
 #[test]
 fn victims_far_above_a_good_class_are_found() {
-    let median_trial = Trial { spread: Spread::Switches, ..INCAST };
+    let median_trial =
+        Trial { key: VictimKey { spread: Spread::Switches, ..INCAST.key }, ..INCAST };
     let findings = impact_of(median_trial, [1.0, 1.0, 1.1, 3.0]);
     assert_eq!(findings.judgements, []);
     let far: Vec<&FarVictim> =
@@ -455,12 +454,8 @@ fn with_counter_at(
 ) -> Vec<(LoadUnit, LoadFigure, Grade)> {
     let mut load_results = quiet_results(&d4());
     let mut load_slot = bandwidth_load_slot(SYSTEM, flows(&[(0, 8)]));
-    load_slot.purpose = LoadMeasurement::Victims {
-        under: SYSTEM,
-        spread: Spread::Groups,
-        at_target,
-        in_other_class: false,
-    };
+    let key = VictimKey::new(SYSTEM, Spread::Groups);
+    load_slot.purpose = LoadMeasurement::Victims(VictimKey { at_target, ..key });
     load_slot.victims.push(Pair { initiator: NicId(12), target: NicId(13) });
     let mut with = result(nic, TaskAnswer::Present);
     with.watched.push(counter);
@@ -528,12 +523,7 @@ fn unanswered_victims_are_bad() {
     let mut load_results = quiet_results(&d4());
     add_victims(&mut load_results, INCAST, [1.0; 4]);
     let mut load_slot = bandwidth_load_slot(SYSTEM, flows(&[(0, 4)]));
-    load_slot.purpose = LoadMeasurement::Victims {
-        under: Pattern::Incast(8),
-        spread: Spread::Mixed,
-        at_target: false,
-        in_other_class: false,
-    };
+    load_slot.purpose = LoadMeasurement::Victims(INCAST.key);
     load_slot.repetition = 5;
     load_slot.victims.push(Pair { initiator: NicId(12), target: NicId(13) });
     let failed = result(12, TaskAnswer::Failed("no answer".into()));

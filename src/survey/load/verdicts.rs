@@ -12,7 +12,8 @@ use super::limits::{FAIRNESS, IMPACT, IMPACT_P99, INCAST_SUM, LEAST_EQUAL, SHARE
 use super::names::{pattern_name, under_name};
 use super::pattern::Pattern;
 use super::rates::SlotRates;
-use super::victims::{VictimKey, Victims};
+use super::victims::Victims;
+use crate::slot::VictimKey;
 use campaign::quiet::findings::Certainty;
 use campaign::quiet::ids::NicId;
 use campaign::quiet::roster::Roster;

@@ -2,29 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::findings::Spread;
-use super::pattern::Pattern;
 use super::tails::{MOST_BLOCKS, SampleBlock};
-use crate::slot::{LoadFlow, LoadMeasurement, LoadSlot};
+use crate::slot::{LoadFlow, LoadSlot};
 use campaign::quiet::answer::Pair;
 use campaign::quiet::busy::most_waited_percent;
 use campaign::quiet::ids::NicId;
 use campaign::quiet::roster::Roster;
 use campaign::timetable::{TaskAnswer, TaskResult};
 use crew::location::Class;
-
-/// What the results of victims belong to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct VictimKey {
-    /// The pattern of the aggressors.
-    pub under: Pattern,
-    /// Whether victims are the target of the incast.
-    pub at_target: bool,
-    /// How roles are dealt.
-    pub spread: Spread,
-    /// Whether victims measure in another traffic class.
-    pub in_other_class: bool,
-}
 
 /// The medians of one pair in one repetition, in nanoseconds.
 #[derive(Clone, Debug)]
@@ -66,18 +51,6 @@ pub struct Victims {
     counts: BTreeMap<Class, usize>,
     /// Number of victims under load that failed, and of all that were judged.
     unanswered: (u32, u32),
-}
-
-impl VictimKey {
-    /// Returns what the results of a load slot belong to; `None` if it has no victims.
-    pub fn of(load_slot: &LoadSlot) -> Option<Self> {
-        match load_slot.purpose {
-            LoadMeasurement::Victims { under, spread, at_target, in_other_class } => {
-                Some(Self { under, at_target, spread, in_other_class })
-            }
-            LoadMeasurement::Ramp | LoadMeasurement::Bandwidth(_) => None,
-        }
-    }
 }
 
 impl Victims {

@@ -21,10 +21,7 @@ use facts::device::{DeviceName, FabricAddress};
 use facts::error::{Failure, Kind};
 use facts::figures::Figures;
 use facts::limit;
-use facts::severity::Severity;
-use health::address::algorithmic;
 use measure::{ChosenClock, ClockChoice, CpuShare, RunClock, WaitPolicy};
-use node::backend;
 use node::local_address::LocalAddress;
 use node::machine::Machine;
 use plan::run_options::{RunOptions, Side};
@@ -177,12 +174,7 @@ impl ProberNic {
 
     /// Returns where the NIC is, if its address shows it.
     pub fn location(&self) -> Option<Location> {
-        let (device, machine) = (self.device(), Machine::this());
-        let address = self.address().ok().filter(|_| backend::has_location(device, &machine))?;
-        let files = backend::files(device, &machine).ok()?;
-        // Without that address its bits mean nothing (jobs.md 3.5).
-        let is_algorithmic = algorithmic(&files).verdict == Severity::Good;
-        is_algorithmic.then(|| Location::from_nid(address.address.nic))
+        self.target.location()
     }
 
     /// Probes the targets at this address.

@@ -20,7 +20,8 @@ use page::table::TextStyle;
 pub struct SurveyDocuments {
     documents: Documents,
     csv: Option<PairTable>,
-    has_stdout: bool,
+    /// Whether a document has standard output, in place of the text.
+    pub has_stdout: bool,
 }
 
 impl SurveyDocuments {
@@ -34,11 +35,6 @@ impl SurveyDocuments {
         let has_stdout = documents.has_stdout();
         let csv = documents.csv.take();
         Ok(Self { has_stdout, csv: csv.map(PairTable::begin).transpose()?, documents })
-    }
-
-    /// Returns whether a document has standard output, in place of the text.
-    pub fn has_stdout(&self) -> bool {
-        self.has_stdout
     }
 
     /// Writes the failure of a survey without results in place of its document.

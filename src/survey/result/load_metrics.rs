@@ -69,11 +69,11 @@ fn bandwidth_families(load: &LoadFindings) -> [Family; 4] {
 /// Returns the impact factors of the median and of the 99th percentile.
 fn impacts(impact_figures: &ImpactFigures) -> Vec<Sample> {
     let figures = [("50", Some(impact_figures.median)), ("99", impact_figures.p99)];
-    let sample = |(percentile, figure): (&str, Option<Compared>)| {
+    let each = |(percentile, figure): (&str, Option<Compared>)| {
         let impact = figure?.impact;
         let labels = [
             ("pattern", impact_figures.under.clone()),
-            ("spread", load_words::spread(impact_figures.spread).into()),
+            ("spread", impact_figures.spread.name().into()),
             ("tool", impact_figures.test.tool.clone()),
             ("size", impact_figures.test.size_bytes.to_string()),
             ("traffic_class", impact_figures.traffic_class.clone().unwrap_or_default()),
@@ -82,7 +82,7 @@ fn impacts(impact_figures: &ImpactFigures) -> Vec<Sample> {
         ];
         Some(Sample::new(labels, impact))
     };
-    figures.into_iter().filter_map(sample).collect()
+    figures.into_iter().filter_map(each).collect()
 }
 
 /// Returns the judgements that retests have confirmed.
@@ -94,7 +94,7 @@ fn bad(survey: &Survey, load: &LoadFindings) -> Family {
             ("kind", load_words::kind(&judgement.unit).into()),
             ("name", load_words::name(&survey.roster, &judgement.unit)),
             ("pattern", judgement.pattern.clone()),
-            ("figure", load_words::figure_name(judgement.figure).into()),
+            ("figure", judgement.figure.name().into()),
         ];
         Sample::new(labels, true)
     };

@@ -60,7 +60,7 @@ fn grade(of: Grade) -> Words {
         Grade::Slow => Severity::Suspect,
         Grade::Bad => Severity::Bad,
     };
-    Words::verdict(severity, load_words::grade(of))
+    Words::verdict(severity, of.name())
 }
 
 /// Returns what the mean is compared with.
@@ -186,7 +186,7 @@ fn group_table(page: &mut Page, group: &[ImpactFigures]) {
             format!("{}-{}", load_words::ratio(low), load_words::ratio(high))
         });
         vec![
-            load_words::spread(figures.spread).into(),
+            figures.spread.name().into(),
             figures.class.map_or("all", Class::name).into(),
             figures.victims.to_string().into(),
             load_words::ratio(figures.median.quiet / 1e3).into(),

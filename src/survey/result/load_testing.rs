@@ -126,6 +126,7 @@ pub fn judgement(
         value: 0.44,
         limit: 0.9,
         evidence: Vec::new(),
+        direction: None,
     }
 }
 

@@ -154,7 +154,7 @@ fn isolations(load: &LoadFindings) -> Vec<String> {
             Some(part) => format!(
                 "keeps {} of the load away ({})",
                 load_words::ratio(part),
-                load_words::grade(isolation.grade)
+                isolation.grade.name()
             ),
             None => "nothing to isolate from".into(),
         };

@@ -3,7 +3,7 @@
 use super::load_verdict::unit_of;
 use super::words;
 use campaign::quiet::roster::Roster;
-use load::findings::{Grade, LinkCoverage, LinkKind, LoadFigure, LoadJudgement, LoadUnit, Spread};
+use load::findings::{LinkCoverage, LoadFigure, LoadJudgement, LoadUnit};
 
 /// Says that the load depends on the fabric.
 pub const CLOSED_LOOP: &str =
@@ -15,10 +15,7 @@ pub const UNSEEN: &str = "NICs cannot see one bad cable of a bundle while adapti
 
 /// Says what flows carried over the links of one kind, in this unit.
 pub fn crossed(links: &LinkCoverage, (scale, unit): (f64, &str)) -> String {
-    let kind = match links.kind {
-        LinkKind::Switches => "switches of a group",
-        LinkKind::Groups => "groups",
-    };
+    let kind = links.kind.name();
     let [least, median] = [links.least, links.median].map(|rate| ratio(rate / scale));
     let (crossed, all) = (words::grouped(links.crossed.into()), words::grouped(links.links.into()));
     format!(
@@ -68,44 +65,6 @@ pub fn kind(unit: &LoadUnit) -> &'static str {
         LoadUnit::SwitchLinks { .. } => "pair of switches",
         LoadUnit::GroupLinks { .. } => "pair of groups",
         LoadUnit::TrafficClass => "traffic class",
-    }
-}
-
-/// Returns the name of a figure in documents.
-pub fn figure_name(figure: LoadFigure) -> &'static str {
-    match figure {
-        LoadFigure::Bandwidth => "bandwidth",
-        LoadFigure::ShareOfTheory => "share_of_theory",
-        LoadFigure::IncastSum => "incast_sum",
-        LoadFigure::Fairness => "fairness",
-        LoadFigure::SmallestShare => "smallest_share",
-        LoadFigure::Impact => "impact",
-        LoadFigure::ImpactP99 => "impact_p99",
-        LoadFigure::Isolation => "isolation",
-        LoadFigure::VictimsPaused => "victims_paused",
-        LoadFigure::TargetPauses => "target_pauses",
-        LoadFigure::Timeouts => "timeouts",
-        LoadFigure::Unanswered => "unanswered",
-        LoadFigure::DeadPaths => "dead_paths",
-    }
-}
-
-/// Returns a grade in words.
-pub fn grade(grade: Grade) -> &'static str {
-    match grade {
-        Grade::Good => "good",
-        Grade::Slow => "slow",
-        Grade::Bad => "bad",
-        Grade::Unjudged => "not judged",
-    }
-}
-
-/// Returns the name of a spread.
-pub fn spread(spread: Spread) -> &'static str {
-    match spread {
-        Spread::Mixed => "mixed",
-        Spread::Switches => "switches",
-        Spread::Groups => "groups",
     }
 }
 

@@ -4,6 +4,7 @@ use super::*;
 use crate::result::load_testing::{SWITCH, judgement};
 use crate::result::testing::roster;
 use campaign::quiet::ids::NicId;
+use load::findings::Grade;
 
 #[test]
 fn names_parts() {

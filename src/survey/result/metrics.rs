@@ -101,16 +101,11 @@ fn nic_families(survey: &Survey) -> [Family; 4] {
 /// Returns the parts that are bad or suspect.
 fn causes(survey: &Survey) -> Family {
     let causes = survey.verdict.causes.iter();
-    let parts = causes.filter_map(|cause| {
-        let verdict = match cause.certainty {
-            Certainty::Bad => "bad",
-            Certainty::Suspect => "suspect",
-            Certainty::Transient => return None,
-        };
+    let parts = causes.filter(|cause| cause.certainty != Certainty::Transient).map(|cause| {
         let labels = [
             ("kind", words::kind(&cause.unit).into()),
             ("name", words::name(&survey.roster, &cause.unit)),
-            ("verdict", verdict.into()),
+            ("verdict", cause.certainty.name().into()),
         ];
         Some(Sample::new(labels, true))
     });

@@ -9,7 +9,7 @@ use super::document::Conclusion;
 use super::mixed::is_incomparable;
 use super::progress::time;
 use super::summary::listed;
-use campaign::quiet::findings::{Certainty, Statistic, UntestedPart};
+use campaign::quiet::findings::{Certainty, Statistic};
 use campaign::quiet::ids::NodeId;
 use campaign::quiet::roster::{NO_NIC, Node, Roster};
 use campaign::quiet::untested::Untested;
@@ -119,7 +119,7 @@ fn missing(survey: &Survey) -> Option<Result<Vec<OptionChange>, String>> {
     let load = load.filter(|load| verdict.untested.is_empty() && !load.is_complete());
     // More pairs free no CPUs.
     let are_cpus_busy = !survey.busy_nodes.is_empty()
-        || verdict.untested.iter().any(UntestedPart::is_from_busy_cpus)
+        || verdict.untested.iter().any(|part| part.reason.is_from_busy_cpus())
         || verdict.populations.iter().any(|one| one.figure != Statistic::Median)
         || load.is_some_and(|load| !load.unmeasured.is_empty());
     let other = if !has_suspects && verdict.populations.iter().any(is_incomparable) {
@@ -150,8 +150,7 @@ fn changes(survey: &Survey) -> Vec<OptionChange> {
     let pair_time =
         |pair_s| change("pair-time", format!("{:.0}ms", 1000.0 * pair_s), pair_s / setup.pair_s);
     let longer = (LONGER * setup.pair_s).min(LONGEST_PAIR_S);
-    let short = Untested::ShortSlot.to_string();
-    if verdict.untested.iter().any(|part| part.reason == short) {
+    if verdict.untested.iter().any(|part| part.reason == Untested::ShortSlot) {
         return pair_time(longer.max(LATE_ANSWER_PAIR_S));
     }
     let has_all = verdict.widened || setup.pairs.split(',').any(|name| name == "all");
@@ -263,7 +262,7 @@ mod tests {
     use super::super::testing::{cause, good, mixed, survey};
     use super::*;
     use campaign::quiet::busy::{BusyNode, HostLoad};
-    use campaign::quiet::findings::{Findings, Unit};
+    use campaign::quiet::findings::{Findings, Unit, UntestedPart};
     use campaign::quiet::ids::NicId;
 
     /// Sets the line that has started the survey.
@@ -303,11 +302,8 @@ mod tests {
     fn proposes_long_pairs_after_late_answers() {
         let mut verdict = good();
         verdict.untested = vec![UntestedPart {
-            unit: Unit::Nic(NicId(0)),
-            tests: Vec::new(),
-            is_coarse: false,
-            reason: Untested::ShortSlot.to_string(),
             pairs: 1,
+            ..UntestedPart::new(Unit::Nic(NicId(0)), Untested::ShortSlot)
         }];
         let next = survey(verdict, Ok(())).next.unwrap();
         assert!(next.ends_with(" --pair-time=1000ms"), "{next}");

@@ -5,17 +5,15 @@ use std::collections::BTreeSet;
 use super::Survey;
 use super::load_verdict::{certainties, unit_of};
 use campaign::quiet::findings::{Certainty, Unit};
-use campaign::quiet::states::{State, members, states};
+use campaign::quiet::states::{State, members, state_of, states};
 use crew::host_list::compress;
 
 /// Returns the state of each NIC of a survey, under load as well.
 pub fn all_states(survey: &Survey) -> Vec<State> {
     let mut states = states(&survey.roster, &survey.verdict);
     for (unit, certainty) in certainties(survey.load.as_ref()) {
-        let state = match certainty {
-            Certainty::Bad => State::Bad,
-            Certainty::Suspect => State::Suspect,
-            Certainty::Transient => continue,
+        let Some(state) = state_of(certainty) else {
+            continue;
         };
         let nics = unit_of(&unit).map_or(Vec::new(), |unit| members(&survey.roster, &unit));
         for nic in nics {
@@ -117,11 +115,9 @@ mod tests {
     fn nics_without_the_fault_of_a_bad_part_are_good_beside_it() {
         use State::{Bad, Good, Untested};
         let part = |nic, test, is_coarse| findings::UntestedPart {
-            unit: Unit::Nic(NicId(nic)),
             tests: vec![TestId(test)],
             is_coarse,
-            reason: "busy CPUs".into(),
-            pairs: 0,
+            ..findings::UntestedPart::new(Unit::Nic(NicId(nic)), "busy CPUs")
         };
         let slow = Cause {
             evidence: vec![evidence(TestId(0))],
@@ -152,11 +148,8 @@ mod tests {
         let mut left_out = good();
         let pair = Pair { initiator: NicId(0), target: NicId(2) };
         left_out.untested = vec![findings::UntestedPart {
-            unit: Unit::Path(pair),
-            tests: Vec::new(),
-            is_coarse: false,
-            reason: "late".into(),
             pairs: 1,
+            ..findings::UntestedPart::new(Unit::Path(pair), "late")
         }];
         assert_eq!(states(&left_out), [Good; 8]);
         left_out.unpaired = vec![NicId(6)];

@@ -68,15 +68,7 @@ mod tests {
     use campaign::quiet::answer::PairResult;
 
     fn progress(phase: SurveyPhase, suspects: u64, worst: Option<PairResult>) -> SurveyProgress {
-        SurveyProgress {
-            phase,
-            planned: 2_016,
-            answered: 1_340,
-            untested: 0,
-            suspects,
-            retested: 12,
-            worst,
-        }
+        SurveyProgress { phase, planned: 2_016, answered: 1_340, suspects, retested: 12, worst }
     }
 
     fn line_of(progress: &SurveyProgress, seconds: u64, width: usize) -> String {

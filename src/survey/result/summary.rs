@@ -27,15 +27,11 @@ const MOST_WORDS: usize = 12;
 pub fn summary(survey: &Survey) -> String {
     let verdict = &survey.verdict;
     let pairs = pairs(verdict);
-    let bad = |most| {
-        joined([causes(survey, Certainty::Bad, most), under_load(survey, Certainty::Bad, most)])
+    let named = |certainty, most| {
+        joined([causes(survey, certainty, most), under_load(survey, certainty, most)])
     };
-    let suspect = |most| {
-        joined([
-            causes(survey, Certainty::Suspect, most),
-            under_load(survey, Certainty::Suspect, most),
-        ])
-    };
+    let bad = |most| named(Certainty::Bad, most);
+    let suspect = |most| named(Certainty::Suspect, most);
     let so_far = || match [bad(MOST_NAMES), suspect(MOST_NAMES)] {
         [bad, _] if !bad.is_empty() => format!("bad so far: {bad}"),
         [_, suspect] if !suspect.is_empty() => format!("so far: {suspect}"),
@@ -186,7 +182,7 @@ fn unjudged(survey: &Survey) -> Vec<String> {
     let mut groups: BTreeMap<(&[TestId], &str), Vec<NicId>> = BTreeMap::new();
     for part in survey.verdict.untested.iter().filter(|part| !part.tests.is_empty()) {
         if let Unit::Nic(nic) = part.unit {
-            groups.entry((&part.tests, &part.reason)).or_default().push(nic);
+            groups.entry((&part.tests, part.reason.as_str())).or_default().push(nic);
         }
     }
     let mut groups: Vec<_> = groups.into_iter().collect();
@@ -235,7 +231,7 @@ fn unmeasured(survey: &Survey) -> Vec<String> {
     let mut groups: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for part in survey.verdict.untested.iter().filter(|part| part.tests.is_empty()) {
         if !matches!(part.unit, Unit::Path(_)) {
-            let names = groups.entry(&part.reason).or_default();
+            let names = groups.entry(part.reason.as_str()).or_default();
             names.push(words::name(&survey.roster, &part.unit));
         }
     }

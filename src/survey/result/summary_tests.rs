@@ -246,13 +246,7 @@ fn names_parts_with_and_without_load() {
 
 #[test]
 fn names_what_was_not_measured_and_why() {
-    let absent = |node, reason: &str| UntestedPart {
-        unit: Unit::Node(NodeId(node)),
-        tests: Vec::new(),
-        is_coarse: false,
-        reason: reason.into(),
-        pairs: 0,
-    };
+    let absent = |node, reason: &str| UntestedPart::new(Unit::Node(NodeId(node)), reason);
     for (untested, line) in [
         (
             vec![absent(3, NO_NIC)],
@@ -275,11 +269,8 @@ fn names_what_was_not_measured_and_why() {
 /// Returns a verdict in which these tests do not judge these NICs.
 fn unjudged(tests: &[u16], nics: impl IntoIterator<Item = u32>) -> Findings {
     let part = |nic| UntestedPart {
-        unit: Unit::Nic(NicId(nic)),
         tests: tests.iter().map(|test| TestId(*test)).collect(),
-        is_coarse: false,
-        reason: "busy CPUs".into(),
-        pairs: 0,
+        ..UntestedPart::new(Unit::Nic(NicId(nic)), "busy CPUs")
     };
     Findings { untested: nics.into_iter().map(part).collect(), ..good() }
 }

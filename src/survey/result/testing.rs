@@ -163,18 +163,12 @@ pub fn mixed() -> Findings {
         causes: vec![bad, failing, cause(Unit::Nic(NicId(0)), Certainty::Transient)],
         untested: vec![
             UntestedPart {
-                unit: Unit::Node(NodeId(3)),
-                tests: Vec::new(),
-                is_coarse: false,
-                reason: "no answer within 30 s".into(),
                 pairs: 12,
+                ..UntestedPart::new(Unit::Node(NodeId(3)), "no answer within 30 s")
             },
             UntestedPart {
-                unit: Unit::Nic(NicId(5)),
-                tests: Vec::new(),
-                is_coarse: false,
-                reason: "cannot open cxi1: no such device".into(),
                 pairs: 6,
+                ..UntestedPart::new(Unit::Nic(NicId(5)), "cannot open cxi1: no such device")
             },
         ],
         aggregates: vec![

@@ -272,7 +272,7 @@ pub fn untested_groups(survey: &Survey) -> Vec<UntestedGroup> {
     let group = |parts: &Vec<&UntestedPart>| UntestedGroup {
         names: names(survey, parts),
         tests: tests_name(survey, &parts[0].tests),
-        reason: parts[0].reason.clone(),
+        reason: parts[0].reason.to_string(),
         pairs: parts.iter().map(|part| part.pairs).sum(),
     };
     groups.iter().map(group).collect()
@@ -498,13 +498,8 @@ write-lat 8  same switch     24  1.80    1.90  2.01  2.10   2.47        0       
         let path = |initiator, target| {
             Unit::Path(Pair { initiator: NicId(initiator), target: NicId(target) })
         };
-        let untested = |unit, reason: &str| UntestedPart {
-            unit,
-            tests: Vec::new(),
-            is_coarse: false,
-            reason: reason.into(),
-            pairs: 2,
-        };
+        let untested =
+            |unit, reason: &str| UntestedPart { pairs: 2, ..UntestedPart::new(unit, reason) };
         let verdict = Findings {
             untested: vec![
                 untested(Unit::Node(NodeId(2)), "absent"),

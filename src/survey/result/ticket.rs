@@ -7,7 +7,6 @@ use super::next::advice;
 use super::text::{measured, place};
 use super::{Survey, evidence, load_text, load_words, why_text, words};
 use campaign::quiet::findings::{Cause, Certainty};
-use load::findings::LoadJudgement;
 use page::page::Page;
 use why::explanation::Explanation;
 
@@ -76,15 +75,12 @@ fn under_load(page: &mut Page, survey: &Survey) {
         return;
     };
     section(page, 2, "Under load", load_text::remarks(load));
-    let is_shown = |judgement: &&LoadJudgement| {
-        certainty(judgement).is_some_and(|certainty| certainty != Certainty::Transient)
+    let shown = |judgement| {
+        let certainty = certainty(judgement)?;
+        (certainty != Certainty::Transient).then_some((judgement, certainty.name()))
     };
-    let judgements = || load.judgements.iter().filter(is_shown);
-    for finding in judgements().take(MOST) {
-        let state = match certainty(finding) {
-            Some(Certainty::Bad) => "bad",
-            _ => "suspect",
-        };
+    let judgements = || load.judgements.iter().filter_map(shown);
+    for (finding, state) in judgements().take(MOST) {
         let name = load_words::unit(&survey.roster, &finding.unit);
         let sentences =
             [vec![load_words::sentence(finding)], load_text::further(survey, finding)].concat();

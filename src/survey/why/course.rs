@@ -15,7 +15,8 @@ pub type TestAndArguments = (Test, Vec<String>);
 /// The tests of a survey, then those that a diagnosis adds.
 #[derive(Clone, Debug)]
 pub struct DiagnosisCourse {
-    course: TestSetup,
+    /// The course of the members.
+    pub course: TestSetup,
     /// The place of each test of a diagnosis.
     places: BTreeMap<TestCode, TestId>,
     /// Names of the software NICs with links of their own.
@@ -48,11 +49,6 @@ impl DiagnosisCourse {
             places,
             planted,
         }
-    }
-
-    /// Returns the course of the members.
-    pub fn course(&self) -> &TestSetup {
-        &self.course
     }
 
     /// Returns how long a test measures a NIC.

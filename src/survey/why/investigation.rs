@@ -69,7 +69,7 @@ impl<'a> Investigation<'a> {
     /// Prepares these processes for the tests.
     pub fn prepare(&mut self, ranks: &BTreeSet<u32>) -> Result<(), Failure> {
         let present = self.crew.members().present(ranks);
-        self.crew.prepare(&present, self.tests.course(), &line).map(drop)
+        self.crew.prepare(&present, &self.tests.course, &line).map(drop)
     }
 
     /// Measures a culprit beside good NICs.
@@ -303,9 +303,7 @@ pub fn has_parked_peers(readings: &Readings) -> bool {
 /// Returns whether a node has enough free huge pages for a test: for the buffers of both sides in
 /// loopback.
 pub fn has_huge_pages(readings: &Readings) -> bool {
-    let sizes = find(readings, HUGE_PAGES).and_then(|reading| reading.value.as_deref());
-    let mut sizes = sizes.unwrap_or_default().split(", ");
-    let free = sizes.find_map(|size| size.strip_suffix(" of 2M")?.parse().ok());
+    let free = find(readings, HUGE_PAGES).and_then(|reading| Some(reading.number.as_ref()?.0));
     free >= Some(HUGE_PAGES_OF_TEST)
 }
 

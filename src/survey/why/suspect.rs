@@ -94,11 +94,8 @@ pub fn diagnose(
     for why in unfit {
         investigation.note(&format!("left out: {why}"));
     }
-    let generation = generation(&own);
-    let healthy = match &generation {
-        Some(generation) if controls.is_empty() => healthy(generation),
-        _ => &[],
-    };
+    let number = find(&own, GENERATION).and_then(|reading| Some(reading.number.as_ref()?.0));
+    let healthy = healthy(number.filter(|_| controls.is_empty()));
     let mut found = Found::default();
     if let Some(why) = &roster.nic(suspect).failure {
         found.fail(why);
@@ -129,7 +126,7 @@ pub fn diagnose(
     Ok(SuspectFindings {
         roster,
         suspect,
-        generation,
+        generation: generation(&own),
         controls: diagnosed.controls,
         is_disturbed: diagnosed.found.is_disturbed(),
         measured: diagnosed.found.measured,
@@ -396,7 +393,7 @@ mod tests {
         let own = TestFigures { own: vec![14e9], ..TestFigures::default() };
         let tests = [TestCode::L1, TestCode::B1];
         let mut measured: FiguresByTest = tests.map(|code| (code, own.clone())).into();
-        add_healthy(&mut measured, healthy("Cassini 1"));
+        add_healthy(&mut measured, healthy(Some(1.0)));
         assert!(measured[&TestCode::L1].others.is_empty());
         assert_eq!(measured[&TestCode::B1].others, [23.1e9]);
         assert_eq!(measured.len(), 2);

@@ -99,11 +99,7 @@ pub fn add_signs(causes: &mut Vec<Cause>, facts: &CauseFacts<'_>) {
         causes.push(Cause {
             unit: sign.unit,
             certainty: certainty_of_sign(sign.source, &evidence),
-            direction: match sign.role.filter(|_| sign.source == LimitSource::Tail) {
-                Some(Role::Initiator) => Direction::Initiator,
-                Some(Role::Target) => Direction::Target,
-                None => Direction::Both,
-            },
+            direction: Direction::of(sign.role.filter(|_| sign.source == LimitSource::Tail)),
             evidence,
             counters: counters(&nics.into_iter().collect(), facts),
         });
@@ -163,7 +159,7 @@ fn evidence_of_sign(sign: &PartSigns, nics: &[NicId], facts: &CauseFacts<'_>) ->
 fn counters(nics: &BTreeSet<NicId>, facts: &CauseFacts<'_>) -> Vec<CounterEvidence> {
     let nic_counters = nics.iter().flat_map(|nic| {
         let nic_range = (*nic, String::new())..(NicId(nic.0 + 1), String::new());
-        facts.results.counters().range(nic_range)
+        facts.results.counters.range(nic_range)
     });
     let evidence = nic_counters.map(|((nic, counter), change)| CounterEvidence {
         nic: *nic,

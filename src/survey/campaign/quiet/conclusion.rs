@@ -12,10 +12,9 @@ use super::limits::Limits;
 use super::result_store::ResultStore;
 use super::roster::Roster;
 use super::search::{PartExplanation, waited_for_cpus};
-use super::silence::TOO_COARSE;
 use super::slow_parts::Judgement;
 use super::units::members;
-use super::untested::BUSY;
+use super::untested::Untested;
 
 /// Most results outside the limits in a findings.
 const MOST_OUTSIDE: usize = 10_000;
@@ -64,18 +63,15 @@ impl EndedSurvey<'_> {
         causes.sort_by_key(severity);
         let units: Vec<Unit> = causes.iter().map(|cause| cause.unit).collect();
         let outliers = judgement.outliers(&units, roster);
-        let mut untested = self.coverage.untested_parts(roster);
+        let mut untested = self.coverage.unmeasured.untested(roster);
         let unpaired = self.take_unmeasured(&mut untested);
         self.add_unjudged(judgement, &causes, &mut untested);
         let tests = |part: &PartExplanation| -> BTreeSet<TestId> {
             part.pairs.iter().map(|one| one.test).collect()
         };
         untested.extend(unclear.into_iter().map(|part| UntestedPart {
-            unit: part.unit,
             tests: tests(part).into_iter().collect(),
-            is_coarse: false,
-            reason: BUSY.to_owned(),
-            pairs: 0,
+            ..UntestedPart::new(part.unit, Untested::BusyCpus)
         }));
         Findings {
             causes,
@@ -86,8 +82,8 @@ impl EndedSurvey<'_> {
             aggregates: results.aggregates(outside, roster),
             outside: results.results(outside, MOST_OUTSIDE),
             matrices: if self.keeps_figures { results.matrices() } else { Vec::new() },
-            planned: self.coverage.planned(),
-            answered: self.coverage.answered(),
+            planned: self.coverage.planned,
+            answered: self.coverage.answered,
             widened: self.is_wide,
         }
     }
@@ -106,14 +102,13 @@ impl EndedSurvey<'_> {
             _ => None,
         });
         let named: BTreeSet<NicId> = cause_nics.chain(untested_nics).collect();
-        let mut unjudged: BTreeMap<(NicId, String), BTreeSet<TestId>> = BTreeMap::new();
+        let mut unjudged: BTreeMap<(NicId, Untested), BTreeSet<TestId>> = BTreeMap::new();
         for test in TestId::first(self.results.tests().len()) {
-            let reasons = judgement.unjudged(self.results, test, self.roster).into_iter();
-            let mut reasons: BTreeMap<NicId, String> =
-                reasons.map(|(nic, reason)| (nic, reason.to_owned())).collect();
+            let reasons = judgement.unjudged(self.results, test, self.roster);
+            let mut reasons: BTreeMap<NicId, Untested> = reasons.into_iter().collect();
             for nic in self.roster.nic_ids().filter(|nic| self.results.answers(*nic) > 0) {
-                let too_few = self.coverage.missing().why_too_few(test, nic, self.results);
-                reasons.extend(too_few.map(|reason| (nic, reason)));
+                let too_few = self.coverage.unmeasured.missing.why_too_few(test, nic, self.results);
+                reasons.extend(too_few.map(|reason| (nic, reason.into())));
             }
             for (nic, reason) in reasons {
                 unjudged.entry((nic, reason)).or_default().insert(test);
@@ -121,11 +116,9 @@ impl EndedSurvey<'_> {
         }
         unjudged.retain(|(nic, _), _| !named.contains(nic));
         untested.extend(unjudged.into_iter().map(|((nic, reason), tests)| UntestedPart {
-            unit: Unit::Nic(nic),
             tests: tests.into_iter().collect(),
-            is_coarse: reason == TOO_COARSE,
-            reason,
-            pairs: 0,
+            is_coarse: reason == Untested::TooCoarse,
+            ..UntestedPart::new(Unit::Nic(nic), reason)
         }));
     }
 
@@ -154,13 +147,7 @@ impl EndedSurvey<'_> {
                 unpaired.push(nic);
                 continue;
             };
-            untested.push(UntestedPart {
-                unit: Unit::Nic(nic),
-                tests: Vec::new(),
-                is_coarse: false,
-                reason: reason.to_owned(),
-                pairs: 0,
-            });
+            untested.push(UntestedPart::new(Unit::Nic(nic), reason));
         }
         unpaired
     }

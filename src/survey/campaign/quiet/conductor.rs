@@ -124,7 +124,7 @@ impl Conductor {
     /// Returns whether the short slots of the sweep suffice for these rounds. Pairs that are
     /// repeated, or whose NICs failed, need longer ones.
     pub fn has_short_slots(&self, rounds: &[Round]) -> bool {
-        match self.rounds.phase() {
+        match self.rounds.phase {
             SurveyPhase::Sweep | SurveyPhase::Again => true,
             SurveyPhase::Repeat | SurveyPhase::Over => false,
             SurveyPhase::Retest | SurveyPhase::Swap => {
@@ -139,7 +139,7 @@ impl Conductor {
     /// Begins the phase after a phase without open pairs.
     fn begin_next_phase(&mut self) {
         if matches!(
-            self.rounds.phase(),
+            self.rounds.phase,
             SurveyPhase::Sweep | SurveyPhase::Repeat | SurveyPhase::Again
         ) {
             let pairs = self.coverage.repeat();
@@ -168,7 +168,7 @@ impl Conductor {
     /// bad is a verdict: figures of another time may hide it.
     fn needs_all_pairs(&self) -> bool {
         let has_all = self.settings.selections.contains(&Selection::All);
-        if self.has_ended || has_all || !self.results.keeps_all() {
+        if self.has_ended || has_all || !self.results.keeps_all {
             return false;
         }
         let limits = self.limits.as_ref();
@@ -214,7 +214,7 @@ impl Conductor {
                 (failed.test, failed.pair) == key
                     && (failed.stage, failed.round) == (result.stage, result.round)
             };
-            self.withdraw_failures(is_explained, &reason.to_string());
+            self.withdraw_failures(is_explained, reason);
         }
     }
 
@@ -240,8 +240,8 @@ impl Conductor {
     fn settle(&mut self, result: &PairResult) {
         let is_lost = why_unusable(&self.roster, result.pair).is_some();
         let missing = match &result.answer {
-            Answer::Untested(reason) => Some(reason.to_string()),
-            Answer::Failed(reason) if is_lost => Some(reason.clone()),
+            Answer::Untested(reason) => Some(reason.clone()),
+            Answer::Failed(reason) if is_lost => Some(reason.as_str().into()),
             _ => None,
         };
         match missing {
@@ -266,7 +266,7 @@ impl Conductor {
 
     /// Removes failures that `reason` has explained: their pairs have no answer. A NIC that only
     /// these failures have taken out of the sweep returns.
-    fn withdraw_failures(&mut self, is_explained: impl Fn(&PairResult) -> bool, reason: &str) {
+    fn withdraw_failures(&mut self, is_explained: impl Fn(&PairResult) -> bool, reason: &Untested) {
         let explained = self.results.remove_failures(&self.roster, is_explained);
         if explained.is_empty() {
             return;
@@ -280,12 +280,12 @@ impl Conductor {
     /// Takes back the failures of these pairs in a test: its slots were too short for answers.
     pub fn withdraw_unanswered(&mut self, test: TestId, pairs: &BTreeSet<Pair>) {
         let is_one = |result: &PairResult| result.test == test && pairs.contains(&result.pair);
-        self.withdraw_failures(is_one, &Untested::ShortSlot.to_string());
+        self.withdraw_failures(is_one, &Untested::ShortSlot);
     }
 
     /// Gives up waiting for the results of the rounds so far. `reason` says why they are missing.
     pub fn give_up(&mut self, reason: &str) {
-        self.coverage.give_up(|_| true, reason, &self.roster);
+        self.coverage.give_up(|_| true, &reason.into(), &self.roster);
     }
 
     /// Leaves a node out of all further rounds, and gives up waiting for its results. Failures of
@@ -294,8 +294,9 @@ impl Conductor {
         self.roster.set_absent(node, reason);
         let nodes: Vec<NodeId> = self.roster.nics.iter().map(|nic| nic.node).collect();
         let is_lost = |nic: &NicId| nodes[nic.index()] == node;
-        self.coverage.give_up(|pair| pair.nics().iter().any(is_lost), reason, &self.roster);
-        self.withdraw_failures(|result| result.pair.nics().iter().any(is_lost), reason);
+        let reason = reason.into();
+        self.coverage.give_up(|pair| pair.nics().iter().any(is_lost), &reason, &self.roster);
+        self.withdraw_failures(|result| result.pair.nics().iter().any(is_lost), &reason);
     }
 
     /// Leaves a NIC out of all further rounds, for this reason. Operations with it that fail in the
@@ -308,14 +309,14 @@ impl Conductor {
     pub fn end_sweep(&mut self) {
         self.has_ended = true;
         let results = &self.results;
-        self.coverage.end_sweep(self.rounds.sweep_mut(), "the time was up", &self.roster, |nic| {
-            results.answers(nic) > 0
-        });
+        let is_measured = |nic| results.answers(nic) > 0;
+        let (sweep, none) = (&mut self.rounds.sweep, std::iter::empty());
+        self.coverage.end_sweep(sweep, none, "the time was up", &self.roster, is_measured);
     }
 
     /// Returns whether the survey needs no further measurement.
     pub fn is_over(&self) -> bool {
-        self.rounds.phase() == SurveyPhase::Over
+        self.rounds.phase == SurveyPhase::Over
     }
 
     /// Returns the number of pairs of the sweep that this survey has measured itself, not an
@@ -327,12 +328,11 @@ impl Conductor {
     /// Returns how far the survey is.
     pub fn progress(&self) -> SurveyProgress {
         SurveyProgress {
-            phase: self.rounds.phase(),
-            planned: self.coverage.planned(),
-            answered: self.coverage.answered(),
-            untested: self.coverage.untested(),
-            suspects: self.results.suspects(),
-            retested: self.coverage.retested(),
+            phase: self.rounds.phase,
+            planned: self.coverage.planned,
+            answered: self.coverage.answered,
+            suspects: self.results.suspects,
+            retested: self.coverage.retested,
             worst: self.results.worst().cloned(),
         }
     }
@@ -345,8 +345,8 @@ impl Conductor {
             results: &self.results,
             limits: self.limits.as_ref().unwrap_or(&so_far),
             coverage: self.coverage.if_it_ends(
-                self.rounds.sweep(),
-                self.rounds.queue().sweep_pairs(),
+                &self.rounds.sweep,
+                self.rounds.queue.sweep_pairs(),
                 &self.roster,
                 |nic| self.results.answers(nic) > 0,
             ),

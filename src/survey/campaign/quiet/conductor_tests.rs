@@ -277,7 +277,10 @@ fn tries_pairs_without_answer_again() {
     let rounds = 1 + usize::from(MOST_REPEATS);
     assert_eq!((answers, pairs as u64), (rounds * pairs, 28 - findings.answered));
     assert!(
-        findings.untested.iter().all(|one| one.pairs == 0 || one.reason == "the target was late")
+        findings
+            .untested
+            .iter()
+            .all(|one| one.pairs == 0 || one.reason.as_str() == "the target was late")
     );
 }
 
@@ -361,7 +364,7 @@ fn retests_suspects_after_early_end_of_sweep() {
     assert_eq!((findings.answered, findings.planned), (32, 120));
     assert_eq!(untested(&findings), 88);
     // The pairs of a NIC that has too few are counted by their paths.
-    let is_late = |one: &UntestedPart| one.pairs == 0 || one.reason == "the time was up";
+    let is_late = |one: &UntestedPart| one.pairs == 0 || one.reason.as_str() == "the time was up";
     assert!(findings.untested.iter().all(is_late));
 }
 

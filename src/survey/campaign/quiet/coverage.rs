@@ -4,13 +4,13 @@
 use std::collections::HashMap;
 
 use super::answer::{Pair, Stage, TestPair};
-use super::findings::{Unit, UntestedPart};
 use super::ids::{NicId, TestId};
 use super::missing::Missing;
 use super::pair_set::PairSet;
 use super::roster::Roster;
 use super::rounds::{Round, Sweep};
 use super::unmeasured::{Unmeasured, UnmeasuredPairs};
+use super::untested::Untested;
 
 /// How often the survey measures pairs without an answer again. A node that is busy all the time
 /// does not hold up the others for long.
@@ -20,16 +20,16 @@ pub const MOST_REPEATS: u8 = 3;
 #[derive(Clone, Debug)]
 pub struct Coverage {
     /// Pairs that the user has asked for.
-    planned: u64,
+    pub(super) planned: u64,
     /// Pairs of the sweep that were measured or failed.
-    answered: u64,
+    pub(super) answered: u64,
     /// Results of retests and swaps.
-    retested: u64,
+    pub(super) retested: u64,
     /// How often the survey has measured pairs without an answer again.
     repeats: u8,
     /// Pairs of rounds without an answer yet.
     outstanding: HashMap<TestPair, Stage>,
-    unmeasured: Unmeasured,
+    pub(super) unmeasured: Unmeasured,
     /// The pairs of each test with an answer of an earlier survey, which the sweep has not reached
     /// yet.
     earlier: Vec<PairSet>,
@@ -53,32 +53,12 @@ impl Coverage {
         }
     }
 
-    /// Returns the number of pairs that the user has asked for.
-    pub fn planned(&self) -> u64 {
-        self.planned
-    }
-
     /// Returns the number of pairs of the sweep that this survey has measured itself, and the
     /// number that it has still to measure, as far as is known.
     pub fn measured_and_left(&self) -> (u64, u64) {
         let pending: u64 = self.earlier.iter().map(PairSet::len).sum();
         let left = self.planned.saturating_sub(self.answered + pending);
         (self.answered.saturating_sub(self.taken_over), left)
-    }
-
-    /// Returns the number of pairs of the sweep that were measured or failed.
-    pub fn answered(&self) -> u64 {
-        self.answered
-    }
-
-    /// Returns the number of results of retests and swaps.
-    pub fn retested(&self) -> u64 {
-        self.retested
-    }
-
-    /// Returns the number of pairs that will not be measured.
-    pub fn untested(&self) -> u64 {
-        self.unmeasured.pairs()
     }
 
     /// Returns whether all rounds so far have their answers.
@@ -111,15 +91,10 @@ impl Coverage {
     }
 
     /// Notes that a pair has no answer.
-    pub fn miss(&mut self, key: TestPair, stage: Stage, reason: &str, roster: &Roster) {
+    pub fn miss(&mut self, key: TestPair, stage: Stage, reason: &Untested, roster: &Roster) {
         if stage == Stage::Sweep {
             self.unmeasured.add(key, reason, roster);
         }
-    }
-
-    /// Notes that a part prevents the measurement of a pair.
-    pub fn leave_out(&mut self, part: Unit, reason: String) {
-        self.unmeasured.leave_out(part, reason);
     }
 
     /// Notes that a pair has an answer of an earlier survey. Returns whether this is the first one.
@@ -137,7 +112,7 @@ impl Coverage {
     }
 
     /// Takes back the answer of a pair, for this reason.
-    pub fn withdraw(&mut self, key: TestPair, stage: Stage, reason: &str, roster: &Roster) {
+    pub fn withdraw(&mut self, key: TestPair, stage: Stage, reason: &Untested, roster: &Roster) {
         // The answer of an earlier survey was not counted, if the sweep has not reached the pair.
         let is_pending = stage == Stage::Sweep && self.earlier[key.0.index()].remove(key.1);
         if !is_pending {
@@ -147,7 +122,7 @@ impl Coverage {
     }
 
     /// Gives up waiting for the results of the pairs that `is_lost` accepts, for this reason.
-    pub fn give_up(&mut self, is_lost: impl Fn(Pair) -> bool, reason: &str, roster: &Roster) {
+    pub fn give_up(&mut self, is_lost: impl Fn(Pair) -> bool, reason: &Untested, roster: &Roster) {
         let outstanding = &mut self.outstanding;
         let lost: Vec<(TestPair, Stage)> =
             outstanding.extract_if(|(_, pair), _| is_lost(*pair)).collect();
@@ -171,21 +146,23 @@ impl Coverage {
         self.unmeasured.take_unanswered()
     }
 
-    /// Ends the sweep: its remaining pairs are not measured, for this reason. `is_measured` says
-    /// whether a NIC has been measured in any pair.
+    /// Ends the sweep: its remaining pairs and the `open` ones are not measured, for this reason.
+    /// `is_measured` says whether a NIC has been measured in any pair.
     pub fn end_sweep(
         &mut self,
         sweep: &mut Sweep,
+        open: impl Iterator<Item = TestPair>,
         reason: &str,
         roster: &Roster,
         is_measured: impl Fn(NicId) -> bool,
     ) {
-        let mut rest = UnmeasuredPairs::new(roster, self.missing().none(), is_measured);
+        let mut rest = UnmeasuredPairs::new(roster, self.unmeasured.missing.none(), is_measured);
         sweep.drain(|test, pair| {
             if !self.take_earlier(test, pair) {
                 rest.add((test, pair));
             }
         });
+        open.for_each(|key| rest.add(key));
         self.unmeasured.leave_out_rest(rest, reason);
     }
 
@@ -198,32 +175,15 @@ impl Coverage {
         roster: &Roster,
         is_measured: impl Fn(NicId) -> bool,
     ) -> Self {
-        const REASON: &str = "the survey ended before";
         let mut ended = self.clone();
-        let mut rest = UnmeasuredPairs::new(roster, self.missing().none(), &is_measured);
         let sweep_pairs = self.outstanding.iter().filter(|(_, stage)| **stage == Stage::Sweep);
         let open = sweep_pairs.map(|(key, _)| *key).chain(queued);
-        sweep.clone().drain(|test, pair| {
-            if !ended.take_earlier(test, pair) {
-                rest.add((test, pair));
-            }
-        });
-        open.for_each(|key| rest.add(key));
+        let reason = "the survey ended before";
+        ended.end_sweep(&mut sweep.clone(), open, reason, roster, is_measured);
         // The pairs of an earlier survey that this one does not ask for are evidence too.
         let others: u64 = ended.earlier.iter().map(PairSet::len).sum();
         ended.planned += others;
         ended.answered += others;
-        ended.unmeasured.leave_out_rest(rest, REASON);
         ended
-    }
-
-    /// Returns the planned pairs without an answer, by NIC.
-    pub fn missing(&self) -> &Missing {
-        self.unmeasured.missing()
-    }
-
-    /// Returns the parts that were not measured.
-    pub fn untested_parts(&self, roster: &Roster) -> Vec<UntestedPart> {
-        self.unmeasured.untested(roster)
     }
 }

@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::answer::{CounterEvidence, Pair, PairResult};
 use super::ids::{NicId, NodeId, Role, TestId};
-use super::untested::{BUSY, Untested};
+use super::untested::Untested;
 use crew::location::Class;
+use facts::severity::Severity;
 
 /// A test: what is measured between two NICs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -20,19 +21,30 @@ pub struct Test {
     pub of_bandwidth: bool,
 }
 
-/// How sure the survey is about a part of the cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Certainty {
-    /// The part was outside the limits once, and inside the limits twice in retests; of software
-    /// NICs once.
-    Transient,
-    /// The part was outside the limits, and no retest has confirmed it.
-    Suspect,
-    /// Retests have confirmed that the part is outside the limits, or counters of damaged or lost
-    /// packets have changed in most of its pairs.
-    Bad,
+facts::named_enum! {
+    /// How sure the survey is about a part of the cluster.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+    #[serde(rename_all = "snake_case")]
+    pub enum Certainty {
+        /// The part was outside the limits once, and inside the limits twice in retests; of software
+        /// NICs once.
+        Transient = "transient",
+        /// The part was outside the limits, and no retest has confirmed it.
+        Suspect = "suspect",
+        /// Retests have confirmed that the part is outside the limits, or counters of damaged or lost
+        /// packets have changed in most of its pairs.
+        Bad = "bad",
+    }
+    /// Its name in texts and metrics.
+    pub fn name(self);
+}
+
+impl Certainty {
+    /// Returns how bad the part is.
+    pub fn severity(self) -> Severity {
+        if self == Self::Bad { Severity::Bad } else { Severity::Suspect }
+    }
 }
 
 /// A part of the cluster that can be a cause.
@@ -73,6 +85,15 @@ pub enum Direction {
 }
 
 impl Direction {
+    /// Returns the direction of a role; `None` for both.
+    pub fn of(role: Option<Role>) -> Self {
+        match role {
+            Some(Role::Initiator) => Self::Initiator,
+            Some(Role::Target) => Self::Target,
+            None => Self::Both,
+        }
+    }
+
     /// Returns whether it is about this role.
     pub fn has(self, role: Role) -> bool {
         match self {
@@ -289,15 +310,16 @@ pub struct UntestedPart {
     #[serde(default)]
     pub is_coarse: bool,
     /// Why.
-    pub reason: String,
+    #[cfg_attr(feature = "testing", schemars(with = "String"))]
+    pub reason: Untested,
     /// Number of pairs that were left out for this reason.
     pub pairs: u64,
 }
 
 impl UntestedPart {
-    /// Returns whether the CPUs of a host had too much other work.
-    pub fn is_from_busy_cpus(&self) -> bool {
-        self.reason == BUSY || Untested::from(self.reason.as_str()).is_from_busy_cpus()
+    /// Returns a part that was not measured, for this reason.
+    pub fn new(unit: Unit, reason: impl Into<Untested>) -> Self {
+        Self { unit, tests: Vec::new(), is_coarse: false, reason: reason.into(), pairs: 0 }
     }
 }
 

@@ -67,29 +67,23 @@ pub struct Limit {
 
 pub type Limits = BTreeMap<PopulationKey, Limit>;
 
-/// The good pairs of a class.
-struct ClassCentre {
-    class: Class,
-    statistic: Statistic,
-    /// Their cost.
-    centre: f64,
-    /// The robust deviation of their costs.
-    spread: f64,
-    /// Their number.
-    count: usize,
-    /// The logarithm of the ratio by which waiting for CPUs may have raised the figures of pairs.
-    waiting: f64,
-    /// The longest wait, in percent, of enough of the good pairs.
-    harmless_wait: u8,
-}
-
-/// What the fit says about some classes of a test.
-struct ClassLimits {
-    classes: Vec<ClassCentre>,
-    biased: BTreeSet<Class>,
-}
-
 impl Limit {
+    /// Returns the limit of a class without limits, of a test with this ratio.
+    fn none(ratio: f64) -> Self {
+        Self {
+            statistic: Statistic::Median,
+            centre: f64::NAN,
+            spread: 0.0,
+            ratio,
+            pair_limit: f64::INFINITY,
+            retries: f64::INFINITY,
+            usual_retries: f64::NAN,
+            is_biased: false,
+            waiting: 0.0,
+            harmless_wait: 0,
+        }
+    }
+
     /// Returns whether the costs of the class have a limit.
     pub fn has_costs(&self) -> bool {
         self.pair_limit.is_finite()
@@ -154,34 +148,17 @@ impl ResultStore {
         for (key, data) in &self.populations {
             let (retries, usual_retries) = limit_of_retries(&data.retries.sorted());
             let has_limit = data.figures.count() >= LEAST_FIGURES as u64;
-            let limit = Limit {
-                statistic: Statistic::Median,
-                centre: f64::NAN,
-                spread: 0.0,
-                ratio: self.ratio(key.0),
-                pair_limit: f64::INFINITY,
-                retries: if has_limit { retries } else { f64::INFINITY },
-                usual_retries,
-                is_biased: false,
-                waiting: 0.0,
-                harmless_wait: 0,
-            };
+            let retries = if has_limit { retries } else { f64::INFINITY };
+            let limit = Limit { retries, usual_retries, ..Limit::none(self.ratio(key.0)) };
             limits.insert(*key, limit);
         }
         for test in TestId::first(self.tests.len()) {
             for in_loopback in [false, true] {
-                let class_limits = self.best_limits(test, in_loopback, roster, missing, excluded);
-                for own in class_limits.classes {
-                    let Some(limit) = limits.get_mut(&(test, own.class)) else {
-                        continue;
-                    };
-                    let noise = score_limit(own.count) * own.spread;
-                    (limit.statistic, limit.centre) = (own.statistic, own.centre);
-                    (limit.spread, limit.waiting) = (own.spread, own.waiting);
-                    limit.harmless_wait = own.harmless_wait;
-                    limit.is_biased = class_limits.biased.contains(&own.class);
-                    if !limit.is_biased {
-                        limit.pair_limit = limit.ratio.max(noise);
+                let own = self.best_limits(test, in_loopback, roster, missing, excluded);
+                for (class, own) in own {
+                    if let Some(limit) = limits.get_mut(&(test, class)) {
+                        let Limit { retries, usual_retries, .. } = *limit;
+                        *limit = Limit { retries, usual_retries, ..own };
                     }
                 }
             }
@@ -199,7 +176,7 @@ impl ResultStore {
         roster: &Roster,
         missing: &[TestPair],
         excluded: &BTreeSet<PopulationKey>,
-    ) -> ClassLimits {
+    ) -> Vec<(Class, Limit)> {
         let own = self.observations[test.index()].iter().filter(|one| {
             one.is_of_sweep
                 && (one.class == Class::Loopback) == in_loopback
@@ -215,7 +192,7 @@ impl ResultStore {
         });
         let has_choice = candidates.values().any(|candidate| candidate.len() > 1);
         let spread =
-            |limits: &ClassLimits| limits.classes.iter().map(|own| own.spread).sum::<f64>();
+            |limits: &Vec<(Class, Limit)>| limits.iter().map(|(_, own)| own.spread).sum::<f64>();
         limits
             .take(if has_choice { 2 } else { 1 })
             .min_by(|one, other| spread(one).total_cmp(&spread(other)))
@@ -241,7 +218,7 @@ impl ResultStore {
         candidates
     }
 
-    /// Fits pairs of a test by these statistics.
+    /// Fits pairs of a test by these statistics. Returns the limits of costs of their classes.
     fn class_limits(
         &self,
         test: TestId,
@@ -249,7 +226,7 @@ impl ResultStore {
         statistics: BTreeMap<Class, Statistic>,
         roster: &Roster,
         missing: &[TestPair],
-    ) -> ClassLimits {
+    ) -> Vec<(Class, Limit)> {
         let judged = || {
             let pairs = pairs.iter().copied();
             pairs.filter_map(|one| Some((one, one.reading(*statistics.get(&one.class)?))))
@@ -264,37 +241,27 @@ impl ResultStore {
             value: one.cost - fit.centres[one.class as usize].unwrap_or_default(),
         };
         let residuals: Vec<PairResidual> = costs.iter().map(residual).collect();
-        let selected = select(&residuals, self.ratio(test), roster);
-        let mut classes = Vec::new();
-        let mut biased = BTreeSet::new();
+        let ratio = self.ratio(test);
+        let selected = select(&residuals, ratio, roster);
+        let mut limits = Vec::new();
         for (class, statistic) in statistics.iter().map(|(class, statistic)| (*class, *statistic)) {
             let own = || (0..costs.len()).filter(|index| costs[*index].class == class);
             let good = own().filter(|index| !selected.is_explained[*index]);
             let good: Vec<f64> = good.map(|index| selected.rest[index]).collect();
-            let count = good.len();
             let shift = lower_median(&good).unwrap_or(0.0);
-            let spread =
-                upper_spread(&own().map(|index| selected.rest[index]).collect::<Vec<f64>>());
+            let all: Vec<f64> = own().map(|index| selected.rest[index]).collect();
+            let spread = upper_spread(&all).max(LEAST_SPREAD);
             let centre = fit.centres[class as usize].unwrap_or_default() + shift;
             let class_observations = pairs.iter().filter(|one| one.class == class);
             let waits: Vec<f64> = class_observations.map(|one| one.waiting(statistic)).collect();
             let waiting = lower_median(&waits).unwrap_or(f64::NAN);
             let is_good = |(one, reading): &(&PairFigures, JudgedCost)| {
-                one.class == class && reading.cost - centre < self.ratio(test)
+                one.class == class && reading.cost - centre < ratio
             };
             let waits = judged().filter(is_good).map(|(one, _)| one.waited_percent);
             let mut waits: Vec<u8> = waits.collect();
             waits.sort_unstable_by_key(|wait| Reverse(*wait));
             let harmless_wait = waits.get(LEAST_HARMLESS - 1).copied().unwrap_or_default();
-            classes.push(ClassCentre {
-                class,
-                statistic,
-                centre,
-                spread: spread.max(LEAST_SPREAD),
-                count,
-                waiting,
-                harmless_wait,
-            });
             let class_readings = judged().filter(|(one, _)| one.class == class);
             let answered: Vec<(Pair, bool)> =
                 class_readings.map(|(one, reading)| (one.pair, reading.is_bound)).collect();
@@ -302,11 +269,21 @@ impl ResultStore {
                 *missing_test == test && roster.class(*pair) == class
             });
             let lost: Vec<Pair> = lost.map(|(_, pair)| *pair).collect();
-            if is_biased(&answered, &lost, &fit.effects) {
-                biased.insert(class);
-            }
+            let is_biased = is_biased(&answered, &lost, &fit.effects);
+            let noise = score_limit(good.len()) * spread;
+            let limit = Limit {
+                statistic,
+                centre,
+                spread,
+                pair_limit: if is_biased { f64::INFINITY } else { ratio.max(noise) },
+                is_biased,
+                waiting,
+                harmless_wait,
+                ..Limit::none(ratio)
+            };
+            limits.push((class, limit));
         }
-        ClassLimits { classes, biased }
+        limits
     }
 }
 

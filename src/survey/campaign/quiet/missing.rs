@@ -67,11 +67,7 @@ impl Missing {
         let mut roles = Role::BOTH.into_iter();
         let role =
             roles.find(|role| missing[role.index()] > 0 && answered.pairs_in_role(*role) == 0)?;
-        let name = match role {
-            Role::Initiator => "initiator",
-            Role::Target => "target",
-        };
-        Some(format!("not measured as {name}"))
+        Some(format!("not measured as {}", role.name()))
     }
 }
 

@@ -49,12 +49,16 @@ impl Limit {
 }
 
 impl ExplainedPairs {
+    /// Returns what the parts leave of the residuals of the pairs of a class.
+    fn rests(&self, class: Class) -> Vec<f64> {
+        let own = self.classes.iter().zip(&self.selected.rest);
+        own.filter(|(other, _)| **other == class).map(|(_, rest)| *rest).collect()
+    }
+
     /// Returns the logarithm of the ratio to good pairs that all pairs of a class but the part
     /// `most` do not exceed, without the effects of parts.
     fn rest_of_most(&self, class: Class, most: f64) -> f64 {
-        let own = self.classes.iter().zip(&self.selected.rest);
-        let rests: Vec<f64> =
-            own.filter(|(other, _)| **other == class).map(|(_, rest)| *rest).collect();
+        let rests = self.rests(class);
         let place = (rests.len() as f64 * (1.0 - most)) as usize;
         at_rank(&rests, place).unwrap_or_default()
     }
@@ -210,9 +214,7 @@ impl Judgement {
         let Some(domain) = self.domain(key.0, key.1 == Class::Loopback) else {
             return (0, 0);
         };
-        let own = domain.classes.iter().zip(&domain.selected.rest);
-        let rests: Vec<f64> =
-            own.filter(|(class, _)| **class == key.1).map(|(_, rest)| *rest).collect();
+        let rests = domain.rests(key.1);
         (rests.iter().filter(|rest| **rest < -limit).count(), rests.len())
     }
 

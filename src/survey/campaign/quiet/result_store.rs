@@ -82,11 +82,13 @@ pub struct ResultStore {
     pub(super) comparisons: BTreeMap<PopulationKey, BTreeMap<u32, Vec<PairFigures>>>,
     /// The best figures of pairs of the sweep that were measured again.
     improved: HashMap<TestPair, PairFigures>,
-    counters: BTreeMap<(NicId, String), u64>,
+    /// The counters that changed, by NIC.
+    pub(super) counters: BTreeMap<(NicId, String), u64>,
     /// Counters of damaged and lost packets, by pair.
     pub(super) errors: ErrorCounts,
     worst: Option<(f64, PairResult)>,
-    suspects: u64,
+    /// Number of pairs outside the limits that followed from earlier results.
+    pub(super) suspects: u64,
 }
 
 impl ResultStore {
@@ -129,11 +131,6 @@ impl ResultStore {
         self.worst.as_ref().map(|(_, result)| result)
     }
 
-    /// Returns the number of pairs outside the limits that followed from earlier results.
-    pub fn suspects(&self) -> u64 {
-        self.suspects
-    }
-
     /// Returns how many pairs of a NIC have an answer.
     pub fn counts(&self, test: TestId, nic: NicId) -> &RoleCounts {
         &self.counts[self.cell(test, nic)]
@@ -142,11 +139,6 @@ impl ResultStore {
     /// Returns the figures from which causes follow.
     pub fn observations(&self, test: TestId) -> &[PairFigures] {
         &self.observations[test.index()]
-    }
-
-    /// Returns whether the results of all pairs are kept.
-    pub fn keeps_all(&self) -> bool {
-        self.keeps_all
     }
 
     /// Returns the first results of pairs, and the results of all retests.
@@ -167,11 +159,6 @@ impl ResultStore {
     pub fn answers(&self, nic: NicId) -> u32 {
         let tests = TestId::first(self.tests.len());
         tests.map(|test| self.counts(test, nic).total()).sum()
-    }
-
-    /// Returns the counters that changed, by NIC.
-    pub fn counters(&self) -> &BTreeMap<(NicId, String), u64> {
-        &self.counters
     }
 
     /// Returns the kept pairs.

@@ -9,15 +9,17 @@ use super::roster::Roster;
 use super::rounds::{NicOrder, Round, Sweep};
 use super::settings::SurveyPhase;
 use super::unmeasured::why_unusable;
+use super::untested::Untested;
 use crate::blame::limits::LEAST_PARTNERS;
 
 /// The rounds that come next.
 #[derive(Debug)]
 pub struct RoundPlan {
-    phase: SurveyPhase,
-    sweep: Sweep,
+    pub(super) phase: SurveyPhase,
+    /// The rounds of the sweep that are left.
+    pub(super) sweep: Sweep,
     /// The pairs of the phases after the sweep.
-    queue: Queue,
+    pub(super) queue: Queue,
     order: NicOrder,
 }
 
@@ -25,25 +27,6 @@ impl RoundPlan {
     /// Creates the plan of a survey that begins with `sweep`.
     pub fn new(sweep: Sweep, order: NicOrder) -> Self {
         Self { phase: SurveyPhase::Sweep, sweep, queue: Queue::default(), order }
-    }
-
-    pub fn phase(&self) -> SurveyPhase {
-        self.phase
-    }
-
-    /// Returns the rounds of the sweep that are left.
-    pub fn sweep(&self) -> &Sweep {
-        &self.sweep
-    }
-
-    /// Returns the rounds of the sweep, to end it.
-    pub fn sweep_mut(&mut self) -> &mut Sweep {
-        &mut self.sweep
-    }
-
-    /// Returns the pairs of the phase after the sweep.
-    pub fn queue(&self) -> &Queue {
-        &self.queue
     }
 
     /// Begins a phase that measures the pairs of a queue.
@@ -69,7 +52,7 @@ impl RoundPlan {
         let refused = self.queue.refuse(|pair| why_unusable(roster, pair).is_none());
         if self.phase == SurveyPhase::Repeat {
             for key in refused {
-                coverage.miss(key, Stage::Sweep, "", roster);
+                coverage.miss(key, Stage::Sweep, &Untested::NoAddress, roster);
             }
         }
         self.queue.next(roster, self.order)
@@ -86,13 +69,13 @@ impl RoundPlan {
                 return false;
             }
             if let Some((part, reason)) = why_unusable(roster, pair) {
-                coverage.leave_out(part, reason);
+                coverage.unmeasured.leave_out(part, reason);
                 return false;
             }
             if let Some(nic) = parked.find(pair) {
                 let reason =
                     format!("left out after operations with {LEAST_PARTNERS} partners had failed");
-                coverage.leave_out(Unit::Nic(nic), reason);
+                coverage.unmeasured.leave_out(Unit::Nic(nic), reason.into());
                 return false;
             }
             true

@@ -51,8 +51,6 @@ pub struct SurveyProgress {
     pub planned: u64,
     /// Planned pairs that were measured or failed.
     pub answered: u64,
-    /// Planned pairs that will not be measured.
-    pub untested: u64,
     /// Pairs outside the limits that followed from earlier results.
     pub suspects: u64,
     /// Results of retests and of other partners.

@@ -42,6 +42,12 @@ fn rounds_of_circle(players: usize) -> usize {
     if players < 2 { 0 } else { (players - 1) | 1 }
 }
 
+/// Returns a pair of two NICs, in one direction in even turns and in the other one in odd turns.
+fn in_turn(turn: usize, one: NicId, other: NicId) -> Pair {
+    let pair = Pair { initiator: one, target: other };
+    if turn.is_multiple_of(2) { pair } else { pair.reversed() }
+}
+
 /// The pairs of one selection among NICs that may be measured at the same time, each pair once.
 #[derive(Clone, Debug)]
 pub enum Shape {
@@ -96,21 +102,13 @@ impl Shape {
                 for one in
                     (0..nics.len()).filter(|one| one & distance == 0 && one + distance < nics.len())
                 {
-                    let both = (nics[one], nics[one + distance]);
-                    let is_first = (one / (2 * distance) + round).is_multiple_of(2);
-                    pairs.push(if is_first { pair(both.0, both.1) } else { pair(both.1, both.0) });
+                    let turn = one / (2 * distance) + round;
+                    pairs.push(in_turn(turn, nics[one], nics[one + distance]));
                 }
             }
             Self::Halves(nics) => {
                 let half = nics.len() / 2;
-                for one in 0..half {
-                    let both = (nics[one], nics[one + half]);
-                    pairs.push(if one % 2 == 0 {
-                        pair(both.0, both.1)
-                    } else {
-                        pair(both.1, both.0)
-                    });
-                }
+                pairs.extend((0..half).map(|one| in_turn(one, nics[one], nics[one + half])));
             }
             Self::Between { parts, most } => {
                 for sets in parts.iter().filter(|sets| round < rounds_of_circle(sets.len())) {
@@ -119,10 +117,7 @@ impl Shape {
                         let count = one.len().min(other.len()).min(*most);
                         // Each round takes other NICs of a set.
                         let nic = |set: &[NicId], k| set[(round * count + k) % set.len()];
-                        pairs.extend((0..count).map(|k| {
-                            let both = (nic(one, k), nic(other, k));
-                            if k % 2 == 0 { pair(both.0, both.1) } else { pair(both.1, both.0) }
-                        }));
+                        pairs.extend((0..count).map(|k| in_turn(k, nic(one, k), nic(other, k))));
                     }
                 }
             }

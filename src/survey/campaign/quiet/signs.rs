@@ -242,10 +242,10 @@ fn is_sign(share: &Share, all: &[&PairFigures], slow: usize, parts: usize) -> bo
 #[cfg(test)]
 mod tests {
     use super::super::answer::PairResult;
-    use super::super::findings::{Certainty, Direction, Evidence, Findings};
+    use super::super::findings::{Certainty, Direction, Evidence, Findings, UntestedPart};
     use super::super::rounds::Round;
     use super::super::testing::{Cluster, Effect, Fault, named, settings, survey, survey_with};
-    use super::super::untested::BUSY;
+    use super::super::untested::Untested;
     use super::*;
 
     /// Medians and minima do not show some late operations, however late.
@@ -349,7 +349,8 @@ mod tests {
             let findings = survey_with(&mut cluster, settings(SHAPES[1].1, 1), measure);
             assert_eq!(named(&findings).len(), expected, "{times} {waited_percent}");
             // No NIC is good if no late operation would be found.
-            let hidden = findings.untested.iter().filter(|part| part.reason == BUSY).count();
+            let is_busy = |part: &&UntestedPart| part.reason == Untested::BusyCpus;
+            let hidden = findings.untested.iter().filter(is_busy).count();
             assert_eq!(hidden, if expected == 0 { 8 } else { 0 }, "{times} {waited_percent}");
         }
     }

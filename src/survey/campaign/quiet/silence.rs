@@ -9,15 +9,9 @@ use super::observation::PairFigures;
 use super::result_store::ResultStore;
 use super::roster::Roster;
 use super::slow_parts::Judgement;
-use super::untested::BUSY;
+use super::untested::Untested;
 use crate::blame::limits::LEAST_FIGURES;
 use crew::location::Class;
-
-/// Why the measured pairs of a NIC say nothing.
-const TOO_FEW: &str = "too few pairs to compare";
-const BIASED: &str = "the missing pairs are uneven";
-const MIXED: &str = "the pairs differ too much";
-pub(super) const TOO_COARSE: &str = "a NIC twice as slow would not be found";
 
 /// A class judges no NIC good if a NIC would have to be slower by more than this to be found, and
 /// by more than the ratio that the user asks for.
@@ -31,21 +25,21 @@ struct Silent {
     silent: [u32; 2],
     /// Because a process waited for its CPU.
     waited: [u32; 2],
-    reason: Option<&'static str>,
+    reason: Option<Untested>,
 }
 
 impl Silent {
-    fn add(&mut self, role: Role, reason: Option<&'static str>) {
+    fn add(&mut self, role: Role, reason: Option<Untested>) {
         let role = role.index();
         self.pairs[role] += 1;
         self.silent[role] += u32::from(reason.is_some());
-        self.waited[role] += u32::from(reason == Some(BUSY));
-        self.reason = self.reason.or(reason);
+        self.waited[role] += u32::from(reason == Some(Untested::BusyCpus));
+        self.reason = self.reason.take().or(reason);
     }
 
     /// Returns why the pairs do not suffice, if they do not. A slow NIC that waits may be silent in
     /// the role in which it is slow.
-    fn why(&self) -> Option<&'static str> {
+    fn why(self) -> Option<Untested> {
         let has_waited_in = |role: Role| {
             let role = role.index();
             self.waited[role] > 0 && self.silent[role] == self.pairs[role]
@@ -53,7 +47,7 @@ impl Silent {
         let all: u32 = self.pairs.iter().sum();
         let has_mostly_waited = 2 * self.waited.iter().sum::<u32>() > all;
         if has_mostly_waited || Role::BOTH.into_iter().any(has_waited_in) {
-            return Some(BUSY);
+            return Some(Untested::BusyCpus);
         }
         self.reason.filter(|_| self.silent == self.pairs)
     }
@@ -66,16 +60,16 @@ impl Judgement {
         results: &ResultStore,
         test: TestId,
         roster: &Roster,
-    ) -> Vec<(NicId, &'static str)> {
+    ) -> Vec<(NicId, Untested)> {
         let mut silent: BTreeMap<NicId, Silent> = BTreeMap::new();
         let class_reasons = Class::ALL.map(|class| self.why_silent(results, (test, class)));
         for one in results.observations(test) {
-            let class_reason = class_reasons[one.class as usize];
+            let class_reason = class_reasons[one.class as usize].clone();
             let is_cleared = || results.retested((test, one.pair), self, roster).1 > 0;
             let is_silent = self.is_silent(test, one) && !is_cleared();
-            let reason = class_reason.or(is_silent.then_some(BUSY));
+            let reason = class_reason.or(is_silent.then_some(Untested::BusyCpus));
             for (role, nic) in one.pair.roles() {
-                silent.entry(nic).or_default().add(role, reason);
+                silent.entry(nic).or_default().add(role, reason.clone());
             }
         }
         let silent = silent.into_iter();
@@ -102,12 +96,14 @@ impl Judgement {
     pub fn differs_too_much(&self, results: &ResultStore, key: PopulationKey) -> bool {
         let limit = self.limits.get(&key);
         limit.is_some_and(|limit| limit.statistic == Statistic::Median)
-            && [Some(MIXED), Some(TOO_COARSE), Some(BIASED)]
-                .contains(&self.why_silent(results, key))
+            && matches!(
+                self.why_silent(results, key),
+                Some(Untested::Differing | Untested::TooCoarse | Untested::MissingUnevenly)
+            )
     }
 
     /// Returns why no pair of a class says anything.
-    fn why_silent(&self, results: &ResultStore, key: PopulationKey) -> Option<&'static str> {
+    fn why_silent(&self, results: &ResultStore, key: PopulationKey) -> Option<Untested> {
         if results.expected(key.0).is_some() {
             return None;
         }
@@ -115,24 +111,24 @@ impl Judgement {
         if let Some(ratio) = self.sensitivity(key) {
             let most = MOST_SENSITIVITY.max(results.ratio(key.0).exp());
             if ratio > most {
-                return Some(TOO_COARSE);
+                return Some(Untested::TooCoarse);
             }
             // Operations that are late now and then hide among those that waited for a CPU.
             let hidden = observations().filter(|one| !one.has_p90()).count();
-            return (2 * hidden > observations().count()).then_some(BUSY);
+            return (2 * hidden > observations().count()).then_some(Untested::BusyCpus);
         }
         let judged = observations().filter(|one| !one.is_disturbed);
         let limit = self.limits.get(&key)?;
         Some(if limit.statistic == Statistic::Bound {
-            BUSY
+            Untested::BusyCpus
         } else if results.figures(key) < LEAST_FIGURES as u64 {
-            TOO_FEW
+            Untested::TooFewPairs
         } else if limit.is_biased {
-            BIASED
+            Untested::MissingUnevenly
         } else if limit.statistic == Statistic::Median && judged.count() < LEAST_FIGURES {
-            BUSY
+            Untested::BusyCpus
         } else {
-            MIXED
+            Untested::Differing
         })
     }
 }
@@ -161,9 +157,9 @@ mod tests {
             let parts = findings.untested.into_iter();
             parts.map(|part| part.reason).collect::<Vec<_>>()
         };
-        assert_eq!(untested(0.05, None), [""; 0]);
-        assert_eq!(untested(0.6, None), [TOO_COARSE; 16]);
-        assert_eq!(untested(0.6, Some(20.0)), [""; 0]);
+        assert_eq!(untested(0.05, None), []);
+        assert_eq!(untested(0.6, None), vec![Untested::TooCoarse; 16]);
+        assert_eq!(untested(0.6, Some(20.0)), []);
     }
 
     #[test]
@@ -321,8 +317,8 @@ mod tests {
         let findings = found_if(&mut cluster, true);
         assert_eq!(named(&findings), []);
         let mut untested = findings.untested.iter();
-        let is_path =
-            untested.any(|part| matches!(part.unit, Unit::Path(_)) && part.reason == BUSY);
+        let is_path = untested
+            .any(|part| matches!(part.unit, Unit::Path(_)) && part.reason == Untested::BusyCpus);
         assert!(is_path, "{:?}", findings.untested);
         let found = named(&found_if(&mut cluster, false));
         assert!(matches!(found[..], [(Unit::Path(_), Certainty::Suspect, _)]), "{found:?}");

@@ -23,6 +23,15 @@ facts::named_enum! {
     pub fn name(self);
 }
 
+/// Returns the state of the NICs of a part; `None` if it says nothing about them.
+pub fn state_of(certainty: Certainty) -> Option<State> {
+    match certainty {
+        Certainty::Bad => Some(State::Bad),
+        Certainty::Suspect => Some(State::Suspect),
+        Certainty::Transient => None,
+    }
+}
+
 /// Returns the state of each NIC of the roster without load.
 pub fn states(roster: &Roster, verdict: &Findings) -> Vec<State> {
     let nic_state = |nic: &Nic| {
@@ -38,11 +47,8 @@ pub fn states(roster: &Roster, verdict: &Findings) -> Vec<State> {
         states[nic.index()] = State::Unpaired;
     }
     let untested = verdict.untested.iter().map(|part| (&part.unit, State::Untested));
-    let causes = verdict.causes.iter().filter_map(|cause| match cause.certainty {
-        Certainty::Bad => Some((&cause.unit, State::Bad)),
-        Certainty::Suspect => Some((&cause.unit, State::Suspect)),
-        Certainty::Transient => None,
-    });
+    let causes = verdict.causes.iter();
+    let causes = causes.filter_map(|cause| Some((&cause.unit, state_of(cause.certainty)?)));
     for (unit, state) in untested.chain(causes) {
         let state = match (unit, state) {
             // Its ends are tested with other partners.

@@ -7,6 +7,7 @@ use super::findings::{Unit, UntestedPart};
 use super::ids::NicId;
 use super::missing::Missing;
 use super::roster::Roster;
+use super::untested::Untested;
 
 /// Most pairs without an answer that the survey measures again, or names one by one.
 const MOST_UNANSWERED: usize = 4096;
@@ -15,10 +16,11 @@ const MOST_UNANSWERED: usize = 4096;
 #[derive(Clone, Debug)]
 pub struct Unmeasured {
     /// Pairs without an answer, which the survey may measure again.
-    unanswered: BTreeMap<TestPair, String>,
+    unanswered: BTreeMap<TestPair, Untested>,
     /// Numbers of pairs that will not be measured.
-    left_out: BTreeMap<(Unit, String), u64>,
-    missing: Missing,
+    left_out: BTreeMap<(Unit, Untested), u64>,
+    /// The numbers of pairs by NIC.
+    pub(super) missing: Missing,
 }
 
 impl Unmeasured {
@@ -27,27 +29,22 @@ impl Unmeasured {
         Self { unanswered: BTreeMap::new(), left_out: BTreeMap::new(), missing }
     }
 
-    /// Returns the numbers of pairs by NIC.
-    pub fn missing(&self) -> &Missing {
-        &self.missing
-    }
-
     /// Notes that a pair is not measured because of a part.
-    pub fn leave_out(&mut self, part: Unit, reason: String) {
+    pub fn leave_out(&mut self, part: Unit, reason: Untested) {
         *self.left_out.entry((part, reason)).or_default() += 1;
     }
 
     /// Notes that a pair has no answer.
-    pub fn add(&mut self, key: TestPair, reason: &str, roster: &Roster) {
+    pub fn add(&mut self, key: TestPair, reason: &Untested, roster: &Roster) {
         if let Some((part, reason)) = why_unusable(roster, key.1) {
             self.leave_out(part, reason);
             return;
         }
         self.missing.add(key);
         if self.unanswered.len() < MOST_UNANSWERED {
-            self.unanswered.insert(key, reason.to_owned());
+            self.unanswered.insert(key, reason.clone());
         } else {
-            self.leave_out(Unit::Nic(key.1.initiator), reason.to_owned());
+            self.leave_out(Unit::Nic(key.1.initiator), reason.clone());
         }
     }
 
@@ -68,20 +65,14 @@ impl Unmeasured {
         for (nic, count) in rest.nic_counts.into_iter().enumerate() {
             if count > 0 {
                 let part = rest.unusable[nic].clone();
-                let part =
-                    part.unwrap_or_else(|| (Unit::Nic(NicId(nic as u32)), reason.to_owned()));
+                let part = part.unwrap_or_else(|| (Unit::Nic(NicId(nic as u32)), reason.into()));
                 *self.left_out.entry(part).or_default() += count;
             }
         }
         for (pair, count) in rest.paths {
-            let part = (Unit::Path(pair), reason.to_owned());
+            let part = (Unit::Path(pair), reason.into());
             *self.left_out.entry(part).or_default() += count;
         }
-    }
-
-    /// Returns the number of pairs.
-    pub fn pairs(&self) -> u64 {
-        self.left_out.values().sum::<u64>() + self.unanswered.len() as u64
     }
 
     /// Returns the parts that were not measured, with nodes and NICs that are absent in any case.
@@ -92,23 +83,21 @@ impl Unmeasured {
         }
         for (id, node) in roster.node_ids().zip(&roster.nodes) {
             if let Some(reason) = &node.absent {
-                pairs.entry((Unit::Node(id), reason.clone())).or_default();
+                pairs.entry((Unit::Node(id), reason.as_str().into())).or_default();
             }
         }
         for (id, nic) in roster.nic_ids().zip(&roster.nics) {
             if let Some(reason) = &nic.failure {
-                pairs.entry((Unit::Nic(id), reason.clone())).or_default();
+                pairs.entry((Unit::Nic(id), reason.as_str().into())).or_default();
             }
         }
-        let tests = Vec::new();
-        let untested = |((unit, reason), pairs)| UntestedPart {
-            unit,
-            tests: tests.clone(),
-            is_coarse: false,
-            reason,
-            pairs,
-        };
-        pairs.into_iter().map(untested).collect()
+        let pairs = pairs.into_iter();
+        pairs
+            .map(|((unit, reason), pairs)| UntestedPart {
+                pairs,
+                ..UntestedPart::new(unit, reason)
+            })
+            .collect()
     }
 }
 
@@ -117,7 +106,7 @@ impl Unmeasured {
 #[derive(Debug)]
 pub struct UnmeasuredPairs {
     /// The reason why each NIC cannot be measured, if there is one.
-    unusable: Vec<Option<(Unit, String)>>,
+    unusable: Vec<Option<(Unit, Untested)>>,
     is_measured: Vec<bool>,
     nic_counts: Vec<u64>,
     paths: BTreeMap<Pair, u64>,
@@ -157,16 +146,13 @@ impl UnmeasuredPairs {
 }
 
 /// Returns the part that prevents the measurement of a pair, and why.
-pub fn why_unusable(roster: &Roster, pair: Pair) -> Option<(Unit, String)> {
+pub fn why_unusable(roster: &Roster, pair: Pair) -> Option<(Unit, Untested)> {
     pair.nics().into_iter().find_map(|id| {
         let nic = roster.nic(id);
         if let Some(reason) = &roster.node(nic.node).absent {
-            return Some((Unit::Node(nic.node), reason.clone()));
+            return Some((Unit::Node(nic.node), reason.as_str().into()));
         }
-        let reason = match &nic.failure {
-            None if nic.nid.is_none() => "it has no address".to_owned(),
-            failure => failure.clone()?,
-        };
-        Some((Unit::Nic(id), reason))
+        let no_address = nic.nid.is_none().then_some("it has no address");
+        Some((Unit::Nic(id), nic.failure.as_deref().or(no_address)?.into()))
     })
 }

@@ -1,12 +1,13 @@
-//! The reasons why a pair was not measured.
+//! The reasons why a pair was not measured, or why its figures say nothing.
 
+use std::cmp::Ordering;
 use std::fmt::{self, Display};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use facts::error::Failure;
+use facts::error::{Failure, Kind};
 
-/// The reason why a pair was not measured. It says nothing about the pair.
+/// The reason why a pair was not measured, or why the figures of a NIC say nothing.
 ///
 /// Messages between the processes of a survey contain the variant; documents contain its text.
 /// No text contains a number, so that the survey can count equal reasons.
@@ -27,36 +28,63 @@ pub enum Untested {
     NoAddress,
     /// Any other reason, in words.
     Other(String),
+    /// It was measured while CPUs had too much other work.
+    BusyCpus,
+    /// Too few pairs were measured to compare them.
+    TooFewPairs,
+    /// Pairs are missing where figures are large, or where they are small.
+    MissingUnevenly,
+    /// The pairs differ too much.
+    Differing,
+    /// Only a NIC that is far slower than good ones would be found.
+    TooCoarse,
 }
 
-/// Why the measured pairs of a NIC say nothing, if its CPUs had too much other work.
-pub const BUSY: &str = "busy CPUs";
-
 /// The reasons with a fixed text.
-const FIXED: [(Untested, &str); 6] = [
+const FIXED: [(Untested, &str); 11] = [
     (Untested::Late, "the process was late for its slot"),
     (Untested::NoCpu, "the process waited for its CPU"),
     (Untested::Paused, "the process did not run for a time"),
     (Untested::ShortSlot, "no answer in a short slot: a longer --pair-time may help"),
     (Untested::NoReport, "there is no report"),
     (Untested::NoAddress, "one of the NICs has no address"),
+    (Untested::BusyCpus, "busy CPUs"),
+    (Untested::TooFewPairs, "too few pairs to compare"),
+    (Untested::MissingUnevenly, "the missing pairs are uneven"),
+    (Untested::Differing, "the pairs differ too much"),
+    (Untested::TooCoarse, "a NIC twice as slow would not be found"),
 ];
 
 impl Untested {
     /// Returns whether the CPUs of a host had too much other work.
     pub fn is_from_busy_cpus(&self) -> bool {
-        matches!(self, Self::Late | Self::NoCpu | Self::Paused)
+        matches!(self, Self::Late | Self::NoCpu | Self::Paused | Self::BusyCpus)
+    }
+
+    /// Returns its text.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Other(text) => text,
+            _ => FIXED.iter().find(|(reason, _)| reason == self).map_or("", |(_, text)| text),
+        }
+    }
+}
+
+impl Ord for Untested {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.as_str().cmp(other.as_str())
+    }
+}
+
+impl PartialOrd for Untested {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 
 impl Display for Untested {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let fixed = FIXED.iter().find(|(reason, _)| reason == self);
-        match (self, fixed) {
-            (Self::Other(text), _) => f.write_str(text),
-            (_, Some((_, text))) => f.write_str(text),
-            (_, None) => Ok(()),
-        }
+        f.write_str(self.as_str())
     }
 }
 
@@ -78,6 +106,12 @@ impl From<&str> for Untested {
 }
 
 impl std::error::Error for Untested {}
+
+impl From<Untested> for Failure {
+    fn from(reason: Untested) -> Self {
+        Self::new(Kind::Environment, reason)
+    }
+}
 
 impl From<&Failure> for Untested {
     /// Returns the reason that made a process fail, or the message of any other failure.
@@ -110,7 +144,6 @@ impl<'de> Deserialize<'de> for Untested {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use facts::error::Kind;
 
     fn reasons() -> Vec<Untested> {
         let other = Untested::Other("n1: it ended".into());
@@ -134,7 +167,14 @@ mod tests {
             assert_eq!(postcard::from_bytes(&bytes), Ok(reason));
         }
         assert_eq!(postcard::to_stdvec(&Untested::Late), Ok(vec![0]));
-        assert!(postcard::from_bytes::<Untested>(&[7]).is_err());
+        assert!(postcard::from_bytes::<Untested>(&[12]).is_err());
+    }
+
+    #[test]
+    fn text_of_a_document_of_any_release_is_a_reason() {
+        assert!(Untested::from("busy CPUs").is_from_busy_cpus());
+        assert!(Untested::from("the process waited for its CPU").is_from_busy_cpus());
+        assert_eq!(Untested::from("lost"), Untested::Other("lost".into()));
     }
 
     #[test]

@@ -94,7 +94,8 @@ pub struct QuietSurvey {
     counted_since: Instant,
     /// Whether the user knows how long it takes.
     has_estimate: bool,
-    uncertainty_ns: Option<u64>,
+    /// Largest difference between the clocks of the processes, in nanoseconds.
+    pub uncertainty_ns: Option<u64>,
     /// Number of the next round.
     round: u32,
     /// All results so far, for processes that join late: then the survey begins again with all
@@ -149,11 +150,6 @@ impl QuietSurvey {
     /// Returns the nodes whose CPUs were busy.
     pub fn busy_nodes(&self) -> Vec<BusyNode> {
         self.busy_slots.nodes(self.roster())
-    }
-
-    /// Returns the largest difference between the clocks of the processes, in nanoseconds.
-    pub fn clock_uncertainty_ns(&self) -> Option<u64> {
-        self.uncertainty_ns
     }
 
     /// Adds results of an earlier survey, before the first round.

@@ -89,7 +89,7 @@ fn names_slow_nic() {
     assert_eq!(named, [(Unit::Nic(NicId(1)), Certainty::Bad)]);
     assert_eq!(findings.answered, findings.planned);
     assert!(written.results.len() as u64 > findings.planned, "no retests");
-    assert_eq!(quiet.clock_uncertainty_ns(), Some(1_000));
+    assert_eq!(quiet.uncertainty_ns, Some(1_000));
     assert_eq!(crew.notes, [""; 0]);
 }
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use super::slot::reason;
 use crate::targets::{Attempt, LoadTimes, TargetNic};
 use campaign::quiet::ids::{NicId, TestId};
 use campaign::quiet::untested::Untested;
@@ -120,7 +119,7 @@ fn check(nic: &TargetNic, part: &SlotTask, has_moved: bool) -> Result<(), Failur
 /// nothing about the fabric.
 fn answer_of(failure: &Failure, attempt: &Attempt) -> TaskAnswer {
     if failure.kind != Kind::Nic {
-        return TaskAnswer::Untested(reason(failure));
+        return TaskAnswer::Untested(failure.into());
     }
     match attempt.stalled() {
         Some(_) => TaskAnswer::Untested(Untested::Paused),

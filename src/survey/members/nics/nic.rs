@@ -8,21 +8,15 @@ use crossbeam_channel::{Receiver, Sender};
 
 use super::counter_watch::{CounterWatch, LoadWatch};
 use super::load_task::perform;
-use super::slot::{self, is_too_short, reason};
+use super::slot::{self, is_too_short};
 use crate::targets::{Attempt, LoadTimes, NicPlan, TargetNic, TestPlan, Window};
 use campaign::quiet::ids::{NicId, TestId};
 use campaign::quiet::untested::Untested;
 use campaign::slots::lengths::most_beyond;
 use campaign::timetable::{Block, SlotTask, SlotTimes, Task, TaskAnswer, TaskResult};
 use crew::introduction::IntroducedNic;
-use crew::location::Location;
 use facts::device::FabricAddress;
 use facts::error::{Failure, Kind};
-use facts::severity::Severity;
-use health::address::algorithmic;
-use node::backend;
-use node::machine::Machine;
-use node::nic::files::Files;
 use plan::run_options::Side;
 
 /// An order to the thread of a NIC.
@@ -121,19 +115,12 @@ impl MemberNic {
         let device = self.nic.device();
         let endpoint = self.nic.endpoint();
         let own = endpoint.as_ref().ok().map(|endpoint| endpoint.address());
-        let machine = Machine::this();
-        let files = backend::files(device, &machine);
-        // Without that address its bits mean nothing (jobs.md 3.5).
-        let is_algorithmic = |files: &Files| algorithmic(files).verdict == Severity::Good;
         IntroducedNic {
             device: device.to_string(),
             address: own.map(|own| own.address),
             vni: own.map_or(0, |own| own.vni),
             class: own.map_or(String::new(), |own| own.class.to_string()),
-            location: own
-                .filter(|_| backend::has_location(device, &machine))
-                .filter(|_| files.as_ref().is_ok_and(is_algorithmic))
-                .map(|own| Location::from_nid(own.address.nic)),
+            location: self.nic.location(),
             simulated: own.is_some_and(|own| own.simulated),
             failure: endpoint.err(),
         }
@@ -204,7 +191,7 @@ impl MemberNic {
         let pair = PairTask { side, test, peer, is_alone: peer == task.nic };
         let (answer, is_released) = match attempt.check() {
             Ok(()) => self.perform(block, &pair, &attempt),
-            Err(failure) => (Some(TaskAnswer::Untested(reason(&failure))), true),
+            Err(failure) => (Some(TaskAnswer::Untested((&failure).into())), true),
         };
         drop(confined);
         self.step.begin("reading its counters");
@@ -315,7 +302,7 @@ impl MemberNic {
 /// short.
 fn answer_of(failure: &Failure, attempt: &Attempt, pair: Duration) -> TaskAnswer {
     match attempt.stalled() {
-        _ if failure.kind != Kind::Nic => TaskAnswer::Untested(reason(failure)),
+        _ if failure.kind != Kind::Nic => TaskAnswer::Untested(failure.into()),
         Some(_) => TaskAnswer::Untested(Untested::Paused),
         None if is_too_short(attempt, pair) => TaskAnswer::Untested(Untested::ShortSlot),
         None if attempt.lacks_answer() => TaskAnswer::NoAnswer(failure.message()),

@@ -2,10 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::targets::{Attempt, NotMeasured, Window};
-use campaign::quiet::untested::Untested;
+use crate::targets::{Attempt, Window};
 use campaign::slots::lengths::{MARGIN, longest_window};
-use facts::error::Failure;
 
 /// Returns the window of a slot of this `length`. The set-up may begin before the slot.
 pub fn window(begins: Instant, length: Duration) -> Window {
@@ -18,15 +16,6 @@ pub fn window(begins: Instant, length: Duration) -> Window {
 pub fn is_too_short(attempt: &Attempt, pair: Duration) -> bool {
     let is_longest = attempt.time_for_operations() >= longest_window(pair);
     attempt.lacks_answer() && !(is_longest && attempt.has_waited_long())
-}
-
-/// Returns the reason why a process that has failed did not measure its pair.
-pub fn reason(failure: &Failure) -> Untested {
-    match failure.error.downcast_ref() {
-        Some(NotMeasured::Late) => Untested::Late,
-        Some(NotMeasured::NoCpu) => Untested::NoCpu,
-        None => failure.into(),
-    }
 }
 
 #[cfg(test)]

@@ -8,12 +8,12 @@ use super::load_times::LoadTimes;
 use super::model::ModelWatch;
 use super::nic::{OpenTest, TargetNic};
 use super::test::{Done, PairTime};
-use super::window::{Attempt, NotMeasured};
+use super::window::Attempt;
 use campaign::quiet::untested::Untested;
 use campaign::timetable::histogram::Histogram;
 use diag::endpoint::Endpoint;
 use facts::device::FabricAddress;
-use facts::error::{Failure, Kind};
+use facts::error::Failure;
 use measure::{CpuShare, Supervisor};
 use node::nic_states;
 use plan::buffers::Buffer;
@@ -65,8 +65,8 @@ impl TargetNic {
     /// Puts to `peers` in turn in a slot under load, with size and class of a test, at most
     /// `window_bytes` at a time.
     ///
-    /// The result is an error if nothing could be sent. An error of [`Kind::Nic`] is about the
-    /// fabric, others are about this process.
+    /// The result is an error if nothing could be sent. An error of
+    /// [`Kind::Nic`](facts::error::Kind::Nic) is about the fabric, others are about this process.
     pub fn load(
         &self,
         number: usize,
@@ -154,14 +154,14 @@ fn judge(
     attempt: &Attempt,
 ) -> Result<Sent, Failure> {
     if !is_explained && sent.longest_gap >= times.counted_time() / STALLED {
-        return Err(Failure::new(Kind::Environment, Untested::Paused));
+        return Err(Untested::Paused.into());
     }
     if sent.has_sent {
         return Ok(sent);
     }
     match sent.failure {
         Some(failure) => Err(failure),
-        None if attempt.waited_percent() > MOST_WAITED => Err(NotMeasured::NoCpu.into()),
+        None if attempt.waited_percent() > MOST_WAITED => Err(Untested::NoCpu.into()),
         None => Err(attempt.no_answer("put", times.end - times.start)),
     }
 }

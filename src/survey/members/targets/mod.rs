@@ -32,4 +32,4 @@ pub mod window;
 pub use load_times::LoadTimes;
 pub use nic::{NicPlan, TargetNic};
 pub use test::{Done, TestPlan};
-pub use window::{Attempt, NotMeasured, Window};
+pub use window::{Attempt, Window};

@@ -11,10 +11,13 @@ use super::halves::Halves;
 use super::instruments::Instruments;
 use super::test::{Done, NicTest, PairTime, TestPlan};
 use super::window::Attempt;
+use crew::location::Location;
 use diag::endpoint::Endpoint;
 use facts::device::{DeviceName, FabricAddress, LibraryFile};
 use facts::error::Failure;
 use facts::figures::Figures;
+use facts::severity::Severity;
+use health::address::algorithmic;
 use node::backend;
 use node::gpu::OnGpus;
 use node::machine::Machine;
@@ -110,6 +113,16 @@ impl TargetNic {
     /// The reason why the NIC could not be opened again.
     pub fn address(&self) -> Result<FabricAddress, String> {
         self.endpoint().map(|endpoint| endpoint.address().address)
+    }
+
+    /// Returns where the NIC is, if its address shows it.
+    pub fn location(&self) -> Option<Location> {
+        let (device, machine) = (self.device(), Machine::this());
+        let address = self.address().ok().filter(|_| backend::has_location(device, &machine))?;
+        let files = backend::files(device, &machine).ok()?;
+        // Without that address its bits mean nothing (jobs.md 3.5).
+        let is_algorithmic = algorithmic(&files).verdict == Severity::Good;
+        is_algorithmic.then(|| Location::from_nid(address.nic))
     }
 
     /// Allocates another endpoint on the NIC, with an address of its own.

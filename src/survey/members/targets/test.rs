@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::full_links::FullLinks;
 use super::instruments::Instruments;
-use super::window::{Attempt, NotMeasured};
+use super::window::Attempt;
+use campaign::quiet::untested::Untested;
 use diag::bench::api::{Benchmark, Issued, Peer, SizeOfRun};
 use diag::bench::common::service_limits;
 use diag::endpoint::Endpoint;
@@ -205,7 +206,7 @@ impl<B: Benchmark> TestOf<B> {
         }
         let issued = Issued { own: iterations, peer: None };
         let checked = self.check(resources, issued);
-        let figures = found.ok_or_else(|| NotMeasured::Late.into());
+        let figures = found.ok_or_else(|| Untested::Late.into());
         (true, checked.and(figures))
     }
 
@@ -266,7 +267,7 @@ impl<B: Benchmark> TestOf<B> {
         if waited_percent <= self.max_waited_percent {
             return Ok(());
         }
-        Err(NotMeasured::NoCpu.into())
+        Err(Untested::NoCpu.into())
     }
 }
 
@@ -310,7 +311,7 @@ impl<B: Benchmark> NicTest for TestOf<B> {
     fn serve(&self, endpoint: &Endpoint, peer: FabricAddress, attempt: &Attempt) -> Done<()> {
         // The operations may have failed before this target could answer them.
         if attempt.is_late() {
-            return Done::nothing(NotMeasured::Late.into());
+            return Done::nothing(Untested::Late.into());
         }
         let Some(serve) = self.serve else {
             let result = match endpoint.address().thread() {
@@ -327,7 +328,7 @@ impl<B: Benchmark> NicTest for TestOf<B> {
         };
         if attempt.is_late() {
             return Done {
-                result: Err(NotMeasured::Late.into()),
+                result: Err(Untested::Late.into()),
                 is_released: close::<B>(resources, attempt),
             };
         }
@@ -428,7 +429,7 @@ mod tests {
             writes.serve(&endpoint, own, &attempt).result
         };
         let failure = serve(Duration::ZERO).unwrap_err();
-        assert_eq!(failure.error.downcast_ref(), Some(&NotMeasured::Late));
+        assert_eq!(failure.error.downcast_ref(), Some(&Untested::Late));
         assert_eq!(failure.kind, Kind::Environment);
         assert!(serve(Duration::from_secs(1)).is_ok());
         endpoint.close().unwrap();
@@ -455,7 +456,7 @@ mod tests {
         let attempt = Attempt::new(window, Side::Client);
         let done = writes.measure(&endpoint, own, time(&writes, &attempt), &mut instruments);
         let failure = done.result.unwrap_err();
-        assert_eq!(failure.error.downcast_ref(), Some(&NotMeasured::Late));
+        assert_eq!(failure.error.downcast_ref(), Some(&Untested::Late));
         endpoint.close().unwrap();
     }
 

@@ -5,10 +5,11 @@ use std::cell::Cell;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use campaign::quiet::untested::Untested;
 use diag::run::barriers::Barriers;
 use diag::run::context::LoopContext;
 use diag::run::watchdog::Notices;
-use facts::error::{Failure, Kind};
+use facts::error::Failure;
 use facts::interrupt;
 use facts::number::time_text;
 use measure::{SideResult, SideView, Supervisor};
@@ -39,26 +40,6 @@ impl Window {
     /// Returns the time for operations.
     pub fn length(&self) -> Duration {
         self.ends - self.ready
-    }
-}
-
-facts::named_enum! {
-    /// The reason why a process has not measured a pair. It says nothing about the pair.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum NotMeasured {
-        /// The process began too late.
-        Late = "the process was late",
-        /// The process waited for its CPU, because other threads used it.
-        NoCpu = "the process waited for its CPU",
-    }
-    impl Display;
-}
-
-impl std::error::Error for NotMeasured {}
-
-impl From<NotMeasured> for Failure {
-    fn from(reason: NotMeasured) -> Self {
-        Self::new(Kind::Environment, reason)
     }
 }
 
@@ -223,7 +204,7 @@ impl Attempt {
         if Instant::now() + needed <= self.until {
             return Ok(());
         }
-        Err(NotMeasured::Late.into())
+        Err(Untested::Late.into())
     }
 }
 

@@ -1,4 +1,5 @@
 use super::*;
+use facts::error::Kind;
 
 /// Returns an attempt that began this long ago, whose window begins 10 s later and has 60 s.
 fn attempt(age_ms: u64) -> Attempt {
@@ -27,7 +28,7 @@ fn late_side_does_not_begin() {
     assert!(attempt(60_000).begin(pair).is_ok());
     let failure = attempt(69_500).begin(pair).unwrap_err();
     assert_eq!(failure.kind, Kind::Environment);
-    assert_eq!(failure.error.downcast_ref(), Some(&NotMeasured::Late));
+    assert_eq!(failure.error.downcast_ref(), Some(&Untested::Late));
     assert!(attempt(40_000).check().is_ok());
     assert!(attempt(70_001).check().is_err());
 }

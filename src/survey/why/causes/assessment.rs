@@ -150,7 +150,7 @@ impl Clues<'_> {
                 let [value, normal] = numbers(reading, self.normals.get(code)?)?;
                 Some(value? / normal?)
             }
-            _ => reading.share,
+            _ => reading.share(),
         }
     }
 

@@ -12,6 +12,7 @@ mod other_ways;
 use super::*;
 use crate::causes::comparison::{DelayedMeasurement, FiguresByTest, Floor, Tail};
 use facts::severity::Severity;
+use health::LIMIT;
 use health::readings::{Reading, Readings, testing};
 
 /// Figures of a healthy NIC: latencies in nanoseconds, bandwidths in bytes per second.
@@ -79,7 +80,8 @@ fn bandwidths(factor: f64) -> Vec<(TestCode, f64)> {
 }
 
 fn reading(code: &str, value: &str, state: Severity) -> Reading {
-    Reading { share: (value == "x8").then_some(0.5), ..testing::reading(code, value, state) }
+    let limit = (value == "x8").then(|| (LIMIT.to_owned(), 16.0));
+    Reading { numbers: limit.into_iter().collect(), ..testing::reading(code, value, state) }
 }
 
 fn healthy() -> Readings {

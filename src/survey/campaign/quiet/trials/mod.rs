@@ -149,7 +149,8 @@ fn judge(
     };
     let causes = findings.causes.iter();
     let causes = causes.map(|cause| (cause.unit, cause.certainty, cause.direction));
-    let untested: Vec<_> = findings.untested.iter().map(|part| (part.unit, &part.reason)).collect();
+    let untested: Vec<_> =
+        findings.untested.iter().map(|part| (part.unit, part.reason.as_str())).collect();
     let outliers: Vec<_> = findings.outliers.iter().map(|one| one.nic).collect();
     let classes = findings.populations.iter();
     let classes = classes.map(|one| (one.class, one.limit, one.sensitivity, one.outside));
