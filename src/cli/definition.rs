@@ -1,7 +1,7 @@
 //! The definition of one option: help, manual, completion, declaration and reading are made from
 //! it.
 //!
-//! The tools have their definitions in `plan::command_line::options`, a command has its own in its
+//! The tools have their definitions in `plan::options`, a command has its own in its
 //! own file.
 
 use std::ffi::{OsStr, OsString};

@@ -9,7 +9,7 @@ use std::iter;
 use super::Outcome;
 use super::columns::{COLUMNS, CsvRow};
 use super::outcome::{Options, SizeResult};
-use super::run_columns::{self, RUN_COLUMNS};
+use super::run_columns::{self, run_columns};
 use facts::error::{Context, Failure};
 use facts::text::cell;
 
@@ -40,7 +40,7 @@ pub fn document(outcome: &Outcome, with_header: bool) -> Result<Vec<u8>, Failure
     let further: &[f64] = outcome.options.as_ref().map_or(&[], |options| &options.percentiles);
     if with_header {
         let titles = columns().filter_map(|column| column.csv);
-        let titles = titles.chain(RUN_COLUMNS.iter().map(|(title, _)| *title)).map(str::to_owned);
+        let titles = titles.chain(run_columns().map(|(title, _)| title)).map(str::to_owned);
         let further = further.iter().map(|percent| format!("p{percent}_ns"));
         writer.write_record(titles.chain(further)).environment(what)?;
     }
