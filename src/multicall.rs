@@ -186,8 +186,7 @@ mod tests {
 
     use super::*;
     use crate::command::COMMANDS;
-    use plan::tool::Opt;
-    use plan::tools::TOOLS;
+    use plan::tools::{TOOLS, has_one_status};
 
     fn call(argv: &[&str]) -> Result<Call, (String, Failure)> {
         resolve(argv.iter().map(OsString::from), TOOLS, COMMANDS)
@@ -330,7 +329,7 @@ mod tests {
                 let is_legacy = !tool.has_peer() && name == tool.legacy_name;
                 let shown = if is_legacy { tool.legacy_name } else { tool.name };
                 assert_eq!(program, format!("cxidiag {shown}"));
-                assert_eq!(found.takes(Opt::NumXfers), is_legacy);
+                assert_eq!(has_one_status(found), is_legacy);
             }
         }
     }

@@ -1,5 +1,5 @@
-//! The definition of one option of the tools (`plan::command_line::options`): help, manual,
-//! completion, declaration and reading are made from it.
+//! The definition of one option of the tools (`plan::options`): help, manual, completion,
+//! declaration and reading are made from it.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Display;

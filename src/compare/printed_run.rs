@@ -7,13 +7,13 @@ use facts::expect::Metric;
 use measure::MeasuringClock;
 use page::json::LARGEST;
 use page::problem::Problem;
-use plan::depths::{DepthKind, Depths, Row};
+use plan::depths::{DepthKind, Row};
 use plan::tool::Tool;
 use report::columns;
 use report::columns::Datum;
 use report::outcome::{
-    Addresses, AtomicOptions, BandwidthResult, Extent, Host, LatencyResult, ListOptions, Options,
-    Outcome, Side, SizeResult, Status, UsedDevice,
+    Addresses, AtomicOptions, BandwidthResult, DeclaredOptions, Extent, Host, LatencyResult,
+    ListOptions, Options, Outcome, Side, SizeResult, Status, UsedDevice,
 };
 
 /// Text for what the text of a run does not say.
@@ -285,7 +285,6 @@ impl PrintedRun {
     fn options(&self) -> Options {
         let value = |label: &str| self.value(label);
         let number = |label: &str| first_number(value(label)?);
-        let depths = |label: &str| value(label)?.parse::<Depths>().ok();
         let enabled = |label: &str| Some(value(label)? == "Enabled");
         let on_gpu = |label: &str| first_number(value(label)?.strip_prefix("GPU ")?);
         let sizes = || self.results.iter().map(|result| result.size_bytes);
@@ -311,13 +310,7 @@ impl PrintedRun {
             hrp: enabled("HRP"),
             low_latency: enabled("LL Cmd Launch"),
             rdzv: enabled("Rendezvous PUTs"),
-            hops: number("Hops").and_then(|hops| hops.try_into().ok()),
-            fan: number("Fan").and_then(|puts| puts.try_into().ok()),
-            posted: depths("Posted Entries").map(|depths| depths.least),
-            max_posted: depths("Posted Entries").map(|depths| depths.most),
-            unexpected: depths("Unexpected").map(|depths| depths.least),
-            max_unexpected: depths("Unexpected").map(|depths| depths.most),
-            start: value("Chain Start").map(str::to_owned),
+            declared: DeclaredOptions::printed(value),
             tx_gpu: on_gpu("Client TX Mem").or(on_gpu("TX Mem")).map(|gpu| gpu as u8),
             rx_gpu: on_gpu("Client RX Mem").or(on_gpu("RX Mem")).map(|gpu| gpu as u8),
             gpu_type: value("Client GPU Type").or(value("GPU Type")).map(str::to_owned),

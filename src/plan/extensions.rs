@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use crate::depths::{DEPTHS, DepthKind, Depths};
 use facts::error::{Invalid, invalid};
-use facts::number::{time, time_text};
 use facts::rate::Rate;
 use node::nic::counter_table::Preset;
 
@@ -155,257 +154,9 @@ impl Extensions {
     }
 }
 
-/// One option: its name on the command line and on the control connection.
-pub struct Extension {
-    /// Long name of the option.
-    pub name: &'static str,
-    /// Returns its value as text if it is in use; a switch has an empty one.
-    pub value: fn(&Extensions) -> Option<String>,
-    /// Sets the value that `value` returned. Returns `None` if it is not valid.
-    pub set: fn(&mut Extensions, &str) -> Option<()>,
-}
-
-/// All of them.
-pub static EXTENSIONS: &[Extension] = &[
-    Extension {
-        name: "threads",
-        value: |extensions| number(extensions.threads),
-        set: |extensions, value| value.parse().map(|threads| extensions.threads = threads).ok(),
-    },
-    Extension {
-        name: "pairs",
-        value: |extensions| number(extensions.pairs),
-        set: |extensions, value| value.parse().map(|pairs| extensions.pairs = pairs).ok(),
-    },
-    Extension {
-        name: "reverse",
-        value: |extensions| switch(extensions.reverse),
-        set: |extensions, value| value.is_empty().then(|| extensions.reverse = true),
-    },
-    Extension {
-        name: "both-ends",
-        value: |extensions| switch(extensions.both_ends),
-        set: |extensions, value| value.is_empty().then(|| extensions.both_ends = true),
-    },
-    Extension {
-        name: "verify",
-        value: |extensions| switch(extensions.verify),
-        set: |extensions, value| value.is_empty().then(|| extensions.verify = true),
-    },
-    Extension {
-        name: "rate",
-        value: |extensions| extensions.rate.map(Rate::word),
-        set: |extensions, value| value.parse().map(|rate| extensions.rate = Some(rate)).ok(),
-    },
-    Extension {
-        name: "duration",
-        value: |extensions| extensions.duration.map(time_text),
-        set: |extensions, value| {
-            time(value, DURATIONS).map(|time| extensions.duration = Some(time)).ok()
-        },
-    },
-    Extension {
-        name: "until-stopped",
-        value: |extensions| switch(extensions.until_stopped),
-        set: |extensions, value| value.is_empty().then(|| extensions.until_stopped = true),
-    },
-    Extension {
-        name: "counters",
-        value: |extensions| extensions.counters.map(|preset| preset.to_string()),
-        set: |extensions, value| {
-            let preset = value.parse().map(Some);
-            preset.map(|preset| extensions.counters = preset).ok()
-        },
-    },
-    Extension {
-        name: "hops",
-        value: |extensions| (extensions.hops > 0).then(|| extensions.hops.to_string()),
-        set: |extensions, value| value.parse().map(|hops| extensions.hops = hops).ok(),
-    },
-    Extension {
-        name: "start",
-        value: |extensions| {
-            (extensions.start != ChainStart::Put).then(|| extensions.start.to_string())
-        },
-        set: |extensions, value| ChainStart::named(value).map(|start| extensions.start = start),
-    },
-    Extension {
-        name: "fan",
-        value: |extensions| (extensions.fan > 0).then(|| extensions.fan.to_string()),
-        set: |extensions, value| value.parse().map(|fan| extensions.fan = fan).ok(),
-    },
-    Extension {
-        name: "posted",
-        value: |extensions| depths(extensions.posted, false),
-        set: |extensions, value| value.parse().map(|posted| extensions.posted = posted).ok(),
-    },
-    // A cxidiag that knows one number of posted entries does not know this name.
-    Extension {
-        name: "posted=RANGE",
-        value: |extensions| depths(extensions.posted, true),
-        set: |extensions, value| value.parse().map(|posted| extensions.posted = posted).ok(),
-    },
-    Extension {
-        name: "unexpected",
-        value: |extensions| {
-            extensions.unexpected.is_used().then(|| extensions.unexpected.to_string())
-        },
-        set: |extensions, value| value.parse().map(|depths| extensions.unexpected = depths).ok(),
-    },
-    Extension {
-        name: "compare-write",
-        value: |extensions| switch(extensions.compare_write),
-        set: |extensions, value| value.is_empty().then(|| extensions.compare_write = true),
-    },
-];
-
-fn number(value: u16) -> Option<String> {
-    (value > 1).then(|| value.to_string())
-}
-
-/// Returns depths in use as text, if they are a range or not.
-fn depths(depths: Depths, is_range: bool) -> Option<String> {
-    (depths.is_used() && depths.is_range() == is_range).then(|| depths.to_string())
-}
-
-fn switch(value: bool) -> Option<String> {
-    value.then(String::new)
-}
-
-/// Returns the options in use with their values, as one word: `pairs:4,reverse`; empty if there are
-/// none.
-pub fn to_word(extensions: &Extensions) -> String {
-    let in_use = EXTENSIONS.iter().filter_map(|extension| {
-        let value = (extension.value)(extensions)?;
-        Some(if value.is_empty() {
-            extension.name.to_owned()
-        } else {
-            format!("{}:{value}", extension.name)
-        })
-    });
-    in_use.collect::<Vec<_>>().join(",")
-}
-
-/// Returns the options of a word.
-///
-/// # Errors
-///
-/// An unknown option, or an invalid value.
-pub fn from_word(word: &str) -> Result<Extensions, String> {
-    let mut extensions = Extensions::NONE;
-    for item in word.split(',') {
-        if set(&mut extensions, item).is_none() {
-            let shown: String = item.chars().take(40).collect();
-            return Err(format!("unknown option '{shown}'"));
-        }
-    }
-    Ok(extensions)
-}
-
-/// Sets the options of a word in `extensions`. Those that are unknown, or have an invalid value,
-/// are skipped.
-pub fn set_known(extensions: &mut Extensions, word: &str) {
-    for item in word.split(',') {
-        set(extensions, item);
-    }
-}
-
-/// Sets one option of a word. Returns `None` if it is unknown or its value is invalid.
-fn set(extensions: &mut Extensions, item: &str) -> Option<()> {
-    let (name, value) = item.split_once(':').unwrap_or((item, ""));
-    let known = EXTENSIONS.iter().find(|extension| extension.name == name)?;
-    (known.set)(extensions, value)
-}
-
-/// Returns the names of all options, as one word.
-pub fn all_names() -> String {
-    let names: Vec<_> = EXTENSIONS.iter().map(|extension| extension.name).collect();
-    names.join(",")
-}
-
-/// Returns the first option in use that is not in `known`, a word of names.
-pub fn first_unknown(extensions: &Extensions, known: &str) -> Option<&'static str> {
-    EXTENSIONS
-        .iter()
-        .filter(|extension| (extension.value)(extensions).is_some())
-        .map(|extension| extension.name)
-        .find(|name| !known.split(',').any(|other| other == *name))
-}
-
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
-
-    const SOME: Extensions = Extensions {
-        pairs: 4,
-        threads: 2,
-        reverse: true,
-        both_ends: true,
-        verify: true,
-        rate: Some(Rate::Bytes(500_000_000)),
-        duration: Some(Duration::from_millis(1500)),
-        until_stopped: true,
-        counters: Some(Preset::Quick),
-        hops: 64,
-        start: ChainStart::Doorbell,
-        fan: 16,
-        posted: Depths { least: 100, most: 100 },
-        unexpected: Depths { least: 0, most: 64 },
-        compare_write: true,
-    };
-
-    #[test]
-    fn round_trips_through_word() {
-        assert_eq!(to_word(&Extensions::NONE), "");
-        let word = "threads:2,pairs:4,reverse,both-ends,verify,rate:500000000B/s,duration:1500ms,\
-                    until-stopped,counters:quick,hops:64,start:doorbell,fan:16,posted:100,\
-                    unexpected:0:64,compare-write";
-        assert_eq!(to_word(&SOME), word);
-        assert_eq!(from_word(&to_word(&SOME)), Ok(SOME));
-    }
-
-    #[test]
-    fn refuses_unknown_option_and_invalid_value() {
-        for word in [
-            "",
-            "quick",
-            "pairs",
-            "pairs:x",
-            "pairs:65536",
-            "verify:1",
-            "verify,",
-            "rate",
-            "rate:0",
-            "duration",
-            "duration:0ns",
-            "counters",
-            "hops:x",
-            "posted:2:1",
-            "unexpected:16384",
-            "start:gpu",
-        ] {
-            assert!(from_word(word).is_err(), "{word}");
-        }
-    }
-
-    #[test]
-    fn skips_unknown_option_and_invalid_value() {
-        let mut extensions = Extensions::NONE;
-        set_known(&mut extensions, "quick,pairs:x,,duration:1500ms,rate");
-        let duration = SOME.duration;
-        let expected = Extensions { duration, ..Extensions::NONE };
-        assert_eq!(extensions, expected);
-    }
-
-    #[test]
-    fn finds_first_option_that_peer_lacks() {
-        assert_eq!(first_unknown(&SOME, &all_names()), None);
-        assert_eq!(first_unknown(&SOME, "pairs,threads,verify"), Some("reverse"));
-        assert_eq!(first_unknown(&SOME, ""), Some("threads"));
-        assert_eq!(first_unknown(&Extensions::NONE, ""), None);
-    }
 
     #[test]
     fn limits_pairs_and_threads() {
@@ -421,17 +172,6 @@ mod tests {
             let checked = with(pairs, threads).checked();
             assert_eq!(checked.is_ok(), valid, "{pairs} {threads}");
         }
-    }
-
-    /// An older cxidiag takes one number of posted entries, and refuses a range by its name.
-    #[test]
-    fn a_range_of_posted_entries_has_its_own_name() {
-        let posted = |text: &str| Extensions { posted: text.parse().unwrap(), ..Extensions::NONE };
-        let range = posted("0:64");
-        assert_eq!(to_word(&range), "posted=RANGE:0:64");
-        assert_eq!(from_word(&to_word(&range)), Ok(range));
-        assert_eq!(first_unknown(&range, "posted,hops"), Some("posted=RANGE"));
-        assert_eq!(first_unknown(&posted("64"), "posted,hops"), None);
     }
 
     #[test]
@@ -461,13 +201,6 @@ mod tests {
         for (hops, valid) in [(0, true), (2, true), (3, false), (MAX_HOPS, true), (4094, false)] {
             let extensions = Extensions { hops, ..Extensions::NONE };
             assert_eq!(extensions.checked().is_ok(), valid, "{hops}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn accepts_any_word_without_panic(word in "\\PC{0,40}") {
-            let _ = from_word(&word).map(Extensions::checked);
         }
     }
 }

@@ -7,7 +7,9 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//!  9 | command_line   arguments of tools -> options; help from the same definitions              |
+//! 10 | command_line   arguments of tools -> what was typed; help                                 |
+//!    +-------------------------------------------------------------------------------------------+
+//!  9 | options        the options of tools, each declared once                                   |
 //!    +-------------------------------------------------------------------------------------------+
 //!  8 | lib            options and defaults -> one valid, immutable `Plan`                        |
 //!    +-------------------------------------------------------------------------------------------+
@@ -40,6 +42,7 @@ pub mod command_line;
 pub mod depths;
 pub mod extensions;
 pub mod ineffective;
+pub mod options;
 pub mod outputs;
 mod role;
 pub mod run_options;
@@ -54,7 +57,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::run_options::RunOptions;
-use crate::tool::{Opt, Tool};
+use crate::tool::Tool;
 use facts::device::{DEFAULT_DEVICE, DeviceName, LIBCXI_VARIABLE, LibraryFile};
 use facts::error::{Failure, invalid};
 use ineffective::Ineffective;
@@ -183,7 +186,7 @@ impl Plan {
             )));
         }
         let mut ineffective = ineffective::find(&typed);
-        let has_default_hops = tool.takes(Opt::Hops)
+        let has_default_hops = tool.has_chains()
             && !typed.run_given.iter().any(|long| matches!(*long, "hops" | "fan"));
         let (run, outputs, ignored) = match role {
             Role::Server => {

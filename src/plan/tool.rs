@@ -3,162 +3,6 @@
 use crate::run_options::{RunOptions, Side};
 use facts::bandwidth_unit::BandwidthUnit;
 
-/// An option of a tool. `command_line::options` defines its syntax and its help.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Opt {
-    Device,
-    AllNics,
-    AllGpus,
-    SvcId,
-    Port,
-    Iters,
-    LoopIters,
-    Duration,
-    UntilStopped,
-    Warmup,
-    LatencyGap,
-    Size,
-    AllSizes,
-    Unrestricted,
-    NoIdc,
-    NoHrp,
-    NoLl,
-    ReportAll,
-    AtomicOp,
-    CswapOp,
-    AtomicType,
-    Fetching,
-    Matching,
-    ListSize,
-    NumXfers,
-    Bidirectional,
-    BufSz,
-    BufAlign,
-    Rdzv,
-    Pairs,
-    Threads,
-    Reverse,
-    BothEnds,
-    Rate,
-    Verify,
-    Until,
-    Clock,
-    LegacySync,
-    Hops,
-    ChainStart,
-    Fan,
-    Restricted,
-    CompareWrite,
-    Posted,
-    Unexpected,
-    ShowError,
-    Percentiles,
-    Histogram,
-    Interval,
-    Unit,
-    Counters,
-    Json,
-    Jsonl,
-    Csv,
-    Label,
-    Samples,
-    HdrLog,
-    Expect,
-    Quiet,
-    TxGpu,
-    RxGpu,
-    GpuType,
-    GpuMap,
-    UseHp,
-    Cpu,
-    Loopback,
-    Bind,
-    Persist,
-    Timeout,
-    PortFile,
-    AnyJob,
-    Token,
-    ConnectTimeout,
-    Wait,
-    Vni,
-    TrafficClass,
-    PeerDevice,
-    IgnoreLink,
-    Libcxi,
-}
-
-/// Options of all latency tools, and of no others.
-const LATENCY: &[Opt] = &[
-    Opt::Warmup,
-    Opt::LatencyGap,
-    Opt::NoLl,
-    Opt::ReportAll,
-    Opt::Until,
-    Opt::Clock,
-    Opt::ShowError,
-    Opt::Percentiles,
-    Opt::Histogram,
-    Opt::Samples,
-    Opt::HdrLog,
-];
-
-/// Options of all bandwidth tools, and of no others.
-const BANDWIDTH: &[Opt] = &[
-    Opt::ListSize,
-    Opt::Bidirectional,
-    Opt::Pairs,
-    Opt::Threads,
-    Opt::Reverse,
-    Opt::BothEnds,
-    Opt::Unit,
-];
-
-/// Options of all tools: the run.
-const RUN: &[Opt] = &[Opt::Duration, Opt::UntilStopped, Opt::Rate, Opt::Verify];
-
-/// Options of all tools: NIC and process.
-const PLACE: &[Opt] =
-    &[Opt::Device, Opt::SvcId, Opt::Cpu, Opt::Vni, Opt::TrafficClass, Opt::IgnoreLink, Opt::Libcxi];
-
-/// Options of all tools: outputs.
-const RESULTS: &[Opt] = &[
-    Opt::Interval,
-    Opt::Counters,
-    Opt::Json,
-    Opt::Jsonl,
-    Opt::Csv,
-    Opt::Label,
-    Opt::Expect,
-    Opt::Quiet,
-];
-
-/// Options of the tools that measure between two processes: the run and the connection.
-const PEER: &[Opt] = &[
-    Opt::Iters,
-    Opt::Port,
-    Opt::Loopback,
-    Opt::Bind,
-    Opt::Persist,
-    Opt::Timeout,
-    Opt::PortFile,
-    Opt::AnyJob,
-    Opt::Token,
-    Opt::Wait,
-    Opt::ConnectTimeout,
-    Opt::PeerDevice,
-];
-
-/// Options of the tools that measure in one process, in addition to `PLACE`, `RUN` and `RESULTS`.
-const ALONE: &[Opt] = &[Opt::AllNics, Opt::AllGpus, Opt::Pairs, Opt::Threads, Opt::Unit];
-
-/// Options of the tools with buffers of data.
-const DATA: &[Opt] =
-    &[Opt::TxGpu, Opt::RxGpu, Opt::GpuType, Opt::GpuMap, Opt::Size, Opt::AllSizes, Opt::UseHp];
-
-/// Options of the tools of atomic operations, whose types have sizes of their own.
-const ATOMIC: &[Opt] =
-    &[Opt::AtomicOp, Opt::CswapOp, Opt::AtomicType, Opt::Fetching, Opt::Matching];
-
 /// The definition of a tool, without its measurement.
 #[derive(Debug)]
 pub struct Tool {
@@ -179,26 +23,12 @@ pub struct Tool {
     pub operations: &'static str,
     /// Title of the first column, which has the width of this title: `RDMA Size[B]`.
     pub size_column: &'static str,
-    /// The options that this tool has in addition to the options of all tools of its kind.
-    pub own_options: &'static [Opt],
     pub defaults: RunOptions,
     /// The full data buffers that each side holds.
     pub buffers: FullBuffers,
 }
 
 impl Tool {
-    /// Returns whether the tool accepts this option.
-    pub fn takes(&self, option: Opt) -> bool {
-        let kind_opts = match (self.has_peer(), self.measures_bandwidth()) {
-            (false, _) => [ALONE, &[]],
-            (true, true) => [PEER, BANDWIDTH],
-            (true, false) => [PEER, LATENCY],
-        };
-        let operation_opts = if self.defaults.atomic.is_some() { ATOMIC } else { DATA };
-        let common = [PLACE, RUN, RESULTS, operation_opts, self.own_options];
-        common.iter().chain(&kind_opts).any(|options| options.contains(&option))
-    }
-
     /// Returns whether the tool measures between two processes. Otherwise one process is both
     /// sides, without a control connection.
     pub fn has_peer(&self) -> bool {
@@ -221,7 +51,7 @@ impl Tool {
     }
 
     fn measures_atomic_rate(&self) -> bool {
-        self.measures_bandwidth() && self.defaults.atomic.is_some()
+        self.measures_bandwidth() && !self.has_data()
     }
 
     /// Returns whether the server issues operations in `run`: lists, replies to messages, or the
@@ -235,6 +65,27 @@ impl Tool {
     /// Returns whether the tool measures bandwidth. Other tools measure latency.
     pub fn measures_bandwidth(&self) -> bool {
         self.defaults.lists.is_some()
+    }
+
+    /// Returns whether operations have data of a size that is chosen. The types of atomic
+    /// operations have sizes of their own.
+    pub fn has_data(&self) -> bool {
+        self.defaults.atomic.is_none()
+    }
+
+    /// Returns whether operations are messages.
+    pub fn sends(&self) -> bool {
+        self.operation == "Send"
+    }
+
+    /// Returns whether operations address memory of the other side.
+    pub fn is_one_sided(&self) -> bool {
+        self.has_peer() && !self.sends()
+    }
+
+    /// Returns whether operations are chains of triggered puts.
+    pub fn has_chains(&self) -> bool {
+        self.defaults.extensions.hops > 0
     }
 }
 
@@ -278,9 +129,7 @@ impl FullBuffers {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::testing::plan;
-    use crate::tools::TOOLS;
 
     #[test]
     fn server_issues_replies_lists_and_gets() {
@@ -296,22 +145,6 @@ mod tests {
         ] {
             let plan = plan(tool, options);
             assert_eq!(plan.tool.server_issues(&plan.run), expected, "{tool} {options:?}");
-        }
-    }
-
-    #[test]
-    fn only_latency_tools_take_options_about_latencies() {
-        for tool in TOOLS {
-            for option in [
-                Opt::Until,
-                Opt::Clock,
-                Opt::ShowError,
-                Opt::Percentiles,
-                Opt::Histogram,
-                Opt::HdrLog,
-            ] {
-                assert_ne!(tool.takes(option), tool.measures_bandwidth(), "{}", tool.name);
-            }
         }
     }
 }

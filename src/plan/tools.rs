@@ -5,7 +5,7 @@ use facts::error::{Failure, Kind};
 
 use crate::extensions::Extensions;
 use crate::run_options::{ListOptions, RunOptions, SyncPoint};
-use crate::tool::{FullBuffers, Opt, Tool};
+use crate::tool::{FullBuffers, Tool};
 
 /// The tools without a peer are the last ones.
 pub static TOOLS: &[Tool] = &[
@@ -55,7 +55,6 @@ pub const WRITE_LAT: Tool = Tool {
     operation: "Write",
     operations: "Writes",
     size_column: "RDMA Size[B]",
-    own_options: &[Opt::Unrestricted, Opt::NoIdc],
     defaults: LATENCY,
     buffers: FullBuffers::OneEach,
 };
@@ -70,7 +69,6 @@ pub const READ_LAT: Tool = Tool {
     operation: "Read",
     operations: "Reads",
     size_column: "RDMA Size[B]",
-    own_options: &[Opt::Unrestricted],
     defaults: RunOptions { use_idc: false, ..LATENCY },
     buffers: FullBuffers::OneEach,
 };
@@ -85,7 +83,6 @@ pub const ATOMIC_LAT: Tool = Tool {
     operation: "AMO",
     operations: "Ops",
     size_column: "AMO Size[B]",
-    own_options: &[Opt::Unrestricted, Opt::NoIdc],
     defaults: RunOptions { atomic: Some(SUM), ..LATENCY },
     buffers: FullBuffers::None,
 };
@@ -100,7 +97,6 @@ pub const SEND_LAT: Tool = Tool {
     operation: "Send",
     operations: "Sends",
     size_column: "     Bytes",
-    own_options: &[Opt::NoIdc, Opt::Rdzv, Opt::Posted, Opt::Unexpected, Opt::LegacySync],
     defaults: LATENCY,
     buffers: FullBuffers::Both,
 };
@@ -115,7 +111,6 @@ pub const TRIG_LAT: Tool = Tool {
     operation: "Put",
     operations: "Chains",
     size_column: "RDMA Size[B]",
-    own_options: &[Opt::Hops, Opt::ChainStart, Opt::Fan, Opt::CompareWrite, Opt::Restricted],
     defaults: RunOptions {
         unrestricted: true,
         use_idc: false,
@@ -135,7 +130,6 @@ pub const WRITE_BW: Tool = Tool {
     operation: "Write",
     operations: "Writes",
     size_column: "RDMA Size[B]",
-    own_options: &[Opt::Unrestricted, Opt::NoIdc, Opt::NoHrp, Opt::BufSz, Opt::BufAlign],
     defaults: RunOptions { use_hrp: true, ..BANDWIDTH },
     buffers: FullBuffers::ByDirection,
 };
@@ -150,7 +144,6 @@ pub const READ_BW: Tool = Tool {
     operation: "Read",
     operations: "Reads",
     size_column: "RDMA Size[B]",
-    own_options: &[Opt::Unrestricted, Opt::BufSz, Opt::BufAlign],
     defaults: RunOptions { use_idc: false, ..BANDWIDTH },
     buffers: FullBuffers::ByDirection,
 };
@@ -165,7 +158,6 @@ pub const ATOMIC_BW: Tool = Tool {
     operation: "AMO",
     operations: "Ops",
     size_column: " AMO Size[B]",
-    own_options: &[Opt::Unrestricted, Opt::NoIdc, Opt::NoHrp],
     defaults: RunOptions {
         iters: 10_000,
         atomic: Some(SUM),
@@ -186,7 +178,6 @@ pub const SEND_BW: Tool = Tool {
     operation: "Send",
     operations: "Sends",
     size_column: "Send Size[B]",
-    own_options: &[Opt::NoIdc, Opt::Rdzv, Opt::Posted, Opt::BufSz, Opt::BufAlign],
     defaults: BANDWIDTH,
     buffers: FullBuffers::ByDirection,
 };
@@ -201,7 +192,6 @@ pub const LOOPBACK_BW: Tool = Tool {
     operation: "Write",
     operations: "Writes",
     size_column: "RDMA Size[B]",
-    own_options: &[Opt::Iters, Opt::ListSize],
     // An eighth of the writes of the legacy tool, in short lists: the queue of lists of 8192 takes
     // 4 MiB of contiguous memory of the kernel (node-tools.md 4.2).
     defaults: RunOptions { iters: 100, ..LOOPBACK_DEFAULTS },
@@ -210,7 +200,6 @@ pub const LOOPBACK_BW: Tool = Tool {
 
 /// `loopback-bw` with the options and defaults of `cxi_gpu_loopback_bw` (node-tools.md 4.1).
 const LEGACY_LOOPBACK_BW: Tool = Tool {
-    own_options: &[Opt::LoopIters, Opt::NumXfers],
     defaults: RunOptions {
         iters: 25,
         lists: Some(ListOptions { list_size: 8192, ..LISTS }),

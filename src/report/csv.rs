@@ -9,7 +9,7 @@ use std::iter;
 use super::Outcome;
 use super::columns::{COLUMNS, CsvRow};
 use super::outcome::{Options, SizeResult};
-use super::run_columns::{self, RUN_COLUMNS};
+use super::run_columns::{self, run_columns};
 use facts::error::Failure;
 
 /// Returns a percentile of a size; nothing for an interval.
@@ -38,7 +38,7 @@ pub fn document(outcome: &Outcome, with_header: bool) -> Result<Vec<u8>, Failure
     let mut rows: Vec<Vec<String>> = Vec::new();
     if with_header {
         let titles = columns().filter_map(|column| column.csv);
-        let titles = titles.chain(RUN_COLUMNS.iter().map(|(title, _)| *title)).map(str::to_owned);
+        let titles = titles.chain(run_columns().map(|(title, _)| title)).map(str::to_owned);
         rows.push(titles.chain(further.iter().map(|percent| format!("p{percent}_ns"))).collect());
     }
     let run_texts = run_columns::fields(outcome);

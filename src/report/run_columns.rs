@@ -4,12 +4,23 @@
 use serde_json::{Value, json};
 
 use super::Outcome;
+use plan::options;
 
 /// Title of the column, and the JSON pointer to its field.
 type RunColumn = (&'static str, &'static str);
 
-/// All columns, in the order of CSV. They follow the columns of the results.
-pub static RUN_COLUMNS: &[RunColumn] = &[
+/// Returns all columns, in the order of CSV. They follow the columns of the results.
+pub fn run_columns() -> impl Iterator<Item = (&'static str, String)> {
+    let fixed = |columns: &'static [RunColumn]| {
+        columns.iter().map(|(title, pointer)| (*title, (*pointer).to_owned()))
+    };
+    let declared = options::facts().filter(|fact| fact.has_column);
+    let declared = declared.map(|fact| (fact.key, format!("/options/{}", fact.key)));
+    fixed(FIRST_COLUMNS).chain(declared).chain(fixed(LAST_COLUMNS))
+}
+
+/// The columns before those that options declare themselves.
+const FIRST_COLUMNS: &[RunColumn] = &[
     ("side", "/side"),
     ("peer_host", "/peer/host_name"),
     ("nic_address", "/addresses/local/nic"),
@@ -36,9 +47,10 @@ pub static RUN_COLUMNS: &[RunColumn] = &[
     ("low_latency", "/options/low_latency"),
     ("rdzv", "/options/rdzv"),
     ("sync", "/options/sync"),
-    ("hops", "/options/hops"),
-    ("start", "/options/start"),
-    ("fan", "/options/fan"),
+];
+
+/// The columns after them.
+const LAST_COLUMNS: &[RunColumn] = &[
     ("verify", "/options/verify"),
     ("list_size", "/options/lists/list_size"),
     ("bidirectional", "/options/lists/bidirectional"),
@@ -76,12 +88,12 @@ pub fn fields(run: &Outcome) -> Vec<String> {
         "clock": run.clock,
         "options": run.options,
     });
-    let field = |(_, pointer): &RunColumn| match facts.pointer(pointer) {
+    let field = |(_, pointer): (_, String)| match facts.pointer(&pointer) {
         None | Some(Value::Null) => String::new(),
         Some(Value::String(text)) => text.clone(),
         Some(other) => other.to_string(),
     };
-    RUN_COLUMNS.iter().map(field).collect()
+    run_columns().map(field).collect()
 }
 
 /// Returns the labels in one field: `rack=x1;run=7`. Values contain no semicolon.
@@ -108,7 +120,7 @@ mod tests {
     #[test]
     fn each_column_is_a_field_of_json() {
         let root = schemars::schema_for!(Outcome).to_value();
-        for (title, pointer) in RUN_COLUMNS {
+        for (title, pointer) in run_columns() {
             let mut names = pointer.split('/').skip(1);
             let found = names.try_fold(root.clone(), |schema, name| field(&root, &schema, name));
             assert!(found.is_some(), "{title}: {pointer}");
@@ -118,7 +130,7 @@ mod tests {
     #[test]
     fn names_and_documents_each_column_once() {
         let page = include_str!("../../docs/output-formats.md");
-        let own = RUN_COLUMNS.iter().map(|(title, _)| *title);
+        let own = run_columns().map(|(title, _)| title);
         let others = COLUMNS.iter().filter_map(|column| column.csv);
         let mut titles: Vec<_> = own.chain(others).collect();
         let count = titles.len();

@@ -8,8 +8,8 @@ use rustix::system::uname;
 use serde_json::Number;
 
 use super::outcome::{
-    Addresses, AtomicOptions, Host, ListOptions, Options, Outcome, Peer, SCHEMA_VERSION, Side,
-    Status, UsedDevice,
+    Addresses, AtomicOptions, DeclaredOptions, Host, ListOptions, Options, Outcome, Peer,
+    SCHEMA_VERSION, Side, Status, UsedDevice,
 };
 use super::summary::Summary;
 use facts::atomic::AtomicOp;
@@ -23,7 +23,7 @@ use node::machine::placement::Cpus;
 use node::machine::{Machine, loaded_library, shown};
 use node::service::Access;
 use plan::run_options::RunOptions;
-use plan::tool::{Opt, Tool};
+use plan::tool::Tool;
 use plan::{Plan, Role};
 
 /// What is known about the place of a run once both sides have connected.
@@ -168,7 +168,9 @@ impl UsedDevice {
 impl Options {
     /// Returns the options of a run of `plan`, with those that both sides agree on from `run`.
     pub fn of(plan: &Plan, run: &RunOptions) -> Self {
-        let takes = |option| plan.tool.takes(option);
+        let tool = plan.tool;
+        let is_latency = !tool.measures_bandwidth();
+        let has_list_buffers = tool.has_peer() && tool.has_data();
         Self {
             address: match &plan.role {
                 Role::Client { address } => Some(address.clone()),
@@ -180,25 +182,17 @@ impl Options {
             iters: run.duration_s.is_none().then_some(run.iters),
             duration_s: run.duration().filter(|_| !run.extensions.until_stopped).and_then(seconds),
             until_percent: plan.until.map(|until| until.percent),
-            warmup: takes(Opt::Warmup).then_some(run.warmup),
-            latency_gap_us: takes(Opt::LatencyGap).then_some(run.gap_us),
+            warmup: is_latency.then_some(run.warmup),
+            latency_gap_us: is_latency.then_some(run.gap_us),
             min_size_bytes: run.min_size,
             max_size_bytes: run.max_size,
-            restricted: (takes(Opt::Unrestricted) || takes(Opt::Restricted))
-                .then_some(run.restricted().is_on()),
-            idc: takes(Opt::NoIdc).then_some(run.idc().is_on()),
-            hrp: takes(Opt::NoHrp).then_some(run.hrp().is_on()),
-            low_latency: takes(Opt::NoLl).then_some(run.use_ll),
-            rdzv: takes(Opt::Rdzv).then_some(run.rdzv),
-            sync: takes(Opt::LegacySync).then(|| run.sync.to_string()),
-            hops: (takes(Opt::Hops) && run.extensions.fan == 0).then_some(run.extensions.hops),
-            fan: takes(Opt::Fan).then_some(run.extensions.fan),
-            posted: takes(Opt::Posted).then_some(run.extensions.posted.least),
-            max_posted: takes(Opt::Posted).then_some(run.extensions.posted.most),
-            unexpected: takes(Opt::Unexpected).then_some(run.extensions.unexpected.least),
-            max_unexpected: takes(Opt::Unexpected).then_some(run.extensions.unexpected.most),
-            compare_write: takes(Opt::CompareWrite).then_some(run.extensions.compare_write),
-            start: takes(Opt::ChainStart).then(|| run.extensions.start.to_string()),
+            restricted: tool.is_one_sided().then_some(run.restricted().is_on()),
+            idc: tool.defaults.use_idc.then_some(run.idc().is_on()),
+            hrp: tool.defaults.use_hrp.then_some(run.hrp().is_on()),
+            low_latency: is_latency.then_some(run.use_ll),
+            rdzv: tool.sends().then_some(run.rdzv),
+            sync: (is_latency && tool.sends()).then(|| run.sync.to_string()),
+            declared: DeclaredOptions::of(tool, &run.extensions),
             tx_gpu: plan.gpus.tx,
             rx_gpu: plan.gpus.rx,
             gpu_type: plan.gpus.kind.filter(|_| plan.gpus.any()).map(|kind| kind.to_string()),
@@ -208,9 +202,9 @@ impl Options {
             }),
             use_hp: run.huge_page.map(|size| size.to_string()),
             cpu: (plan.cpus != Cpus::Any).then(|| plan.cpus.to_string()),
-            report_all: takes(Opt::ReportAll).then_some(run.report_all),
+            report_all: is_latency.then_some(run.report_all),
             rate: run.extensions.rate.map(|rate| rate.to_string()),
-            verify: takes(Opt::Verify).then_some(run.extensions.verify),
+            verify: Some(run.extensions.verify),
             atomic: run.atomic.map(|atomic| AtomicOptions {
                 op: atomic.op.to_string(),
                 cswap_op: (atomic.op == AtomicOp::Cswap).then(|| atomic.cswap.to_string()),
@@ -221,8 +215,8 @@ impl Options {
             lists: run.lists.map(|lists| ListOptions {
                 list_size: lists.list_size,
                 bidirectional: lists.bidirectional,
-                buf_sz_bytes: takes(Opt::BufSz).then_some(lists.max_buffer),
-                buf_align_bytes: takes(Opt::BufAlign).then_some(lists.alignment),
+                buf_sz_bytes: has_list_buffers.then_some(lists.max_buffer),
+                buf_align_bytes: has_list_buffers.then_some(lists.alignment),
                 pairs: run.extensions.pairs,
                 threads: run.extensions.threads,
                 reverse: run.extensions.reverse,

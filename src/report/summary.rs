@@ -10,10 +10,10 @@ use facts::device::{DeviceName, FabricAddress};
 use node::gpu::{OnGpus, Use};
 use node::local_address::LocalAddress;
 use plan::buffers::Need;
-use plan::depths::DepthKind;
 use plan::extensions::Extensions;
+use plan::options;
 use plan::run_options::{ListOptions, RunOptions, Setting, Side};
-use plan::tool::{Opt, Tool};
+use plan::tool::Tool;
 
 /// What the summary block shows.
 #[derive(Clone, Copy, Debug)]
@@ -59,12 +59,12 @@ pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     if !tool.has_peer() {
         return without_peer(block, summary);
     }
-    let has_buffers = tool.takes(Opt::Size);
+    let has_buffers = tool.has_data();
     if has_buffers {
         buffers(block, summary)?;
     }
     extent(block, run)?;
-    if tool.takes(Opt::Warmup) {
+    if !tool.measures_bandwidth() {
         block.line("Warmup Iters", run.warmup)?;
         block.line("Inter-Iter Gap", format_args!("{} microseconds", run.gap_us))?;
     }
@@ -82,42 +82,25 @@ pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     if let Some(lists) = run.lists {
         block.line("List Size", lists.list_size)?;
     }
-    if tool.takes(Opt::NoHrp) {
+    if tool.defaults.use_hrp {
         block.line("HRP", summary.hrp)?;
     }
-    if tool.takes(Opt::NoIdc) {
+    if tool.defaults.use_idc {
         block.line("IDC", run.idc())?;
     }
     if let Some(atomic) = run.atomic {
         block.line("Matching LEs", Setting::from(atomic.matching))?;
     }
     // The user's documents show it neither in write-lat nor in read-lat.
-    let is_shown = tool.measures_bandwidth() || run.atomic.is_some();
-    if tool.takes(Opt::Unrestricted) && is_shown || tool.takes(Opt::Restricted) {
+    let is_shown = tool.measures_bandwidth() || run.atomic.is_some() || tool.has_chains();
+    if tool.is_one_sided() && is_shown {
         block.line("Restricted", run.restricted())?;
     }
-    if tool.takes(Opt::Hops) {
-        block.line("Chain Start", run.extensions.start)?;
-        let Extensions { hops, fan, .. } = run.extensions;
-        if fan > 0 {
-            block
-                .line("Fan", format_args!("{fan} puts that one put fires; latency to the last"))?;
-        } else {
-            block.line("Hops", hops)?;
-            let hop = format_args!("one put from NIC to NIC; latency = chain time / {hops}");
-            block.line("Hop", hop)?;
-        }
+    for (label, value) in options::lines(tool, &run.extensions) {
+        block.line(label, value)?;
     }
-    // The user's documents do not have it.
-    match run.extensions.depth() {
-        Some(DepthKind::Posted) => block.line("Posted Entries", run.extensions.posted)?,
-        Some(DepthKind::Unexpected) => block.line("Unexpected", run.extensions.unexpected)?,
-        None => {}
-    }
-    if tool.takes(Opt::NoLl) {
+    if !tool.measures_bandwidth() {
         block.line("LL Cmd Launch", Setting::from(run.use_ll))?;
-    }
-    if tool.takes(Opt::ReportAll) {
         let reported = if run.report_all { "All" } else { "Summary" };
         block.line("Results Reported", reported)?;
     }
@@ -220,7 +203,7 @@ fn direction_and_buffers(
     used: u64,
 ) -> io::Result<()> {
     block.line("Bidirectional", Setting::from(lists.bidirectional))?;
-    if !tool.takes(Opt::BufSz) {
+    if !tool.has_data() {
         return Ok(());
     }
     block.line("Max RDMA Buf", format_args!("{} ({used} used)", lists.max_buffer))?;

@@ -84,7 +84,7 @@ use limits::ClientLimits;
 use log::{Log, Priority};
 use node::backend;
 use node::explain::Explain;
-use plan::command_line::options::{self, Def};
+use plan::options::{self, Def};
 use plan::tools::{TOOLS, peer_tools};
 use plan::typed::Typed;
 use plan::{Plan, Role};

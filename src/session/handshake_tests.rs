@@ -10,7 +10,8 @@ use facts::host::host_name;
 use node::local_address::LocalAddress;
 use node::nic::counter_table::Preset;
 use node::traffic_class::TrafficClass;
-use plan::extensions::{self, Extensions};
+use plan::extensions::Extensions;
+use plan::options::words;
 use plan::run_options::SyncPoint;
 use plan::tools::{TOOLS, peer_tools};
 
@@ -76,14 +77,14 @@ fn chains_need_a_cxidiag_on_both_sides() {
     }
     let host = HandshakeIntroduction::new(&plan(&[]), local(), 1, "here".into()).host;
     let block = terms::to_block(&tool.defaults, &host);
-    let refused = terms::from_block(tool, &block, extensions::Extensions::NONE).unwrap_err();
+    let refused = terms::from_block(tool, &block, Extensions::NONE).unwrap_err();
     assert!(refused.starts_with("no --hops"), "{refused}");
     assert!(terms::from_block(tool, &block, tool.defaults.extensions).is_ok());
 }
 
 #[test]
 fn client_refuses_server_that_lacks_an_option_in_use() {
-    let cxidiag = format!("2.4.0 cxidiag/9 vni=10 can={}", extensions::all_names());
+    let cxidiag = format!("2.4.0 cxidiag/9 vni=10 can={}", words::all_names());
     for (options, version, refused) in [
         (&["-P", "2"][..], "2.4.0", Some("--pairs: the server (127.0.0.1:1) is a legacy tool")),
         (&["--verify"], "2.4.0", Some("--verify: the server")),

@@ -11,9 +11,10 @@ use facts::error::{Failure, Step};
 use facts::host::host_name;
 use facts::text::shown;
 use node::traffic_class::TrafficClass;
-use plan::extensions::{self, Extensions};
+use plan::extensions::Extensions;
+use plan::options::words;
 use plan::run_options::{RunOptions, SyncPoint};
-use plan::tool::{Opt, Tool};
+use plan::tool::Tool;
 
 /// The word of a survey's coordinator, and of a server that starts a process for it.
 pub const SURVEY: &str = "survey";
@@ -74,7 +75,7 @@ pub fn announcement(us: &HandshakeIntroduction, tool: &Tool, proof: Option<&str>
         us.own.class,
         us.machine,
         name_word(&us.host_name),
-        extensions::all_names(),
+        words::all_names(),
     )
 }
 
@@ -86,7 +87,7 @@ pub fn queue_announcement(greeting: &str, machine: &str, device: DeviceName) -> 
         "{greeting} host={machine}{} sync={} can={} device={device} turn call tick {SERVER_TICK}{software}",
         name_word(&host_name()),
         SyncPoint::Size,
-        extensions::all_names(),
+        words::all_names(),
     )
 }
 
@@ -102,7 +103,7 @@ pub fn greeting(tool: &Tool, credentials: &Credentials, proof: Option<&str>) -> 
 
 /// Returns the word with the options in use; nothing if there are none.
 fn options(name: &str, extensions: &Extensions) -> String {
-    match extensions::to_word(extensions) {
+    match words::to_word(extensions) {
         word if word.is_empty() => word,
         word => format!(" {name}={word}"),
     }
@@ -187,7 +188,7 @@ impl PeerFacts {
                     facts.syncs_by_size = point == SyncPoint::Size.to_string();
                 }
                 Some(("can", names)) => facts.knows = names.to_owned(),
-                Some(("run", word)) => facts.extensions = extensions::from_word(word),
+                Some(("run", word)) => facts.extensions = words::from_word(word),
                 Some(("alone", word)) => kept_alone = word,
                 Some(("device", name)) => facts.device = name.parse().ok(),
                 Some((name, value)) => facts.announced.take(name, value),
@@ -195,7 +196,7 @@ impl PeerFacts {
             }
         }
         if let Ok(extensions) = &mut facts.extensions {
-            extensions::set_known(extensions, kept_alone);
+            words::set_known(extensions, kept_alone);
         }
         facts
     }
@@ -211,7 +212,7 @@ impl PeerFacts {
     ///
     /// A legacy server, or a cxidiag that lacks one of them.
     pub fn takes_part_in(&self, extensions: &Extensions, peer: SocketAddr) -> Result<(), Failure> {
-        let Some(option) = extensions::first_unknown(extensions, &self.knows) else {
+        let Some(option) = words::first_unknown(extensions, &self.knows) else {
             return Ok(());
         };
         let server = if self.is_cxidiag { "an older cxidiag" } else { "a legacy tool" };
@@ -246,7 +247,7 @@ impl PeerFacts {
     /// Returns `run` with barriers before each iteration unless both sides have announced that they
     /// wait for each other before each size only.
     pub fn in_step(&self, tool: &Tool, run: RunOptions) -> RunOptions {
-        if self.syncs_by_size || !tool.takes(Opt::LegacySync) {
+        if self.syncs_by_size || tool.measures_bandwidth() || !tool.sends() {
             return run;
         }
         RunOptions { sync: SyncPoint::Iteration, ..run }
@@ -282,7 +283,7 @@ impl PeerFacts {
     pub fn sending_counters(&self, mut run: RunOptions) -> RunOptions {
         let extensions = &mut run.extensions;
         let asked = Extensions { counters: extensions.counters, ..Extensions::NONE };
-        if extensions::first_unknown(&asked, &self.knows).is_some() {
+        if words::first_unknown(&asked, &self.knows).is_some() {
             extensions.counters = None;
         }
         run

@@ -10,7 +10,7 @@ use facts::atomic::{Atomic, AtomicOp, AtomicType, CswapOp};
 use node::gpu::OnGpus;
 use plan::extensions::Extensions;
 use plan::run_options::{ListOptions, RunOptions};
-use plan::tool::{Opt, Tool};
+use plan::tool::Tool;
 
 /// The GPU type of a side without GPU buffers.
 const NO_GPU: i8 = -1;
@@ -146,7 +146,7 @@ pub fn from_block(
         _ => return Err(no_such("hugepages", block.hugepages)),
     };
     check_host(&block.host)?;
-    if tool.takes(Opt::Hops) && extensions.hops == 0 {
+    if tool.has_chains() && extensions.hops == 0 {
         return Err("no --hops, which every cxidiag with this tool sends".into());
     }
     let atomic = Atomic {
@@ -165,7 +165,7 @@ pub fn from_block(
             bidirectional: block.bidirectional,
             ..defaults
         };
-        if tool.takes(Opt::BufSz) {
+        if tool.has_data() {
             ListOptions { max_buffer: block.max_buf_size, alignment: block.buf_align, ..lists }
         } else {
             lists
@@ -180,12 +180,12 @@ pub fn from_block(
         max_size: block.max_size,
         unrestricted: block.unrestricted,
         use_idc: block.use_idc,
-        use_hrp: block.use_hrp && tool.takes(Opt::NoHrp),
+        use_hrp: block.use_hrp && tool.defaults.use_hrp,
         use_ll: block.use_ll,
         report_all: block.report_all,
         atomic: tool.defaults.atomic.map(|_| atomic),
-        rdzv: block.use_rdzv && tool.takes(Opt::Rdzv),
-        huge_page: huge_page.filter(|_| tool.takes(Opt::UseHp)),
+        rdzv: block.use_rdzv && tool.sends(),
+        huge_page: huge_page.filter(|_| tool.has_data()),
         // Not part of the block: the words behind the version agree on it and on the extensions.
         sync: tool.defaults.sync,
         lists,

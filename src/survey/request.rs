@@ -36,7 +36,7 @@ use page::documents::Places;
 use plan::Plan;
 use plan::command_line;
 use plan::command_line::Request;
-use plan::tool::{Opt, Tool};
+use plan::tool::Tool;
 use plan::tools::peer_tools;
 
 /// The longest time of an option: a week.
@@ -515,10 +515,10 @@ pub fn tests(
         let is_bandwidth = tool.measures_bandwidth();
         let own = bounds.iter().filter(|bound| bound.is_bandwidth == is_bandwidth);
         let own: Vec<&str> = own.map(|bound| bound.text.as_str()).collect();
-        if !tool.takes(Opt::Size) || sizes.is_empty() {
+        if !tool.has_data() || sizes.is_empty() {
             tests.extend(range_tests(tool, None, &further, &own)?);
         }
-        for size in sizes.iter().filter(|_| tool.takes(Opt::Size)) {
+        for size in sizes.iter().filter(|_| tool.has_data()) {
             tests.extend(range_tests(tool, Some(size), &further, &own)?);
         }
     }
@@ -541,8 +541,8 @@ pub fn tests(
 /// Returns the defaults of a survey that differ from the defaults of the tool, for the short time
 /// of a pair: pauses would leave few samples, and large buffers take long to set up.
 fn own_defaults(tool: &Tool) -> impl Iterator<Item = String> {
-    let gap = tool.takes(Opt::LatencyGap).then_some("--latency-gap=0");
-    let has_buffers = tool.takes(Opt::ListSize) && tool.takes(Opt::Size);
+    let gap = (!tool.measures_bandwidth()).then_some("--latency-gap=0");
+    let has_buffers = tool.measures_bandwidth() && tool.has_data();
     let list = has_buffers.then_some("--list-size=32");
     gap.into_iter().chain(list).map(str::to_owned)
 }
@@ -571,7 +571,7 @@ fn range_tests(
     let plan = plan(tool, &arguments)?;
     let size_test = |size: u64| {
         let mut arguments = further.to_vec();
-        arguments.extend(tool.takes(Opt::Size).then(|| format!("--size={size}")));
+        arguments.extend(tool.has_data().then(|| format!("--size={size}")));
         let test = test_plan(tool, &arguments)?;
         let expectations = plan.outputs.expectations.iter().filter(|own| own.applies_to(size));
         Ok(RequestedTest {

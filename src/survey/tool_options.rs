@@ -6,7 +6,8 @@ use facts::error::Failure;
 use plan::command_line;
 use plan::command_line::Request;
 use plan::ineffective::{self, Ineffective};
-use plan::tool::{Opt, Tool};
+use plan::options::{Governs, ToolOption};
+use plan::tool::Tool;
 
 /// The effect of a tool option in a survey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,89 +22,32 @@ enum OptionEffect {
     OfSurvey,
 }
 
-const NO_CONNECTION: &str = "the processes of a pair have no connection to each other";
-const PAIR_TIME: &str = "--pair-time sets how long a pair is measured";
-const OWN_SIZES: &str = "--size of the survey lists the sizes";
-const NO_PAUSES: &str = "it measures without pauses between operations";
-const NO_SAMPLES: &str = "a survey keeps no single samples";
-const SECRET: &str = "its processes admit each other by the secret in CXIDIAG_TOKEN";
-const HOST_MEMORY: &str = "all buffers are in host memory";
-const NO_LINK: &str = "it leaves out NICs whose link is down";
-const OWN_TEXT: &str = "the text of a survey does not depend on it";
-
-/// Returns the effect of an option in a survey.
-fn effect(option: Opt) -> OptionEffect {
-    match option {
-        Opt::Warmup
-        | Opt::Rate
-        | Opt::LegacySync
-        | Opt::Hops
-        | Opt::ChainStart
-        | Opt::Fan
-        | Opt::Restricted
-        | Opt::CompareWrite
-        | Opt::Posted
-        | Opt::Unexpected
-        | Opt::AtomicOp
-        | Opt::CswapOp
-        | Opt::AtomicType
-        | Opt::Fetching
-        | Opt::Matching
-        | Opt::ListSize
-        | Opt::NumXfers
-        | Opt::Bidirectional
-        | Opt::Reverse
-        | Opt::Pairs
-        | Opt::Threads
-        | Opt::BothEnds
-        | Opt::Rdzv
-        | Opt::BufSz
-        | Opt::BufAlign
-        | Opt::Unrestricted
-        | Opt::NoIdc
-        | Opt::NoHrp
-        | Opt::NoLl
-        | Opt::Verify
-        | Opt::ReportAll
-        | Opt::Counters
-        | Opt::UseHp
-        | Opt::Cpu
-        | Opt::Libcxi => OptionEffect::Measured,
-        Opt::Clock => OptionEffect::Nothing("a survey chooses the clock of each process"),
-        Opt::Percentiles | Opt::Histogram | Opt::ShowError | Opt::Unit | Opt::Interval => {
-            OptionEffect::Nothing(OWN_TEXT)
+/// Returns the effect of an option with this long name in a survey.
+fn effect(option: &ToolOption, long: &str) -> OptionEffect {
+    use OptionEffect::{Measured, Nothing, OfSurvey, Refused};
+    match long {
+        "counters" | "cpu" | "libcxi" => Measured,
+        "clock" => Nothing("a survey chooses the clock of each process"),
+        "percentiles" | "histogram" | "show-error" | "unit" | "interval" => {
+            Nothing("the text of a survey does not depend on it")
         }
-        Opt::Label => OptionEffect::Nothing("the documents of a survey have no labels"),
-        Opt::LatencyGap => OptionEffect::Refused(NO_PAUSES),
-        Opt::Iters | Opt::LoopIters | Opt::Duration | Opt::Until | Opt::UntilStopped => {
-            OptionEffect::Refused(PAIR_TIME)
+        "label" => Nothing("the documents of a survey have no labels"),
+        "latency-gap" => Refused("it measures without pauses between operations"),
+        "iters" | "duration" | "until" | "until-stopped" => {
+            Refused("--pair-time sets how long a pair is measured")
         }
-        Opt::AllSizes => OptionEffect::Refused(OWN_SIZES),
-        Opt::Samples | Opt::HdrLog => OptionEffect::Refused(NO_SAMPLES),
-        Opt::TxGpu | Opt::RxGpu | Opt::GpuType | Opt::GpuMap => OptionEffect::Refused(HOST_MEMORY),
-        Opt::AnyJob | Opt::Token => OptionEffect::Refused(SECRET),
-        Opt::IgnoreLink => OptionEffect::Refused(NO_LINK),
-        Opt::PeerDevice
-        | Opt::Wait
-        | Opt::ConnectTimeout
-        | Opt::Bind
-        | Opt::Persist
-        | Opt::Timeout
-        | Opt::PortFile => OptionEffect::Refused(NO_CONNECTION),
-        Opt::Device
-        | Opt::AllNics
-        | Opt::AllGpus
-        | Opt::SvcId
-        | Opt::Vni
-        | Opt::TrafficClass
-        | Opt::Port
-        | Opt::Size
-        | Opt::Expect
-        | Opt::Json
-        | Opt::Jsonl
-        | Opt::Csv
-        | Opt::Quiet
-        | Opt::Loopback => OptionEffect::OfSurvey,
+        "all-sizes" => Refused("--size of the survey lists the sizes"),
+        "samples" | "hdr-log" => Refused("a survey keeps no single samples"),
+        "tx-gpu" | "rx-gpu" | "gpu-type" | "gpu-map" => Refused("all buffers are in host memory"),
+        "any-job" | "token" => {
+            Refused("its processes admit each other by the secret in CXIDIAG_TOKEN")
+        }
+        "ignore-link" => Refused("it leaves out NICs whose link is down"),
+        "peer-device" | "wait" | "connect-timeout" | "bind" | "persist" | "timeout"
+        | "port-file" => Refused("the processes of a pair have no connection to each other"),
+        "size" => OfSurvey,
+        _ if option.governs == Governs::Run => Measured,
+        _ => OfSurvey,
     }
 }
 
@@ -123,8 +67,8 @@ pub fn without_effect(
     let help = format!("'cxidiag {} --help' lists the options of the tool", tool.name);
     let given = command_line::given(tool, &words).map_err(|failure| failure.with_hint(help))?;
     for (option, long) in given {
-        match effect(option) {
-            OptionEffect::Measured if by_servers && matches!(option, Opt::Cpu | Opt::Libcxi) => {
+        match effect(option, long) {
+            OptionEffect::Measured if by_servers && matches!(long, "cpu" | "libcxi") => {
                 found.push(Ineffective {
                     option: long,
                     reason: "with --hosts, the options of the servers apply",
@@ -158,7 +102,7 @@ pub fn without_effect(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plan::command_line::options;
+    use plan::options;
     use plan::tools::{TOOLS, peer_tools};
 
     /// Returns a value that an option takes.
@@ -201,7 +145,7 @@ mod tests {
                 };
                 let result = without_effect(tool, std::slice::from_ref(&typed), false);
                 let message = || result.as_ref().map_err(Failure::message);
-                match effect(option.id) {
+                match effect(option, long) {
                     // Rules of the tool, such as those about CSWAP, may name it as well.
                     OptionEffect::Measured => assert!(result.is_ok(), "{typed}: {:?}", message()),
                     OptionEffect::Nothing(reason) => {
@@ -216,6 +160,8 @@ mod tests {
                     OptionEffect::OfSurvey => {
                         let message = message().unwrap_err();
                         assert!(message.ends_with("it stands before '--'"), "{message}");
+                        let own = crate::options::usage().options;
+                        assert!(own.iter().any(|own| own.long == long), "--{long}");
                     }
                 }
             }

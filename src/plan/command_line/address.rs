@@ -9,7 +9,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use super::options;
+use crate::options;
 use crate::tool::Tool;
 use crate::typed::Typed;
 use cli::parser::{device_hint, hint_before, meant};

@@ -1,8 +1,8 @@
 //! What the program and each tool take, and their versions, from the registry and the option
 //! definitions.
 
-use super::options;
-use crate::tool::{Opt, Tool};
+use crate::options;
+use crate::tool::Tool;
 use crate::tools::has_one_status;
 use cli::usage::{Completion, Entry, Subcommand, Usage};
 use facts::atomic;
@@ -24,15 +24,15 @@ pub fn usage(tool: &Tool, program: &str) -> Usage {
         ]
     };
     let groups = options::GROUPS.iter().map(|group| {
-        let own = group.options.iter().filter(|option| tool.takes(option.id));
+        let own = group.options.iter().filter(|option| (option.takers)(tool));
         let own: Vec<Entry> = own.map(|option| (option.definition)(tool).entry).collect();
         (group.title, own)
     });
     let groups = groups.filter(|(_, own)| !own.is_empty());
-    let frequent = options::of(tool).filter(|(option, _)| FREQUENT.contains(&option.id));
+    let frequent = options::of(tool).filter(|(option, _)| option.frequent);
     let frequent = frequent.map(|(_, definition)| definition.entry.long);
     let mut words = Vec::new();
-    if tool.takes(Opt::AtomicOp) {
+    if !tool.has_data() {
         words = vec![
             ("Atomic operations", atomic::list(&atomic::OPS)),
             ("Comparisons of CSWAP", atomic::list(&atomic::CSWAP_OPS)),
@@ -85,26 +85,6 @@ pub fn usage(tool: &Tool, program: &str) -> Usage {
     }
 }
 
-/// The options that most people need.
-const FREQUENT: [Opt; 16] = [
-    Opt::AllGpus,
-    Opt::AllNics,
-    Opt::AtomicOp,
-    Opt::AtomicType,
-    Opt::Bidirectional,
-    Opt::Device,
-    Opt::Duration,
-    Opt::Expect,
-    Opt::Iters,
-    Opt::Json,
-    Opt::LoopIters,
-    Opt::Loopback,
-    Opt::NumXfers,
-    Opt::Percentiles,
-    Opt::Port,
-    Opt::Size,
-];
-
 /// Returns two commands, and what each does.
 fn examples(tool: &Tool, program: &str) -> Vec<(String, String)> {
     if !tool.has_peer() {
@@ -119,7 +99,7 @@ fn examples(tool: &Tool, program: &str) -> Vec<(String, String)> {
             ),
         ];
     }
-    let options = match (tool.measures_bandwidth(), tool.takes(Opt::Size)) {
+    let options = match (tool.measures_bandwidth(), tool.has_data()) {
         (true, true) => "-b -D 5 -s 1024:65536",
         (true, false) => "-b -D 5",
         (false, true) => "-D 1 -s 1:4096",
@@ -214,7 +194,7 @@ mod tests {
         for tool in TOOLS {
             let text = usage(tool, tool.legacy_name).text(true);
             let titles = options::GROUPS.iter().filter_map(|group| {
-                let is_empty = !group.options.iter().any(|option| tool.takes(option.id));
+                let is_empty = !group.options.iter().any(|option| (option.takers)(tool));
                 assert!(!is_empty || !text.contains(group.title), "{text}");
                 (!is_empty).then(|| format!("\n{}:\n", group.title))
             });

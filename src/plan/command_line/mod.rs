@@ -8,20 +8,19 @@
 
 mod address;
 pub mod help;
-pub mod options;
-pub mod values;
 
 use std::ffi::OsString;
 
 use clap::{Arg, ArgMatches};
 
+use crate::options;
+use crate::options::{Def, Governs, ToolOption};
 use crate::outputs::Outputs;
-use crate::tool::{Opt, Tool};
+use crate::tool::Tool;
 use crate::typed::Typed;
 use cli::parser::Parsed;
 use cli::{definition, parser};
 use facts::error::Failure;
-use options::{Def, Governs};
 
 /// What the arguments of a tool ask for.
 #[derive(Debug)]
@@ -88,13 +87,16 @@ pub fn parse(tool: &Tool, arguments: Vec<OsString>) -> Result<Request, RefusedAr
 /// # Errors
 ///
 /// An unknown or ambiguous option, and a missing value.
-pub fn given(tool: &Tool, arguments: &[OsString]) -> Result<Vec<(Opt, &'static str)>, Failure> {
+pub fn given(
+    tool: &Tool,
+    arguments: &[OsString],
+) -> Result<Vec<(&'static ToolOption, &'static str)>, Failure> {
     let unknown = |option: &str| options::other_text(tool, option);
     let Parsed::Matches(matches) = parser::read(declared(tool), arguments, unknown)? else {
         return Ok(Vec::new());
     };
     let given = options::of(tool).filter(|(_, definition)| definition.is_given(&matches));
-    Ok(given.map(|(option, definition)| (option.id, definition.entry.long)).collect())
+    Ok(given.map(|(option, definition)| (option, definition.entry.long)).collect())
 }
 
 fn read_options(tool: &Tool, matches: &ArgMatches, typed: &mut Typed) -> Result<(), Failure> {

@@ -3,7 +3,7 @@
 //! * This file: the run as a whole, and how it ended.
 //! * `side`: the side of a process in a run.
 //! * `site`: the host, its NIC, and the addresses of both sides.
-//! * `options`: the options in effect.
+//! * `options`: the options in effect; `declared`: the keys that options declare themselves.
 //! * `extent`: how much of a size was measured.
 //! * `size_result`: the result of a size; `latency` and `bandwidth`: its figures.
 //! * `counters`: what the counters of the NICs did.
@@ -14,6 +14,9 @@
 
 mod bandwidth;
 mod counters;
+mod declared;
+#[cfg(any(test, feature = "testing"))]
+mod declared_schema;
 mod expectation;
 mod extent;
 mod latency;
@@ -30,6 +33,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::outcome::match_cost::MatchCost;
 pub use bandwidth::{BandwidthResult, QueuePairResult};
 pub use counters::{CounterFinding, CounterResult, Counters, NicCounters};
+pub use declared::DeclaredOptions;
 pub use expectation::ExpectationResult;
 pub use extent::Extent;
 use facts::job::Job;

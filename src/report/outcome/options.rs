@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
 
+use super::declared::DeclaredOptions;
+
 /// All options in effect, given or default. An option that the tool does not have is null.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
@@ -46,32 +48,9 @@ pub struct Options {
     /// "size", or before each "iteration" (with --legacy-sync, a legacy peer or an older cxidiag).
     /// As requested if the sides did not connect.
     pub sync: Option<String>,
-    /// --hops: puts of a chain of trig-lat, from NIC to NIC.
-    #[serde(default)]
-    pub hops: Option<u16>,
-    /// --start: how the client's CPU starts a chain: "put", "counter" or "doorbell".
-    #[serde(default)]
-    pub start: Option<String>,
-    /// --fan: puts of trig-lat that one counter fires together; 0 for hops one after the other.
-    #[serde(default)]
-    pub fan: Option<u16>,
-    /// --posted: list entries before the one that receives messages, in send-lat and send-bw; the
-    /// smallest number of a range.
-    #[serde(default)]
-    pub posted: Option<u16>,
-    /// The largest number of --posted.
-    #[serde(default)]
-    pub max_posted: Option<u16>,
-    /// --unexpected: messages before the one that each receive searches for, in send-lat; the
-    /// smallest number of a range.
-    #[serde(default)]
-    pub unexpected: Option<u16>,
-    /// The largest number of --unexpected.
-    #[serde(default)]
-    pub max_unexpected: Option<u16>,
-    /// --compare-write: whether writes were measured after the chains of each size.
-    #[serde(default)]
-    pub compare_write: Option<bool>,
+    /// What further options declare.
+    #[serde(flatten)]
+    pub declared: DeclaredOptions,
     /// GPU of this side's transmit buffer; null for system memory.
     pub tx_gpu: Option<u8>,
     /// GPU of this side's receive buffer; null for system memory.

@@ -7,7 +7,7 @@ use facts::device::FabricAddress;
 use facts::error::Failure;
 use plan::extensions::Extensions;
 use plan::run_options::{RunOptions, Side};
-use plan::tool::{Opt, Tool};
+use plan::tool::Tool;
 
 /// Triggered operations of a side beside the puts of its hops: the event of the last hop, and the
 /// message to the peer, until the NIC has launched it.
@@ -84,7 +84,7 @@ fn check_triggered(
     let issues = if is_shared { run.issues(side) || run.is_target(side) } else { run.issues(side) };
     // Each list has an event, and of messages each side has one more or two.
     let pair_needs = match run.lists {
-        Some(_) if tool.takes(Opt::Rdzv) => (2 + u32::from(run.rdzv)) << u32::from(is_shared),
+        Some(_) if tool.sends() => (2 + u32::from(run.rdzv)) << u32::from(is_shared),
         Some(lists) => u32::from(issues) << u32::from(is_shared && lists.bidirectional),
         None => 0,
     };

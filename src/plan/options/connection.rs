@@ -1,15 +1,14 @@
 //! The options of the control connection that both sides have: its port, and who the peer may be.
 
-use super::tool_option::{Def, ToolOption, process};
+use super::tool_option::{Def, PEER, ToolOption, process};
 use crate::DEFAULT_PORT;
-use crate::tool::Opt;
 use cli::usage::{Completion, Value};
 use facts::number::within;
 use facts::token::Token;
 
 /// All of them, in the order of the help text.
 pub(super) const OPTIONS: &[ToolOption] = &[
-    process(Opt::Port, |_| {
+    process(PEER, |_| {
         Def::text("port", "PORT", |typed, value| {
             let port = within(value, 0..=65535)
                 .map_err(|_| "expected a decimal number from 1 to 65535, or 0 on a server")?;
@@ -23,8 +22,9 @@ pub(super) const OPTIONS: &[ToolOption] = &[
                  it prints the number."
         ))
     })
-    .legacy(),
-    process(Opt::AnyJob, |_| {
+    .legacy()
+    .frequent(),
+    process(PEER, |_| {
         Def::switch("any-job", |typed| typed.any_job = true).explained(
             "Measure with a peer in another batch job; one side is enough\n\n\
              The jobs are those of Slurm, PBS or Flux. Without this option, two processes in \
@@ -33,7 +33,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              refused for its job.",
         )
     }),
-    process(Opt::Token, |_| {
+    process(PEER, |_| {
         Def::new("token", Some(Value::new("TEXT", Completion::Nothing)), |typed, value| {
             typed.is_token_new = value == "auto";
             let token = Token::new(value).ok_or("expected at least one character")?;

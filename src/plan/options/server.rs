@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use super::tool_option::{Def, ToolOption, process};
+use super::tool_option::{Def, PEER, ToolOption, process};
 use crate::LIMIT_IN_A_JOB;
-use crate::tool::Opt;
 use cli::usage::{Completion, Value};
 use cli::values::file;
 use facts::number::{self, time_text};
@@ -14,7 +13,7 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// All of them, in the order of the help text.
 pub(super) const OPTIONS: &[ToolOption] = &[
-    process(Opt::Bind, |_| {
+    process(PEER, |_| {
         Def::text("bind", "ADDR", |typed, host| {
             if host.is_empty() {
                 return Err("expected an address or a name of this machine".into());
@@ -27,7 +26,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              For a server.",
         )
     }),
-    process(Opt::Persist, |_| {
+    process(PEER, |_| {
         Def::switch("persist", |typed| typed.persist = true).explained(
             "Serve one client after another, until interrupted\n\n\
              For a server. SIGTERM, which service managers send, is the regular end: exit status \
@@ -35,7 +34,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              run are told that the server is busy.",
         )
     }),
-    process(Opt::Timeout, |_| {
+    process(PEER, |_| {
         let in_a_job = time_text(LIMIT_IN_A_JOB);
         let text = format!(
             "Fail if no client comes within this time, such as 90 (seconds) or 10m; 0: no \
@@ -52,7 +51,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         })
         .explained(text)
     }),
-    process(Opt::PortFile, |_| {
+    process(PEER, |_| {
         Def::new("port-file", Some(Value::new("FILE", Completion::Files)), |typed, value| {
             typed.port_file = Some(file(value)?);
             Ok(())

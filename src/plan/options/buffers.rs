@@ -1,9 +1,8 @@
 //! The options of the data buffers.
 
-use super::tool_option::{Def, ToolOption, process, run};
-use crate::command_line::values::{HUGE_PAGES, gpu_index, huge_page, set_lists, words};
+use super::tool_option::{DATA, Def, LIST_BUFFERS, ToolOption, process, run};
+use super::values::{HUGE_PAGES, gpu_index, huge_page, set_lists, words};
 use crate::run_options::MAX_ALIGNMENT;
-use crate::tool::Opt;
 use cli::usage::{Completion, Value};
 use cli::values::names;
 use cxi::gpu::GpuType;
@@ -12,7 +11,7 @@ use node::gpu;
 
 /// All of them, in the order of the help text.
 pub(super) const OPTIONS: &[ToolOption] = &[
-    run(Opt::BufSz, |tool| {
+    run(LIST_BUFFERS, |tool| {
         let default = tool.defaults.lists.map_or(0, |lists| lists.max_buffer);
         let text = format!(
             "Largest buffer in bytes, such as 64M; longer lists reuse it from the start \
@@ -27,7 +26,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         .explained(text)
     })
     .legacy(),
-    run(Opt::BufAlign, |tool| {
+    run(LIST_BUFFERS, |tool| {
         let default = tool.defaults.lists.map_or(0, |lists| lists.alignment);
         let text = format!(
             "Spacing of operations in the buffers in bytes (default: {default})\n\n\
@@ -40,7 +39,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         .explained(text)
     })
     .legacy(),
-    run(Opt::UseHp, |tool| {
+    run(DATA, |tool| {
         let nodes = if tool.has_peer() {
             "Both sides use them. The pages must have been reserved on both nodes; before"
         } else {
@@ -58,9 +57,9 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         ))
     })
     .legacy(),
-    process(Opt::TxGpu, |tool| {
+    process(DATA, |tool| {
         let text = if tool.has_peer() {
-            let implied = if tool.takes(Opt::NoIdc) { "; implies --no-idc" } else { "" };
+            let implied = if tool.defaults.use_idc { "; implies --no-idc" } else { "" };
             format!(
                 "GPU that holds the transmit buffer of this side (default: system \
                  memory){implied}\n\n\
@@ -82,7 +81,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         .explained(text)
     })
     .legacy(),
-    process(Opt::RxGpu, |tool| {
+    process(DATA, |tool| {
         let buffer =
             if tool.has_peer() { "receive buffer of this side" } else { "target of the writes" };
         Def::new("rx-gpu", Some(Value::new("GPU", Completion::Nothing)), |typed, value| {
@@ -96,7 +95,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         ))
     })
     .legacy(),
-    process(Opt::GpuType, |_| {
+    process(DATA, |_| {
         Def::text("gpu-type", "TYPE", |typed, value| {
             typed.gpus.kind = Some(gpu::named(value).ok_or(gpu::GPU_TYPES)?);
             Ok(())
@@ -110,7 +109,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         )
     })
     .legacy(),
-    process(Opt::GpuMap, |_| {
+    process(DATA, |_| {
         Def::text("gpu-map", "WAY", |typed, value| {
             let found = gpu::MAP_NAMES.iter().find(|(name, _)| *name == value);
             typed.gpus.map = found.ok_or(gpu::MAP_WAYS)?.1;

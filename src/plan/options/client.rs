@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use super::tool_option::{Def, ToolOption, process};
+use super::tool_option::{Def, PEER, ToolOption, process};
 use crate::DEFAULT_CONNECT_LIMIT;
-use crate::tool::Opt;
 use crate::typed::PeerDevice;
 use cli::usage::Completion;
 use facts::number::time_text;
@@ -20,7 +19,7 @@ const SHORTEST_LIMIT: Duration = Duration::from_millis(1);
 
 /// All of them, in the order of the help text.
 pub(super) const OPTIONS: &[ToolOption] = &[
-    process(Opt::PeerDevice, |_| {
+    process(PEER, |_| {
         Def::text("peer-device", "DEV|auto", |typed, value| {
             typed.peer_device = Some(match value {
                 "auto" => PeerDevice::Auto,
@@ -35,7 +34,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              A server of one tool has one NIC: the client fails if it is another one.",
         )
     }),
-    process(Opt::Wait, |_| {
+    process(PEER, |_| {
         Def::time("wait", Duration::ZERO..=LONGEST_WAIT, |typed| &mut typed.wait).explained(
             "Time to keep trying if no server listens or the server is busy, such as 30s \
              (default: 0)\n\n\
@@ -43,7 +42,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              without a limit, or for TIME if it is given.",
         )
     }),
-    process(Opt::ConnectTimeout, |_| {
+    process(PEER, |_| {
         let default = time_text(DEFAULT_CONNECT_LIMIT);
         let text = format!(
             "Time to wait for a connection to each address of the server (default: \

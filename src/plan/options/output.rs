@@ -1,9 +1,10 @@
 //! The options of the results: what is printed, which documents are written, what is checked.
 
-use super::tool_option::{Def, ToolOption, process, results, run};
-use crate::command_line::values::{label, percentiles};
+use super::tool_option::{ALL, BANDWIDTH, Def, LATENCY, LISTS, ToolOption, process, results, run};
+use super::values::{label, percentiles};
+use super::word::Word;
 use crate::outputs::INTERVALS;
-use crate::tool::Opt;
+use crate::tools::has_one_status;
 use cli::usage::{Completion, Value};
 use cli::values::{LEFT_OUT, contents, named_file, names, text};
 use facts::bandwidth_unit::BandwidthUnit;
@@ -13,14 +14,14 @@ use node::nic::counter_table::Preset;
 
 /// All of them, in the order of the help text.
 pub(super) const OPTIONS: &[ToolOption] = &[
-    run(Opt::ReportAll, |_| {
+    run(LATENCY, |_| {
         Def::switch("report-all", |typed| typed.run.report_all = true).explained(
             "Print each sample; ignored with --duration\n\n\
              The lines stand before the table and have the number of the sample.",
         )
     })
     .legacy(),
-    results(Opt::Percentiles, |_| {
+    results(LATENCY, |_| {
         Def::new(
             "percentiles",
             Some(Value::optional("LIST", Completion::Nothing)),
@@ -40,8 +41,9 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              percentile with fewer than ten samples above it. JSON and CSV always have the \
              percentiles without LIST, and those of LIST as well.",
         )
-    }),
-    results(Opt::Histogram, |_| {
+    })
+    .frequent(),
+    results(LATENCY, |_| {
         Def::switch("histogram", |typed| typed.outputs.histogram = true).explained(
             "Draw a histogram of the latencies of each size\n\n\
              The histogram stands after the table. It has a line for each bin that has samples, \
@@ -52,7 +54,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              it.",
         )
     }),
-    results(Opt::ShowError, |_| {
+    results(LATENCY, |_| {
         Def::switch("show-error", |typed| typed.outputs.show_error = true).explained(
             "Print what the tool itself adds to a latency\n\n\
              A line after the table states the cost of reading the clock, of issuing a command \
@@ -61,7 +63,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              the tool.",
         )
     }),
-    process(Opt::Unit, |tool| {
+    process(LISTS, |tool| {
         Def::value("unit", "UNIT", str::parse, |typed| &mut typed.outputs.unit)
         .completed_by(Completion::Words(|| names(&BandwidthUnit::ALL)))
         .explained(format!(
@@ -72,7 +74,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
             tool.unit()
         ))
     }),
-    results(Opt::Interval, |tool| {
+    results(ALL, |tool| {
         let figures =
             if tool.measures_bandwidth() { "bandwidth and packet rate" } else { "mean and p99" };
         let text = format!(
@@ -85,11 +87,10 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         );
         let interval = Def::time("interval", INTERVALS, |typed| &mut typed.outputs.interval);
         // `-i` is --iters under the legacy name of `loopback-bw`.
-        let is_taken = tool.takes(Opt::LoopIters);
-        let interval = if is_taken { interval } else { interval.letter('i') };
+        let interval = if has_one_status(tool) { interval } else { interval.letter('i') };
         interval.explained(text)
     }),
-    run(Opt::BothEnds, |_| {
+    run(BANDWIDTH, |_| {
         Def::switch("both-ends", |typed| typed.run.extensions.both_ends = true).explained(
             "Show each side's own view after the table\n\n\
              The table has operations issued and arrived, time, bandwidths in both directions, \
@@ -98,8 +99,9 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              that flow in or out: a read that arrives sends its data back. High Rate Puts are \
              off: they are acknowledged before they arrive. The peer must be cxidiag.",
         )
-    }),
-    process(Opt::Counters, |_| {
+    })
+    .shared(3, &[Word::switch("both-ends", |all| &mut all.both_ends)]),
+    process(ALL, |_| {
         Def::new(
             "counters",
             Some(Value::optional("SET", Completion::Words(|| names(&Preset::ALL)))),
@@ -118,16 +120,25 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              with what they explain. JSON has all of the set; a counter that a NIC lacks is not \
              available, and not 0. A server shows those of its own NIC.",
         )
-    }),
-    process(Opt::Json, |_| {
+    })
+    .shared(
+        8,
+        &[Word::text(
+            "counters",
+            |all| all.counters.map(|preset| preset.to_string()),
+            |all, word| word.parse().map(|preset| all.counters = Some(preset)).ok(),
+        )],
+    ),
+    process(ALL, |_| {
         Def::document("json", |typed| &mut typed.outputs.json).explained(
             "Write the results as JSON to FILE; without FILE, to standard output, and the text \
              to standard error\n\n\
              A server writes the run as its side sees it; with --persist, each run replaces the \
              one before.",
         )
-    }),
-    process(Opt::Jsonl, |_| {
+    })
+    .frequent(),
+    process(ALL, |_| {
         Def::new("jsonl", Some(Value::new("FILE", Completion::Files)), |typed, value| {
             typed.outputs.jsonl = Some(named_file(value)?);
             Ok(())
@@ -138,11 +149,11 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              the same time.",
         )
     }),
-    process(Opt::Csv, |_| {
+    process(ALL, |_| {
         Def::document("csv", |typed| &mut typed.outputs.csv)
             .explained("Write the results as comma-separated values; FILE as for --json")
     }),
-    process(Opt::Label, |_| {
+    process(ALL, |_| {
         Def::new("label", Some(Value::new("KEY=VALUE", Completion::Nothing)), |typed, value| {
             let (key, value) = label(text(value)?)?;
             typed.outputs.labels.insert(key, value);
@@ -155,7 +166,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              characters and ';'. Of several labels with one key, the last counts.",
         )
     }),
-    results(Opt::Samples, |_| {
+    results(LATENCY, |_| {
         Def::new("samples", Some(Value::new("FILE", Completion::Files)), |typed, value| {
             typed.outputs.samples = Some(named_file(value)?);
             Ok(())
@@ -166,7 +177,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              nanoseconds. Not with --duration and --until.",
         )
     }),
-    results(Opt::HdrLog, |_| {
+    results(LATENCY, |_| {
         Def::new("hdr-log", Some(Value::new("FILE", Completion::Files)), |typed, value| {
             typed.outputs.hdr_log = Some(named_file(value)?);
             Ok(())
@@ -176,7 +187,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              The tools of HdrHistogram read it.",
         )
     }),
-    results(Opt::Expect, |tool| {
+    results(ALL, |tool| {
         let (example, metrics, units) = match tool.defaults.lists {
             Some(_) => (
                 "bw>=23GB/s,8:rate>1Mpkt/s",
@@ -209,8 +220,9 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         })
         .repeated()
         .explained(text)
-    }),
-    process(Opt::Quiet, |_| {
+    })
+    .frequent(),
+    process(ALL, |_| {
         Def::switch("quiet", |typed| typed.outputs.quiet = true).explained(
             "Print the table and the verdicts alone, without summary, notes and progress; no \
              text if another format has standard output\n\n\

@@ -1,7 +1,6 @@
 //! The options of where this side measures: NIC, service, port, library, CPUs.
 
-use super::tool_option::{Def, ToolOption, process};
-use crate::tool::Opt;
+use super::tool_option::{ALL, ALONE, Def, PEER, ToolOption, process};
 use crate::typed::Every;
 use cli::usage::{Completion, Value};
 use facts::device::{DEFAULT_DEVICE, DeviceName, LIBCXI_VARIABLE};
@@ -10,7 +9,7 @@ use node::traffic_class::TrafficClass;
 
 /// All of them, in the order of the help text.
 pub(super) const OPTIONS: &[ToolOption] = &[
-    process(Opt::Device, |_| {
+    process(ALL, |_| {
         Def::value("device", "DEV", str::parse::<DeviceName>, |typed| &mut typed.device)
         .completed_by(Completion::Devices)
         .letter('d')
@@ -18,8 +17,8 @@ pub(super) const OPTIONS: &[ToolOption] = &[
             "Device: cxiN, or softN for the built-in software NIC (default: {DEFAULT_DEVICE})"
         ))
     })
-    .legacy(),
-    process(Opt::AllNics, |_| {
+    .legacy().frequent(),
+    process(ALONE, |_| {
         Def::switch("all-nics", |typed| typed.every = typed.every.or(Some(Every::Nic))).explained(
             "Measure each NIC of this machine by itself, one after the other, and print a table\n\n\
              The hardware NICs, or the software NICs of a machine without any. --expect applies to \
@@ -27,8 +26,8 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              the exit status is 1. --json has one document a NIC, each on a line of its own. Not \
              with --device, --interval or --until-stopped.",
         )
-    }),
-    process(Opt::AllGpus, |_| {
+    }).frequent(),
+    process(ALONE, |_| {
         Def::switch("all-gpus", |typed| typed.every = Some(Every::NicAndGpu)).explained(
             "Measure each NIC with each GPU of this machine: first with the GPU nearest to it, \
              then all others, and print the matrix\n\n\
@@ -38,8 +37,8 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              among several types. Otherwise as --all-nics. Not with --tx-gpu, --rx-gpu, \
              --interval or --until-stopped.",
         )
-    }),
-    process(Opt::SvcId, |tool| {
+    }).frequent(),
+    process(ALL, |tool| {
         let both = if tool.has_peer() {
             " Both sides need services with the same VNI."
         } else {
@@ -59,7 +58,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         ))
     })
     .legacy(),
-    process(Opt::Vni, |_| {
+    process(ALL, |_| {
         Def::value("vni", "VNI|job", str::parse::<VniOption>, |typed| &mut typed.service.vni)
         .completed_by(Completion::Words(|| vec!["job".into()]))
         .explained(
@@ -70,7 +69,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              server and client in two steps need it.",
         )
     }),
-    process(Opt::TrafficClass, |_| {
+    process(ALL, |_| {
         Def::value("traffic-class", "CLASS", str::parse::<TrafficClass>, |typed| &mut typed.service.class)
         .completed_by(Completion::Words(classes))
         .explained(
@@ -84,7 +83,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              it issues, so give both sides the same one.",
         )
     }),
-    process(Opt::IgnoreLink, |_| {
+    process(ALL, |_| {
         Def::switch("ignore-link", |typed| typed.ignore_link = true).explained(
             "Measure although the device says that its link is down\n\n\
              The tool prints a warning. Without this option it fails, because operations would \
@@ -92,7 +91,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              loopback mode as up.",
         )
     }),
-    process(Opt::Libcxi, |_| {
+    process(ALL, |_| {
         Def::new("libcxi", Some(Value::new("PATH", Completion::Files)), |typed, value| {
             if value.is_empty() {
                 return Err("expected the path of a library".into());
@@ -104,7 +103,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
             "Library to load for cxiN devices (default: ${LIBCXI_VARIABLE}, else libcxi.so.1)"
         ))
     }),
-    process(Opt::Cpu, |_| {
+    process(ALL, |_| {
         Def::value("cpu", "LIST|auto", str::parse, |typed| &mut typed.cpus)
         .completed_by(Completion::Cpus)
         .explained(
@@ -115,12 +114,12 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              kernel chooses, and the tool prints a hint if it chose another node.",
         )
     }),
-    process(Opt::Loopback, |_| {
+    process(PEER, |_| {
         Def::switch("loopback", |typed| typed.loopback = true).explained(
             "Run both sides on this machine, in one command\n\n\
              Server and client share one NIC. No address may be given.",
         )
-    }),
+    }).frequent(),
 ];
 
 /// Returns the names of the traffic classes as the help text has them.

@@ -1,12 +1,16 @@
 //! The options of how long a size is measured, how often, and when operations start.
 
-use super::tool_option::{Def, ToolOption, results, run};
+use super::tool_option::{
+    ALL, Def, LATENCY, LEGACY_LOOPBACK, SEND_LATENCY, ToolOption, results, run,
+};
+use super::word::Word;
 use crate::DEFAULT_UNTIL_DURATION;
 use crate::run_options::{DURATIONS, MAX_GAP_US, SyncPoint};
-use crate::tool::{Opt, Tool};
+use crate::tool::Tool;
+use crate::tools::has_one_status;
 use cli::usage::Completion;
 use facts::number::{microseconds, percent, time, time_text};
-use facts::rate::RATES;
+use facts::rate::{RATES, Rate};
 use measure::{ClockChoice, Until};
 
 /// Returns `--iters` with this letter: `-i` under the legacy name of `loopback-bw`.
@@ -24,9 +28,9 @@ fn iters(tool: &Tool, letter: char) -> Def {
 
 /// All of them, in the order of the help text.
 pub(super) const OPTIONS: &[ToolOption] = &[
-    run(Opt::Iters, |tool| iters(tool, 'n')).legacy(),
-    run(Opt::LoopIters, |tool| iters(tool, 'i')).legacy(),
-    run(Opt::Duration, |_| {
+    run(|tool| !has_one_status(tool), |tool| iters(tool, 'n')).legacy().frequent(),
+    run(LEGACY_LOOPBACK, |tool| iters(tool, 'i')).legacy().frequent(),
+    run(ALL, |_| {
         Def::text("duration", "SEC", |typed, value| {
             typed.run.set_duration(time(value, DURATIONS)?);
             Ok(())
@@ -39,8 +43,17 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              operations itself takes whole seconds only.",
         )
     })
-    .legacy(),
-    run(Opt::UntilStopped, |tool| {
+    .legacy()
+    .frequent()
+    .shared(
+        6,
+        &[Word::text(
+            "duration",
+            |all| all.duration.map(time_text),
+            |all, word| time(word, DURATIONS).map(|time| all.duration = Some(time)).ok(),
+        )],
+    ),
+    run(ALL, |tool| {
         let (printed, served) = if tool.has_peer() {
             (
                 "both sides print the results",
@@ -61,8 +74,9 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              {printed}. A second signal interrupts. Replaces --iters and --duration; with \
              --interval, the figures are shown meanwhile.{served}"
         ))
-    }),
-    run(Opt::Until, |_| {
+    })
+    .shared(7, &[Word::switch("until-stopped", |all| &mut all.until_stopped)]),
+    run(LATENCY, |_| {
         let limit = time_text(DEFAULT_UNTIL_DURATION);
         let text = format!(
             "Measure each size until the 95% interval of the median lies within PERCENT of \
@@ -80,13 +94,13 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         })
         .explained(text)
     }),
-    run(Opt::Warmup, |tool| {
+    run(LATENCY, |tool| {
         Def::number("warmup", "WARMUP", 0..=u64::MAX, |typed| &mut typed.run.warmup).explained(
             format!("Unmeasured iterations before each size (default: {})", tool.defaults.warmup),
         )
     })
     .legacy(),
-    run(Opt::LatencyGap, |tool| {
+    run(LATENCY, |tool| {
         Def::text("latency-gap", "USEC", |typed, value| {
             typed.run.gap_us = microseconds(value, MAX_GAP_US)?;
             Ok(())
@@ -100,7 +114,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         ))
     })
     .legacy(),
-    run(Opt::Rate, |tool| {
+    run(ALL, |tool| {
         let (what, late) = if tool.measures_bandwidth() {
             (
                 "list starts at its intended time, all pairs together",
@@ -126,8 +140,16 @@ pub(super) const OPTIONS: &[ToolOption] = &[
             Ok(())
         })
         .explained(text)
-    }),
-    run(Opt::LegacySync, |_| {
+    })
+    .shared(
+        5,
+        &[Word::text(
+            "rate",
+            |all| all.rate.map(Rate::word),
+            |all, word| word.parse().map(|rate| all.rate = Some(rate)).ok(),
+        )],
+    ),
+    run(SEND_LATENCY, |_| {
         Def::switch("legacy-sync", |typed| typed.run.sync = SyncPoint::Iteration).explained(
             "Wait for the peer over TCP before each iteration, like the legacy tools\n\n\
              Without this option, two cxidiag processes wait for each other once for each size. \
@@ -136,7 +158,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              always wait before each iteration.",
         )
     }),
-    results(Opt::Clock, |_| {
+    results(LATENCY, |_| {
         Def::value("clock", "CLOCK", str::parse, |typed| &mut typed.clock)
             .completed_by(Completion::Words(|| {
                 ClockChoice::ALL.map(|clock| clock.to_string()).to_vec()
