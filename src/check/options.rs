@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::time::Duration;
 
-use super::request::{CheckRequest, SITE_FILE, STRESS_INTERVAL, STRESS_TIME, WINDOW};
+use super::request::{CheckRequest, JobProcess, SITE_FILE, STRESS_INTERVAL, STRESS_TIME, WINDOW};
 use cli::definition::OptionDef;
 use cli::usage::{Completion, Usage, Value};
 use cli::values::{LEFT_OUT, text};
 use cli::{arguments, output};
 use crew::host_list;
 use facts::error::{Failure, invalid};
-use facts::number::{time, time_text};
+use facts::number::{time, time_text, within};
 use node::machine::placement::Cpus;
 use plan::DEFAULT_PORT;
 
@@ -30,6 +30,9 @@ const INTERVALS: std::ops::RangeInclusive<Duration> =
 /// Most ranks of `--ranks`.
 const MOST_RANKS: u32 = 100_000_000;
 
+/// Largest number of a process in Linux.
+const MOST_PIDS: u64 = 1 << 22;
+
 /// Returns what the command takes.
 pub fn usage() -> Usage {
     Usage {
@@ -38,6 +41,7 @@ pub fn usage() -> Usage {
         synopsis: vec![
             ("cxidiag check [DEVICE...] [OPTIONS]".into(), ""),
             ("cxidiag check --hosts=LIST [DEVICE...] [OPTIONS]".into(), ""),
+            ("cxidiag check --job[=PID] [OPTIONS] [-- COMMAND]".into(), ""),
         ],
         arguments: Completion::Devices,
         about_arguments: "DEVICE is cxiN (hardware) or soft0 to soft99 (software NIC). Without DEVICE, the\n\
@@ -127,6 +131,24 @@ pub fn options() -> Vec<OptionDef<CheckRequest>> {
              What a rank needs is an estimate: docs/batch.md has the rules. Suspect if there is no \
              room for one rank without peers.",
         ),
+        Def::new(
+            "job",
+            Some(Value::optional("PID", Completion::Nothing)),
+            |request: &mut CheckRequest, typed| {
+                request.job = Some(match typed.to_str() {
+                    Some(LEFT_OUT) => JobProcess::Own,
+                    _ => JobProcess::Running(within(text(typed)?, 1..=MOST_PIDS)? as u32),
+                });
+                Ok(())
+            },
+        )
+        .explained(
+            "Check whether the settings of a job take effect, instead of NICs: of this environment, or \
+             of the running process PID\n\n\
+             The libfabric of the job is asked which settings it knows and what it uses. COMMAND is \
+             not started: its words NAME=VALUE are settings, too. The tasks of a launcher are \
+             compared. docs/settings.md has the rules.",
+        ),
         Def::text("hosts", "LIST|@FILE", |request, typed| {
             let hosts: BTreeSet<String> = host_list::option_hosts(typed)?.into_iter().collect();
             request.hosts = Some(hosts.into_iter().collect());
@@ -177,6 +199,10 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<CheckRequest>, Failure> {
     let Some(words) = arguments::read(&usage(), &options(), arguments, &mut request)? else {
         return Ok(None);
     };
+    if request.job.is_some() {
+        request.command = words;
+        return check_modes(&request).map(|()| Some(request));
+    }
     arguments::add_devices(&mut request.devices, words, arguments)?;
     request.libcxi = request.libcxi.or_else(arguments::library_of_environment);
     if request.is_quick && request.window.is_some() {
@@ -231,6 +257,10 @@ fn check_modes(request: &CheckRequest) -> Result<(), Failure> {
     let message = if request.stress.is_some() {
         let own = ["stress", "interval", "cpu", "busy-ok", "openmetrics"];
         let why = "has no effect with --stress, which loads the NICs of this machine";
+        given.iter().find(|name| !own.contains(name)).map(|name| format!("--{name} {why}"))
+    } else if request.job.is_some() {
+        let own = ["meeting-point", "openmetrics"];
+        let why = "has no effect with --job, which checks settings";
         given.iter().find(|name| !own.contains(name)).map(|name| format!("--{name} {why}"))
     } else {
         let needs_load = given.iter().find(|name| matches!(**name, "interval" | "cpu"));

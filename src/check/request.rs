@@ -1,5 +1,6 @@
 //! What the arguments of `check` ask for.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -23,6 +24,15 @@ pub const STRESS_INTERVAL: Duration = Duration::from_secs(10);
 /// The file with the settings of the site, named without the leading slash.
 pub const SITE_FILE: &str = "etc/cxidiag/check.conf";
 
+/// Whose settings `--job` checks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobProcess {
+    /// Those of this process, in whose environment the program of the job will start.
+    Own,
+    /// Those of a running process, by its id.
+    Running(u32),
+}
+
 /// What the arguments ask for.
 #[derive(Clone, Debug, Default)]
 pub struct CheckRequest {
@@ -43,6 +53,10 @@ pub struct CheckRequest {
     pub expected_nics: Option<u32>,
     /// Ranks of an MPI job, for which the service of this user needs resources.
     pub ranks: Option<u32>,
+    /// The settings of this process are checked, instead of NICs.
+    pub job: Option<JobProcess>,
+    /// The command that will start with these settings.
+    pub command: Vec<OsString>,
     /// The hosts to check, through `cxidiag serve`.
     pub hosts: Option<Vec<String>>,
     /// The port of these servers.
