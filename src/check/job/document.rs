@@ -40,10 +40,11 @@ pub enum FindingSeverity {
 
 impl FindingSeverity {
     fn name(self) -> &'static str {
-        match self {
-            Self::Bad => "bad",
-            Self::Note => "note",
-        }
+        if self == Self::Bad { "bad" } else { "note" }
+    }
+
+    pub(super) fn named(name: &str) -> Option<Self> {
+        [Self::Bad, Self::Note].into_iter().find(|severity| severity.name() == name)
     }
 }
 
@@ -68,6 +69,10 @@ pub struct SettingFinding {
     pub instead: Option<String>,
     /// Where the rule comes from.
     pub source: String,
+    /// Number of processes.
+    pub processes: usize,
+    /// Their nodes, as a host list.
+    pub nodes: String,
 }
 
 /// What is found about a process.
@@ -119,7 +124,7 @@ pub struct JobCheck {
     /// What could not be checked.
     pub untested: Vec<UntestedProcesses>,
     /// What was found, bad findings first.
-    pub findings: Vec<JobFinding>,
+    pub findings: Vec<SettingFinding>,
 }
 
 /// A libfabric that was asked.
@@ -140,19 +145,6 @@ pub struct AskedLibfabric {
 pub struct UntestedProcesses {
     /// Why.
     pub reason: String,
-    /// Number of processes.
-    pub processes: usize,
-    /// Their nodes, as a host list.
-    pub nodes: String,
-}
-
-/// A finding, and where it holds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-pub struct JobFinding {
-    /// What was found.
-    #[serde(flatten)]
-    pub finding: SettingFinding,
     /// Number of processes.
     pub processes: usize,
     /// Their nodes, as a host list.
@@ -190,11 +182,10 @@ impl JobCheck {
                 }
             }
         }
-        let found =
-            found.into_iter().map(|(finding, nodes)| JobFinding::new(finding.clone(), nodes));
-        let mut findings: Vec<JobFinding> = found.collect();
+        let found = found.into_iter().map(|(finding, nodes)| finding.clone().at(&nodes));
+        let mut findings: Vec<SettingFinding> = found.collect();
         findings.extend(differences(answers, &libraries));
-        findings.sort_by_key(|found| found.finding.severity);
+        findings.sort_by_key(|found| found.severity);
         let untested = reasons.into_iter().map(|(reason, nodes)| UntestedProcesses {
             reason: reason.to_owned(),
             processes: nodes.len(),
@@ -224,14 +215,14 @@ impl JobCheck {
 
     fn conclusion(&self) -> (u8, String) {
         let (bad, notes): (Vec<_>, Vec<_>) =
-            self.findings.iter().partition(|found| found.finding.severity == FindingSeverity::Bad);
+            self.findings.iter().partition(|found| found.severity == FindingSeverity::Bad);
         if let [first, others @ ..] = bad.as_slice() {
-            let SettingFinding { code, text, .. } = &first.finding;
+            let SettingFinding { code, text, .. } = first;
             let others = match others.len() {
                 0 => String::new(),
                 others => format!(" (and {others} more)"),
             };
-            return (3, format!("FAIL {code} {}: {text}{others}", first.finding.subject()));
+            return (3, format!("FAIL {code} {}: {text}{others}", first.subject()));
         }
         if let Some(UntestedProcesses { reason, .. }) = self.untested.first() {
             return (UNDECIDED, format!("UNDECIDED {UNTESTED} job: {reason}"));
@@ -240,10 +231,8 @@ impl JobCheck {
             format!("; libfabric {version} at {path} knows all names")
         });
         let libraries: String = libraries.collect();
-        let notes: BTreeSet<String> = notes
-            .iter()
-            .map(|found| format!("{} {}", found.finding.code, found.finding.setting))
-            .collect();
+        let notes: BTreeSet<String> =
+            notes.iter().map(|found| format!("{} {}", found.code, found.setting)).collect();
         let mut named: Vec<String> = notes.iter().take(NAMED_NOTES).cloned().collect();
         if let more @ 1.. = notes.len().saturating_sub(NAMED_NOTES) {
             named.push(format!("{more} more"));
@@ -278,11 +267,10 @@ impl SettingFinding {
             None => self.setting.clone(),
         }
     }
-}
 
-impl JobFinding {
-    fn new(finding: SettingFinding, nodes: Vec<&str>) -> Self {
-        Self { finding, processes: nodes.len(), nodes: host_list::compress(nodes) }
+    /// Returns the finding of processes on these nodes.
+    fn at(self, nodes: &[&str]) -> Self {
+        Self { processes: nodes.len(), nodes: host_list::compress(nodes.iter().copied()), ..self }
     }
 }
 
@@ -290,7 +278,7 @@ impl JobFinding {
 fn differences(
     answers: &Answers,
     libraries: &BTreeMap<&(String, String), Vec<&str>>,
-) -> Vec<JobFinding> {
+) -> Vec<SettingFinding> {
     let processes = answers.iter().filter_map(|(node, answer)| Some((node, answer.as_ref().ok()?)));
     let processes: Vec<_> = processes.collect();
     let names: BTreeSet<&String> =
@@ -340,7 +328,7 @@ fn difference(
     beginning: &str,
     source: &str,
     nodes_by_value: BTreeMap<String, Vec<&str>>,
-) -> JobFinding {
+) -> SettingFinding {
     let mut values: Vec<(String, Vec<&str>)> = nodes_by_value.into_iter().collect();
     values.sort_by_key(|(_, nodes)| std::cmp::Reverse(nodes.len()));
     let words = values.iter().enumerate().map(|(place, (value, nodes))| {
@@ -362,15 +350,33 @@ fn difference(
         text: format!("{beginning}: {}.", words.join(", ")),
         instead: None,
         source: source.to_owned(),
+        processes: 0,
+        nodes: String::new(),
     };
-    let others = values.into_iter().skip(1).flat_map(|(_, nodes)| nodes).collect();
-    JobFinding::new(finding, others)
+    let others: Vec<&str> = values.into_iter().skip(1).flat_map(|(_, nodes)| nodes).collect();
+    finding.at(&others)
+}
+
+#[cfg(any(test, feature = "testing"))]
+impl JobCheck {
+    /// Returns a check with one finding.
+    pub fn with_a_finding() -> Self {
+        let settings = [("FI_CXI_FOO".to_owned(), "1".to_owned())];
+        let library = LibfabricAnswer {
+            path: "/opt/cray/libfabric/2.3.1/lib64/libfabric.so.1".into(),
+            version: "2.3".into(),
+            ..LibfabricAnswer::default()
+        };
+        let evidence = Evidence::new(settings, Some(library), BTreeMap::new());
+        let process = ProcessSettings::new(&evidence, None);
+        Self::new(SystemTime::UNIX_EPOCH, Duration::ZERO, &vec![("nid1".into(), Ok(process))])
+    }
 }
 
 /// Returns the page of a check of settings.
 pub fn page(check: &JobCheck) -> Page {
     let mut page = Page::headline(&check.summary, check.exit_status);
-    for JobFinding { finding, processes, nodes } in &check.findings {
+    for finding in &check.findings {
         let severity = match finding.severity {
             FindingSeverity::Bad => Severity::Bad,
             FindingSeverity::Note => Severity::Suspect,
@@ -383,7 +389,7 @@ pub fn page(check: &JobCheck) -> Page {
             page.indented(instead, "");
         }
         if check.processes > 1 {
-            let (count, all) = (processes, check.processes);
+            let (count, all, nodes) = (finding.processes, check.processes, &finding.nodes);
             page.indented(&format!("in {count} of {all} processes: {nodes}"), "");
         }
         page.indented(&format!("Source: {}", finding.source), "");
@@ -401,7 +407,7 @@ pub fn page(check: &JobCheck) -> Page {
 /// Returns the metrics of a check of settings.
 pub fn families(check: &JobCheck) -> Vec<Family> {
     let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-    for JobFinding { finding, .. } in &check.findings {
+    for finding in &check.findings {
         *counts.entry((&finding.code, finding.severity.name())).or_default() += 1;
     }
     let samples = counts.into_iter().map(|((code, severity), count)| Sample {

@@ -5,10 +5,19 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::rules::{RULES, dotted};
-use super::values::boolean;
+use super::values::{boolean, is_like};
 
 /// Value of a secret.
 pub const SECRET: &str = "(not shown)";
+
+/// Facts that settings with these beginnings imply.
+const IMPLIED: [(&str, &str); 5] = [
+    ("nccl", "NCCL_"),
+    ("nccl", "OFI_NCCL_"),
+    ("nccl", "RCCL_"),
+    ("cray_mpich", "MPICH_OFI_"),
+    ("cray_mpich", "MPICH_GPU_SUPPORT_ENABLED"),
+];
 
 /// What is known of a process.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -21,8 +30,6 @@ pub struct Evidence {
     pub facts: BTreeMap<String, String>,
     /// What its libfabric says; `None` if it could not be asked.
     pub library: Option<LibfabricAnswer>,
-    /// Other files of libfabric that the process has loaded.
-    pub other_libraries: Vec<String>,
 }
 
 /// What an installed libfabric says about itself.
@@ -59,44 +66,35 @@ impl Evidence {
     ) -> Self {
         let mut evidence = Self { facts, library, ..Self::default() };
         for (name, value) in environment {
-            if RULES.is_setting(&name) {
-                let is_secret = RULES.is_secret(&name);
-                let value = if is_secret { SECRET.to_owned() } else { value };
+            if RULES.has("family", &name) {
+                let value = if RULES.has("secret", &name) { SECRET.to_owned() } else { value };
                 evidence.settings.insert(name, value);
-            } else if matches!(name.as_str(), "SLURM_JOB_ID") {
+            } else if name == "SLURM_JOB_ID" {
                 evidence.facts.insert(name, value);
             }
         }
-        let beginnings = ["NCCL_", "OFI_NCCL_", "RCCL_"];
-        if evidence.has_setting(&beginnings) {
-            evidence.facts.insert("nccl".into(), "1".into());
-        }
-        if evidence.has_setting(&["MPICH_OFI_", "MPICH_GPU_SUPPORT_ENABLED"]) {
-            evidence.facts.insert("cray_mpich".into(), "1".into());
+        for (fact, beginning) in IMPLIED {
+            if evidence.settings.keys().any(|name| name.starts_with(beginning)) {
+                evidence.facts.insert(fact.into(), "1".into());
+            }
         }
         if let Some(library) = &evidence.library {
             let facts = &mut evidence.facts;
-            facts.insert("version".into(), library.version.clone());
-            let mut providers = library.providers.clone();
-            let listed = RULES.lists("provider").flatten().map(|name| (*name).to_owned());
+            let mut providers: Vec<&str> = library.providers.iter().map(String::as_str).collect();
             if !providers.is_empty() {
-                providers.extend(listed);
-                facts.insert("providers".into(), providers.join(", "));
+                providers.extend(RULES.list("provider"));
             }
-            if library.has_cxi() {
-                facts.insert("cxi_provider".into(), "1".into());
-            }
-            let sizes = [("tx_size", library.tx_size), ("rx_size", library.rx_size)];
-            for (name, size) in sizes {
-                facts.extend(size.map(|size| (name.to_owned(), size.to_string())));
-            }
+            let said = [
+                ("libfabric", Some(library.path.clone())),
+                ("version", Some(library.version.clone())),
+                ("providers", Some(providers.join(", ")).filter(|list| !list.is_empty())),
+                ("cxi_provider", library.has_cxi().then(|| "1".into())),
+                ("tx_size", library.tx_size.map(|size| size.to_string())),
+                ("rx_size", library.rx_size.map(|size| size.to_string())),
+            ];
+            facts.extend(said.into_iter().filter_map(|(name, text)| Some((name.into(), text?))));
         }
         evidence
-    }
-
-    fn has_setting(&self, beginnings: &[&str]) -> bool {
-        let mut names = self.settings.keys();
-        names.any(|name| beginnings.iter().any(|beginning| name.starts_with(beginning)))
     }
 
     /// Returns whether the file libfabric.conf counts before the environment.
@@ -114,9 +112,10 @@ impl Evidence {
         self.library.as_ref()?.names.get(name).copied()
     }
 
-    /// Returns whether libfabric knows this name.
+    /// Returns whether libfabric knows a name like this one.
     pub fn knows(&self, name: &str) -> bool {
-        self.parameter(name).is_some() || RULES.has("unreported", name)
+        let mut known = self.library.iter().flat_map(|library| library.names.keys());
+        known.any(|known| is_like(name, known)) || RULES.has("unreported", name)
     }
 }
 

@@ -44,7 +44,7 @@ pub fn check(process: JobProcess, command: &[OsString]) -> Result<ProcessSetting
             let mut environment: BTreeMap<OsString, OsString> = env::vars_os().collect();
             // As `env` and `mpirun -x` take them.
             let words = command.iter().filter_map(|word| word.to_str()?.split_once('='));
-            let settings = words.filter(|(name, _)| RULES.is_setting(name));
+            let settings = words.filter(|(name, _)| RULES.has("family", name));
             environment.extend(settings.map(|(name, value)| (name.into(), value.into())));
             (PathBuf::from("/proc/self"), environment)
         }
@@ -103,13 +103,16 @@ pub fn check(process: JobProcess, command: &[OsString]) -> Result<ProcessSetting
         );
         facts.insert("nccl_plugin".into(), plugin);
     }
+    let others: Vec<String> = loaded.collect();
+    if !others.is_empty() {
+        facts.insert("other_libfabrics".into(), others.join(", "));
+    }
     let conf = library.as_ref().map(|library| configuration(&library.path, &root));
     let environment = environment.iter().map(|(name, value)| {
         (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned())
     });
     let evidence = Evidence::new(environment, library, facts);
     let evidence = with_configuration(evidence, conf.unwrap_or_default());
-    let evidence = Evidence { other_libraries: loaded.collect(), ..evidence };
     Ok(ProcessSettings::new(&evidence, untested))
 }
 
@@ -233,9 +236,9 @@ fn configuration(path: &str, root: &Path) -> BTreeMap<String, String> {
     let files = [prefix.join("etc/libfabric.conf"), root.join("etc/libfabric.conf")];
     let text = files.iter().find_map(|file| reading::text(file).ok()).unwrap_or_default();
     let pairs = text.lines().filter_map(|line| line.split_once('='));
-    let pairs = pairs.filter(|(name, _)| RULES.is_setting(name));
+    let pairs = pairs.filter(|(name, _)| RULES.has("family", name));
     let pairs = pairs.map(|(name, value)| {
-        let value = if RULES.is_secret(name) { SECRET } else { value };
+        let value = if RULES.has("secret", name) { SECRET } else { value };
         (name.to_owned(), value.to_owned())
     });
     pairs.collect()

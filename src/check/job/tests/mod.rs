@@ -65,14 +65,13 @@ pub fn evidence(version: &str, changes: &str, environment: &str) -> Evidence {
     let mut facts: BTreeMap<String, String> =
         facts.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
     let mut parts = vec!["cxi", "cuda"];
-    let (mut conf, mut others) = (BTreeMap::new(), Vec::new());
+    let mut conf = BTreeMap::new();
     for change in changes.split_whitespace() {
         match change.split_once('=') {
             Some(("conf", text)) => {
                 let (name, value) = text.split_once(':').unwrap();
                 conf.insert(name.to_owned(), value.to_owned());
             }
-            Some(("other", path)) => others.push(path.to_owned()),
             Some((name, text)) => {
                 facts.insert(name.to_owned(), text.to_owned());
             }
@@ -91,7 +90,7 @@ pub fn evidence(version: &str, changes: &str, environment: &str) -> Evidence {
             .map(|(name, value)| (name.clone(), evidence.settings.insert(name, value).unwrap()))
             .collect();
     }
-    Evidence { conf, other_libraries: others, ..evidence }
+    Evidence { conf, ..evidence }
 }
 
 /// Returns the fields of each line of a table.
@@ -269,10 +268,9 @@ fn names_ranks_that_differ() {
     answers.push(("n3", Err("it did not join".into())));
     let check = job(answers);
     let said = |code: &str| {
-        let found: Vec<_> =
-            check.findings.iter().filter(|found| found.finding.code == code).collect();
+        let found: Vec<_> = check.findings.iter().filter(|found| found.code == code).collect();
         assert_eq!(found.len(), 1, "{code}");
-        (found[0].finding.severity, found[0].finding.text.clone(), found[0].nodes.clone())
+        (found[0].severity, found[0].text.clone(), found[0].nodes.clone())
     };
     let text = "differs: hybrid on 3 ranks, unset on 1 (n2).";
     assert_eq!(said("R1"), (FindingSeverity::Note, text.into(), "n2".into()));
@@ -281,10 +279,10 @@ fn names_ranks_that_differ() {
     assert_eq!(check.exit_status, 3);
     assert_eq!(check.summary, format!("FAIL L51 FI_CXI_OPTIMIZED_MRS: {text}"));
     let check = job(vec![("n1", answer("2.3", "")), ("n2", answer("1.22", ""))]);
-    assert_eq!(check.findings[0].finding.code, "R2");
+    assert_eq!(check.findings[0].code, "R2");
     let expected = "differs: 1.22 at /opt/cray/libfabric/1.22/lib64/libfabric.so.1 on 1 rank, 2.3 at \
                     /opt/cray/libfabric/2.3/lib64/libfabric.so.1 on 1 (n1).";
-    assert_eq!(check.findings[0].finding.text, expected);
+    assert_eq!(check.findings[0].text, expected);
     assert_eq!(check.exit_status, 3);
     let on = answer("2.3", "FI_CXI_OPTIMIZED_MRS=true ; FI_PROVIDER=cxi");
     let check = job(vec![("n1", on), ("n2", answer("2.3", ""))]);
@@ -323,8 +321,9 @@ fn concludes_from_findings_and_what_was_not_asked() {
 
 #[test]
 fn knows_families_and_secrets() {
-    assert!(RULES.is_setting("OFI_NCCL_PROTOCOL") && !RULES.is_setting("FIXTURE"));
+    assert!(RULES.has("family", "OFI_NCCL_PROTOCOL") && !RULES.has("family", "FIXTURE"));
     assert!(
-        RULES.is_secret("FI_CXI_COLL_MCAST_TOKEN") && !RULES.is_secret("FI_CXI_PROV_KEY_CACHE")
+        RULES.has("secret", "FI_CXI_COLL_MCAST_TOKEN")
+            && !RULES.has("secret", "FI_CXI_PROV_KEY_CACHE")
     );
 }
