@@ -140,7 +140,7 @@ fn says_that_a_library_has_no_cxi_provider_or_does_not_answer() {
     assert_status(&output, 3);
     let text = stdout(&output);
     assert!(text.starts_with("FAIL N5 NCCL_NET_GDR_LEVEL=PBH: not a level"), "{text}");
-    assert!(text.contains("\nNOT TESTED: "), "{text}");
+    assert!(text.contains("\nUNDECIDED untested libfabric\n"), "{text}");
 }
 
 #[test]

@@ -17,6 +17,7 @@ use check::stress_metrics;
 use facts::severity::Severity;
 use health::{Finding, ITEMS};
 use page::openmetrics::{Family, Kind, Sample};
+use serde_json::json;
 use serve::probe_metrics;
 use stat::job::JobStat;
 use stat::{metrics as stat_metrics, testing as stat_testing};
@@ -135,6 +136,14 @@ fn commands() -> Vec<(&'static str, Vec<Family>)> {
     let node = ("nid1".to_owned(), Ok(fleet_testing::document(1, &[bad])));
     let fleet = FleetCheck::new(SystemTime::UNIX_EPOCH, Duration::ZERO, vec![node]);
 
+    let process = json!({"settings": {}, "findings": [{
+        "code": "L2", "severity": "bad", "kind": "no-effect", "setting": "FI_CXI_FOO", "value": "1",
+        "text": "", "instead": null, "source": "", "processes": 1, "nodes": "",
+    }]});
+    let process = serde_json::from_value(process).expect("what a process sends");
+    let answers = vec![("nid1".to_owned(), Ok(process))];
+    let settings = JobCheck::new(SystemTime::UNIX_EPOCH, Duration::ZERO, &answers);
+
     let mut verdict = mixed();
     let switch = Unit::Switch { group: 3, switch: 12 };
     verdict.causes.push(cause(switch, Certainty::Suspect));
@@ -158,7 +167,7 @@ fn commands() -> Vec<(&'static str, Vec<Family>)> {
         ("`cxidiag link`", links),
         ("`cxidiag check --stress`", stress),
         ("`cxidiag check` of many nodes", check::fleet_metrics::families(&fleet)),
-        ("`cxidiag check --job`", check::job::document::families(&JobCheck::with_a_finding())),
+        ("`cxidiag check --job`", check::job::document::families(&settings)),
         ("`cxidiag survey`", quiet),
         ("`cxidiag survey --load`", load),
         ("`cxidiag stat`", stat_metrics::families(&job)),

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use super::evidence::{Evidence, LibfabricAnswer};
+use super::evidence::Evidence;
 use super::rules::RULES;
 use super::values::boolean;
 use crate::document::UNTESTED;
@@ -24,37 +24,36 @@ pub const SCHEMA_VERSION: u32 = 1;
 /// A series without labels that all files of a check of settings have.
 pub const SERIES: &str = "cxidiag_job_exit_status";
 
+/// The name below which libfabric is compared as if it was a setting.
+pub const LIBFABRIC: &str = "libfabric";
+
 /// Notes that the first line names.
 const NAMED_NOTES: usize = 3;
 
-/// How bad a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum FindingSeverity {
-    /// A setting has no effect, is replaced, or breaks something.
-    Bad,
-    /// A setting differs from a newer default or from a recommendation.
-    Note,
-}
-
-impl FindingSeverity {
-    fn name(self) -> &'static str {
-        if self == Self::Bad { "bad" } else { "note" }
+facts::named_enum! {
+    /// How bad a finding is, the worst first.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+    #[serde(rename_all = "lowercase")]
+    pub enum FindingSeverity {
+        /// A setting has no effect, is replaced, or breaks something.
+        Bad = "bad",
+        /// Libfabric could not be asked, or a process has not answered.
+        Untested = "untested",
+        #[default]
+        /// A setting differs from a newer default or from a recommendation.
+        Note = "note",
     }
-
-    pub(super) fn named(name: &str) -> Option<Self> {
-        [Self::Bad, Self::Note].into_iter().find(|severity| severity.name() == name)
-    }
+    pub fn name(self);
 }
 
 /// What is found about a setting.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct SettingFinding {
-    /// The rule, such as L13 (docs/settings.md).
+    /// The rule, such as L13 (docs/settings.md); untested if something could not be checked.
     pub code: String,
-    /// bad or note.
+    /// bad, untested or note.
     pub severity: FindingSeverity,
     /// What kind of finding it is: no-effect, replaced, misread, contradiction, leaves-nic, missing,
     /// default, differs or breaks.
@@ -78,23 +77,21 @@ pub struct SettingFinding {
 /// What is found about a process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ProcessSettings {
+    /// Values by name; version and path of libfabric below [`LIBFABRIC`].
     pub settings: BTreeMap<String, String>,
-    /// Path and version of its libfabric.
-    pub libfabric: Option<(String, String)>,
-    /// Why libfabric was not asked.
-    pub untested: Option<String>,
     pub findings: Vec<SettingFinding>,
 }
 
 impl ProcessSettings {
-    pub fn new(evidence: &Evidence, untested: Option<String>) -> Self {
-        let path = |library: &LibfabricAnswer| (library.path.clone(), library.version.clone());
-        Self {
-            settings: evidence.settings.clone(),
-            libfabric: evidence.library.as_ref().map(path),
-            untested,
-            findings: super::judge::findings(evidence),
-        }
+    /// Returns what is found by this evidence. `untested` is why libfabric was not asked.
+    pub fn new(evidence: &Evidence, untested: Option<&str>) -> Self {
+        let mut settings = evidence.settings.clone();
+        settings.extend(evidence.library.as_ref().map(|library| {
+            (LIBFABRIC.into(), format!("libfabric {} at {}", library.version, library.path))
+        }));
+        let mut findings = super::judge::findings(evidence);
+        findings.extend(untested.map(SettingFinding::untested));
+        Self { settings, findings }
     }
 }
 
@@ -119,36 +116,10 @@ pub struct JobCheck {
     pub processes: usize,
     /// Number of different settings.
     pub settings: usize,
-    /// The libfabrics that were asked.
-    pub libfabric: Vec<AskedLibfabric>,
-    /// What could not be checked.
-    pub untested: Vec<UntestedProcesses>,
+    /// Version and path of each libfabric that was asked.
+    pub libfabric: BTreeSet<String>,
     /// What was found, bad findings first.
     pub findings: Vec<SettingFinding>,
-}
-
-/// A libfabric that was asked.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-pub struct AskedLibfabric {
-    /// Path of the file.
-    pub path: String,
-    /// Major and minor version.
-    pub version: String,
-    /// Number of processes that use it.
-    pub processes: usize,
-}
-
-/// Processes that could not be checked.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-pub struct UntestedProcesses {
-    /// Why.
-    pub reason: String,
-    /// Number of processes.
-    pub processes: usize,
-    /// Their nodes, as a host list.
-    pub nodes: String,
 }
 
 /// The name of the node of each process, and what was found or why there is nothing.
@@ -156,46 +127,35 @@ pub type Answers = Vec<(String, Result<ProcessSettings, String>)>;
 
 impl JobCheck {
     pub fn new(started: SystemTime, elapsed: Duration, answers: &Answers) -> Self {
-        let mut found: Vec<(&SettingFinding, Vec<&str>)> = Vec::new();
-        let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        let mut libraries: BTreeMap<&(String, String), Vec<&str>> = BTreeMap::new();
-        let mut names = BTreeSet::new();
+        let mut found: Vec<(SettingFinding, Vec<&str>)> = Vec::new();
         for (node, answer) in answers {
-            let process = match answer {
-                Ok(process) => process,
-                Err(reason) => {
-                    reasons.entry(reason).or_default().push(node);
-                    continue;
-                }
-            };
-            names.extend(process.settings.keys());
-            if let Some(reason) = &process.untested {
-                reasons.entry(reason).or_default().push(node);
-            }
-            if let Some(library) = &process.libfabric {
-                libraries.entry(library).or_default().push(node);
-            }
-            for finding in &process.findings {
+            let unanswered = |reason: &String| vec![SettingFinding::untested(reason)];
+            let findings = answer.as_ref().map_or_else(unanswered, |found| found.findings.clone());
+            for finding in findings {
                 match found.iter_mut().find(|(known, _)| *known == finding) {
                     Some((_, nodes)) => nodes.push(node),
                     None => found.push((finding, vec![node])),
                 }
             }
         }
-        let found = found.into_iter().map(|(finding, nodes)| finding.clone().at(&nodes));
-        let mut findings: Vec<SettingFinding> = found.collect();
-        findings.extend(differences(answers, &libraries));
+        let processes = answers.iter();
+        let processes =
+            processes.filter_map(|(node, answer)| Some((&**node, answer.as_ref().ok()?)));
+        let processes: Vec<(&str, &ProcessSettings)> = processes.collect();
+        let names = processes.iter().flat_map(|(_, process)| process.settings.keys());
+        let mut names: BTreeSet<&str> = names.map(String::as_str).collect();
+        found.extend(names.iter().filter_map(|name| difference(name, &processes)));
+        names.remove(LIBFABRIC);
+        let mut findings: Vec<SettingFinding> = found
+            .into_iter()
+            .map(|(finding, nodes)| SettingFinding {
+                processes: nodes.len(),
+                nodes: host_list::compress(nodes),
+                ..finding
+            })
+            .collect();
         findings.sort_by_key(|found| found.severity);
-        let untested = reasons.into_iter().map(|(reason, nodes)| UntestedProcesses {
-            reason: reason.to_owned(),
-            processes: nodes.len(),
-            nodes: host_list::compress(nodes),
-        });
-        let libraries = libraries.into_iter().map(|((path, version), nodes)| AskedLibfabric {
-            path: path.clone(),
-            version: version.clone(),
-            processes: nodes.len(),
-        });
+        let libraries = processes.iter().filter_map(|(_, process)| process.settings.get(LIBFABRIC));
         let mut check = Self {
             schema_version: SCHEMA_VERSION,
             cxidiag_version: env!("CARGO_PKG_VERSION"),
@@ -205,8 +165,7 @@ impl JobCheck {
             summary: String::new(),
             processes: answers.len(),
             settings: names.len(),
-            libfabric: libraries.collect(),
-            untested: untested.collect(),
+            libfabric: libraries.cloned().collect(),
             findings,
         };
         (check.exit_status, check.summary) = check.conclusion();
@@ -214,25 +173,28 @@ impl JobCheck {
     }
 
     fn conclusion(&self) -> (u8, String) {
-        let (bad, notes): (Vec<_>, Vec<_>) =
-            self.findings.iter().partition(|found| found.severity == FindingSeverity::Bad);
-        if let [first, others @ ..] = bad.as_slice() {
+        let count =
+            |severity| self.findings.iter().filter(|found| found.severity == severity).count();
+        if let Some(first) = self.findings.first() {
             let SettingFinding { code, text, .. } = first;
-            let others = match others.len() {
-                0 => String::new(),
-                others => format!(" (and {others} more)"),
-            };
-            return (3, format!("FAIL {code} {}: {text}{others}", first.subject()));
+            match first.severity {
+                FindingSeverity::Bad => {
+                    let others = match count(FindingSeverity::Bad) - 1 {
+                        0 => String::new(),
+                        others => format!(" (and {others} more)"),
+                    };
+                    return (3, format!("FAIL {code} {}: {text}{others}", first.subject()));
+                }
+                FindingSeverity::Untested => {
+                    return (UNDECIDED, format!("UNDECIDED {UNTESTED} job: {text}"));
+                }
+                FindingSeverity::Note => {}
+            }
         }
-        if let Some(UntestedProcesses { reason, .. }) = self.untested.first() {
-            return (UNDECIDED, format!("UNDECIDED {UNTESTED} job: {reason}"));
-        }
-        let libraries = self.libfabric.iter().map(|AskedLibfabric { path, version, .. }| {
-            format!("; libfabric {version} at {path} knows all names")
-        });
-        let libraries: String = libraries.collect();
+        let libraries: String =
+            self.libfabric.iter().map(|library| format!("; {library} knows all names")).collect();
         let notes: BTreeSet<String> =
-            notes.iter().map(|found| format!("{} {}", found.code, found.setting)).collect();
+            self.findings.iter().map(|found| format!("{} {}", found.code, found.setting)).collect();
         let mut named: Vec<String> = notes.iter().take(NAMED_NOTES).cloned().collect();
         if let more @ 1.. = notes.len().saturating_sub(NAMED_NOTES) {
             named.push(format!("{more} more"));
@@ -268,138 +230,80 @@ impl SettingFinding {
         }
     }
 
-    /// Returns the finding of processes on these nodes.
-    fn at(self, nodes: &[&str]) -> Self {
-        Self { processes: nodes.len(), nodes: host_list::compress(nodes.iter().copied()), ..self }
+    /// Returns what could not be checked, for this reason.
+    fn untested(reason: &str) -> Self {
+        let (code, severity) = (UNTESTED.to_owned(), FindingSeverity::Untested);
+        Self { code, severity, setting: LIBFABRIC.into(), text: reason.into(), ..Self::default() }
     }
 }
 
-/// Returns the settings, and the libfabrics, that are not the same in all processes.
-fn differences(
-    answers: &Answers,
-    libraries: &BTreeMap<&(String, String), Vec<&str>>,
-) -> Vec<SettingFinding> {
-    let processes = answers.iter().filter_map(|(node, answer)| Some((node, answer.as_ref().ok()?)));
-    let processes: Vec<_> = processes.collect();
-    let names: BTreeSet<&String> =
-        processes.iter().flat_map(|(_, process)| process.settings.keys()).collect();
-    let mut found = Vec::new();
-    for name in names.into_iter().filter(|name| !RULES.has("may-differ", name)) {
-        // The library takes 1 for OPTIMIZED_MRS where it is unset.
-        let is_agreed = name == "FI_CXI_OPTIMIZED_MRS";
-        let mut nodes_by_value: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-        for (node, process) in &processes {
-            let value = process.settings.get(name);
-            let value = match value {
-                value if is_agreed => {
-                    let is_on = value.is_none_or(|value| boolean(value).unwrap_or(true));
-                    u8::from(is_on).to_string()
-                }
-                Some(value) => value.clone(),
-                None => "unset".into(),
-            };
-            nodes_by_value.entry(value).or_default().push(node);
+/// Returns a finding that names each value of a setting, and the nodes of all but the most frequent
+/// one, if the setting is not the same in all processes.
+fn difference<'a>(
+    name: &str,
+    processes: &[(&'a str, &ProcessSettings)],
+) -> Option<(SettingFinding, Vec<&'a str>)> {
+    let (code, beginning, source) = match name {
+        "FI_CXI_OPTIMIZED_MRS" => {
+            ("L51", "must be equal in all processes", "libfabric man/fi_cxi.7.md:886")
         }
-        if nodes_by_value.len() > 1 {
-            let is_bad = is_agreed || RULES.has("must-agree", name);
-            let (code, beginning, source) = match is_agreed {
-                true => ("L51", "must be equal in all processes", "libfabric man/fi_cxi.7.md:886"),
-                false => ("R1", "differs", "this job"),
-            };
-            let severity = if is_bad { FindingSeverity::Bad } else { FindingSeverity::Note };
-            found.push(difference(code, severity, name, beginning, source, nodes_by_value));
-        }
-    }
-    if libraries.len() > 1 {
-        let by_name = libraries
-            .iter()
-            .map(|((path, version), nodes)| (format!("{version} at {path}"), nodes.clone()));
-        let (bad, beginning) = (FindingSeverity::Bad, "differs");
-        found.push(difference("R2", bad, "libfabric", beginning, "this job", by_name.collect()));
-    }
-    found
-}
-
-/// Returns a finding that names each value, with the nodes of all but the most frequent one.
-fn difference(
-    code: &str,
-    severity: FindingSeverity,
-    setting: &str,
-    beginning: &str,
-    source: &str,
-    nodes_by_value: BTreeMap<String, Vec<&str>>,
-) -> SettingFinding {
-    let mut values: Vec<(String, Vec<&str>)> = nodes_by_value.into_iter().collect();
-    values.sort_by_key(|(_, nodes)| std::cmp::Reverse(nodes.len()));
-    let words = values.iter().enumerate().map(|(place, (value, nodes))| {
-        let count = nodes.len();
-        let ranks = if place == 0 { format!(" rank{}", plural(count)) } else { String::new() };
-        let nodes = match place {
-            0 => String::new(),
-            _ => format!(" ({})", host_list::compress(nodes.iter().copied())),
-        };
-        format!("{value} on {count}{ranks}{nodes}")
-    });
-    let words: Vec<String> = words.collect();
-    let finding = SettingFinding {
-        code: code.to_owned(),
-        severity,
-        kind: "differs".into(),
-        setting: setting.to_owned(),
-        value: None,
-        text: format!("{beginning}: {}.", words.join(", ")),
-        instead: None,
-        source: source.to_owned(),
-        processes: 0,
-        nodes: String::new(),
+        LIBFABRIC => ("R2", "differs", "this job"),
+        _ => ("R1", "differs", "this job"),
     };
-    let others: Vec<&str> = values.into_iter().skip(1).flat_map(|(_, nodes)| nodes).collect();
-    finding.at(&others)
-}
-
-#[cfg(any(test, feature = "testing"))]
-impl JobCheck {
-    /// Returns a check with one finding.
-    pub fn with_a_finding() -> Self {
-        let settings = [("FI_CXI_FOO".to_owned(), "1".to_owned())];
-        let library = LibfabricAnswer {
-            path: "/opt/cray/libfabric/2.3.1/lib64/libfabric.so.1".into(),
-            version: "2.3".into(),
-            ..LibfabricAnswer::default()
+    let mut nodes_by_value: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (node, process) in processes {
+        let value = match (code, process.settings.get(name)) {
+            // Where it is unset, it is 1.
+            ("L51", value) if value.is_some_and(|value| boolean(value) == Some(false)) => "0",
+            ("L51", _) => "1",
+            ("R2", None) => continue,
+            (_, value) => value.map_or("unset", String::as_str),
         };
-        let evidence = Evidence::new(settings, Some(library), BTreeMap::new());
-        let process = ProcessSettings::new(&evidence, None);
-        Self::new(SystemTime::UNIX_EPOCH, Duration::ZERO, &vec![("nid1".into(), Ok(process))])
+        nodes_by_value.entry(value).or_default().push(node);
     }
+    if nodes_by_value.len() < 2 || RULES.has("may-differ", name) {
+        return None;
+    }
+    let mut values: Vec<(&str, Vec<&str>)> = nodes_by_value.into_iter().collect();
+    values.sort_by_key(|(_, nodes)| std::cmp::Reverse(nodes.len()));
+    let (most, most_nodes) = values.remove(0);
+    let others = values.iter().map(|(value, nodes)| {
+        let list = host_list::compress(nodes.iter().copied());
+        format!(", {value} on {} ({list})", nodes.len())
+    });
+    let (others, count): (String, usize) = (others.collect(), most_nodes.len());
+    let is_bad = RULES.has("must-agree", name);
+    let finding = SettingFinding {
+        code: code.into(),
+        severity: if is_bad { FindingSeverity::Bad } else { FindingSeverity::Note },
+        kind: "differs".into(),
+        setting: name.into(),
+        text: format!("{beginning}: {most} on {count} rank{}{others}.", plural(count)),
+        source: source.into(),
+        ..SettingFinding::default()
+    };
+    Some((finding, values.into_iter().flat_map(|(_, nodes)| nodes).collect()))
 }
 
 /// Returns the page of a check of settings.
 pub fn page(check: &JobCheck) -> Page {
     let mut page = Page::headline(&check.summary, check.exit_status);
     for finding in &check.findings {
-        let severity = match finding.severity {
-            FindingSeverity::Bad => Severity::Bad,
-            FindingSeverity::Note => Severity::Suspect,
-        };
-        let title = Words::verdict(severity, finding.severity.name().to_uppercase());
+        let SettingFinding { code, text, instead, source, processes, nodes, .. } = finding;
         page.empty_line();
-        page.line(title.and(format!(" {} {}", finding.code, finding.subject())));
-        page.indented(&finding.text, "");
-        if let Some(instead) = &finding.instead {
-            page.indented(instead, "");
-        }
-        if check.processes > 1 {
-            let (count, all, nodes) = (finding.processes, check.processes, &finding.nodes);
-            page.indented(&format!("in {count} of {all} processes: {nodes}"), "");
-        }
-        page.indented(&format!("Source: {}", finding.source), "");
-    }
-    for UntestedProcesses { reason, processes, nodes } in &check.untested {
-        page.empty_line();
-        let title = Words::verdict(Severity::Suspect, "NOT TESTED");
-        let place =
-            if check.processes > 1 { format!(" ({processes} on {nodes})") } else { String::new() };
-        page.paragraph(title.and(format!("{place}: {reason}")), "  ");
+        page.line(
+            match finding.severity {
+                FindingSeverity::Bad => Words::verdict(Severity::Bad, "BAD"),
+                FindingSeverity::Untested => Words::verdict(Severity::Suspect, "UNDECIDED"),
+                FindingSeverity::Note => Words::from("NOTE"),
+            }
+            .and(format!(" {code} {}", finding.subject())),
+        );
+        let place = format!("in {processes} of {} processes: {nodes}", check.processes);
+        let place = Some(place).filter(|_| check.processes > 1);
+        let source = Some(format!("Source: {source}")).filter(|_| !finding.source.is_empty());
+        let lines = [Some(text.clone()), instead.clone(), place, source];
+        lines.iter().flatten().for_each(|line| page.indented(line, ""));
     }
     page
 }

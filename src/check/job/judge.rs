@@ -23,10 +23,8 @@ pub fn findings(evidence: &Evidence) -> Vec<SettingFinding> {
             text: format!(
                 "libfabric.conf has {name}={file}; the environment's {name}={own} {verb}."
             ),
-            instead: None,
             source: "libfabric src/var.c:45-48".into(),
-            processes: 1,
-            nodes: String::new(),
+            ..SettingFinding::default()
         });
     }
     found.sort_by_key(|finding| finding.severity);

@@ -113,7 +113,7 @@ pub fn check(process: JobProcess, command: &[OsString]) -> Result<ProcessSetting
     });
     let evidence = Evidence::new(environment, library, facts);
     let evidence = with_configuration(evidence, conf.unwrap_or_default());
-    Ok(ProcessSettings::new(&evidence, untested))
+    Ok(ProcessSettings::new(&evidence, untested.as_deref()))
 }
 
 /// Returns the environment with which a process of this user began.

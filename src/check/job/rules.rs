@@ -41,7 +41,10 @@ impl Rules {
                 ("name", _) => drop(rules.names.insert(word(), words.collect())),
                 ("rule", _) => rules.rules.push(Rule {
                     id: word(),
-                    severity: FindingSeverity::named(word()),
+                    severity: {
+                        let name = word();
+                        FindingSeverity::ALL.into_iter().find(|severity| severity.name() == name)
+                    },
                     kind: word(),
                     names: words.collect(),
                     lines: BTreeMap::new(),
@@ -92,12 +95,11 @@ impl Rules {
                     severity,
                     kind: rule.kind.to_owned(),
                     setting: subject.to_owned(),
-                    value: evidence.raw(subject).map(str::to_owned),
+                    value: evidence.raw(subject).filter(|_| !is_fact(subject)).map(str::to_owned),
                     text: filled("say").unwrap_or_default(),
                     instead: filled("write"),
                     source: filled("source").unwrap_or_default(),
-                    processes: 1,
-                    nodes: String::new(),
+                    ..SettingFinding::default()
                 });
             }
         }
@@ -324,6 +326,11 @@ pub fn dotted(text: &str) -> Option<i128> {
     }
 }
 
+/// Returns whether a name is the name of a fact.
+fn is_fact(name: &str) -> bool {
+    name.starts_with(|letter: char| letter.is_ascii_lowercase())
+}
+
 fn is_word(word: &str, text: &str) -> bool {
     match word.strip_suffix('~') {
         Some(word) => word.eq_ignore_ascii_case(text),
@@ -373,7 +380,7 @@ impl Evidence {
 
     /// Returns what libfabric makes of the text of a setting; a fact may be a version.
     fn number(&self, name: &str, text: &str) -> Option<i128> {
-        if name.starts_with(|letter: char| letter.is_ascii_lowercase()) {
+        if is_fact(name) {
             return dotted(text);
         }
         let kind = self.parameter(name);
