@@ -4,7 +4,9 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//!  5 | lib                       arguments -> one of these checks                                |
+//!  6 | lib                       arguments -> one of these checks                                |
+//!    +-------------------------------------------------------------------------------------------+
+//!  5 | job                       whether the settings of a job take effect                       |
 //!    +-------------------------------------------------------------------------------------------+
 //!  4 | in_survey                 the checks of a member of a survey                              |
 //!    | served                    a check for a client on another host                            |

@@ -27,9 +27,9 @@ pub const SITE_FILE: &str = "etc/cxidiag/check.conf";
 /// Whose settings `--job` checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobProcess {
-    /// Those of this process, in whose environment the program of the job will start.
+    /// This process, in whose environment the program of the job will start.
     Own,
-    /// Those of a running process, by its id.
+    /// A running process, by its id.
     Running(u32),
 }
 

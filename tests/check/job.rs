@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::harness::machine::MadeUp;
+use crate::harness::slurm::Slurm;
 use crate::harness::{
-    Command, Fabric, assert_status, assert_success, finish, schema, stderr, stdout,
+    CXIDIAG, Command, Fabric, assert_status, assert_success, finish, schema, stderr, stdout,
 };
 
 const NAMES: &str = include_str!("../libfabric/names.txt");
@@ -213,4 +214,30 @@ fn compares_the_tasks_of_a_launcher() {
     let metrics = read("found.prom");
     let count = "\ncxidiag_job_findings{rule=\"R1\",verdict=\"bad\"} 1\n";
     assert!(metrics.contains(count), "{metrics}");
+}
+
+#[test]
+fn names_the_node_of_a_slurm_job_that_differs() {
+    let Some(slurm) = Slurm::start(4) else {
+        return;
+    };
+    let (directory, machine) = (tempfile::tempdir().unwrap(), machine());
+    let place = library(directory.path(), "2.3", true);
+    // A profile of the third node sets another mode.
+    let script = "if [ $SLURM_NODEID = 2 ]; then export FI_CXI_RX_MATCH_MODE=software; fi; \
+                  exec \"$0\" check --job";
+    let srun = ["-N4", "-n4", "--mpi=none", "sh", "-c", script, CXIDIAG];
+    let mut step = slurm.program("srun", srun);
+    step.env("LD_LIBRARY_PATH", &place).env("FI_CXI_RX_MATCH_MODE", "hybrid");
+    let output = finish(machine.seen_by(step));
+    assert_success(&output);
+    let text = stdout(&output);
+    let path = place.join("libfabric.so.1");
+    let line = format!(
+        "OK 1 setting in 4 processes; libfabric 2.3 at {} knows all names (notes: R1 \
+         FI_CXI_RX_MATCH_MODE)\n\nNOTE R1 FI_CXI_RX_MATCH_MODE\n  differs: hybrid on 3 ranks, \
+         software on 1 (127.0.0.3).\n",
+        path.display()
+    );
+    assert!(text.starts_with(&line), "{text}");
 }

@@ -1,9 +1,8 @@
 //! What an installed libfabric says about itself: its version, the names of its settings, and the
 //! sizes that it uses.
 //!
-//! The offsets are those of LP64, compiled from the headers (include/rdma/fabric.h) of 1.15.0,
-//! 1.20.0, 2.0.0 and main, and the same in all four: later releases only append. That aarch64 has
-//! the same ones is [I].
+//! The offsets hold for LP64. They were compiled from include/rdma/fabric.h of 1.15.0, 1.20.0,
+//! 2.0.0 and main, which agree: later releases only append. That aarch64 has these offsets is [I].
 
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::ptr;
@@ -105,7 +104,8 @@ pub fn ask(path: &OsStr) -> Result<FabricAnswer, LoadError> {
             let entry = params.wrapping_byte_add(index * PARAM_SIZE);
             // SAFETY: `fi_getparams` returned an array of at least `count` entries.
             let name = unsafe { text(entry, PARAM_NAME) };
-            // SAFETY: the same array; the type is an enum, which has the size of an int.
+            // SAFETY: `fi_getparams` returned an array of at least `count` entries. Their type is
+            // an enum, which has the size of an int.
             let kind = unsafe { field::<c_int>(entry, PARAM_TYPE) };
             answer.parameters.extend(name.map(|name| (name, kind)));
         }
@@ -122,7 +122,7 @@ pub fn ask(path: &OsStr) -> Result<FabricAnswer, LoadError> {
         while !info.is_null() && answer.entries.len() < MOST_ENTRIES {
             // SAFETY: `info` is an entry of the list that `fi_getinfo` returned.
             answer.entries.extend(unsafe { entry(info) });
-            // SAFETY: the same entry.
+            // SAFETY: `info` is an entry of the list that `fi_getinfo` returned.
             info = unsafe { field(info, INFO_NEXT) };
         }
         if !infos.is_null() {
@@ -140,7 +140,7 @@ pub fn ask(path: &OsStr) -> Result<FabricAnswer, LoadError> {
 /// `info` points to a `struct fi_info` of libfabric.
 unsafe fn entry(info: *const c_void) -> Option<FabricEntry> {
     let part = |offset| {
-        // SAFETY: the caller passes a `struct fi_info`, which has a pointer at each of these offsets.
+        // SAFETY: the caller passes a `struct fi_info`, which has pointers at these offsets.
         let part: *const c_void = unsafe { field(info, offset) };
         (!part.is_null()).then_some(part)
     };

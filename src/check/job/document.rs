@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use super::evidence::Evidence;
+use super::finding::{FindingSeverity, LIBFABRIC, SettingFinding};
 use super::rules::RULES;
 use super::values::boolean;
 use crate::document::UNTESTED;
@@ -24,55 +24,8 @@ pub const SCHEMA_VERSION: u32 = 1;
 /// A series without labels that all files of a check of settings have.
 pub const SERIES: &str = "cxidiag_job_exit_status";
 
-/// The name below which libfabric is compared as if it was a setting.
-pub const LIBFABRIC: &str = "libfabric";
-
 /// Notes that the first line names.
 const NAMED_NOTES: usize = 3;
-
-facts::named_enum! {
-    /// How bad a finding is, the worst first.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-    #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-    #[serde(rename_all = "lowercase")]
-    pub enum FindingSeverity {
-        /// A setting has no effect, is replaced, or breaks something.
-        Bad = "bad",
-        /// Libfabric could not be asked, or a process has not answered.
-        Untested = "untested",
-        #[default]
-        /// A setting differs from a newer default or from a recommendation.
-        Note = "note",
-    }
-    pub fn name(self);
-}
-
-/// What is found about a setting.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-pub struct SettingFinding {
-    /// The rule, such as L13 (docs/settings.md); untested if something could not be checked.
-    pub code: String,
-    /// bad, untested or note.
-    pub severity: FindingSeverity,
-    /// What kind of finding it is: no-effect, replaced, misread, contradiction, leaves-nic, missing,
-    /// default, differs or breaks.
-    pub kind: String,
-    /// Name of the setting.
-    pub setting: String,
-    /// Its value; null if it is unset, or not the same everywhere.
-    pub value: Option<String>,
-    /// What happens really.
-    pub text: String,
-    /// What to write instead; null if nothing else is to be written.
-    pub instead: Option<String>,
-    /// Where the rule comes from.
-    pub source: String,
-    /// Number of processes.
-    pub processes: usize,
-    /// Their nodes, as a host list.
-    pub nodes: String,
-}
 
 /// What is found about a process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -80,19 +33,6 @@ pub struct ProcessSettings {
     /// Values by name; version and path of libfabric below [`LIBFABRIC`].
     pub settings: BTreeMap<String, String>,
     pub findings: Vec<SettingFinding>,
-}
-
-impl ProcessSettings {
-    /// Returns what is found by this evidence. `untested` is why libfabric was not asked.
-    pub fn new(evidence: &Evidence, untested: Option<&str>) -> Self {
-        let mut settings = evidence.settings.clone();
-        settings.extend(evidence.library.as_ref().map(|library| {
-            (LIBFABRIC.into(), format!("libfabric {} at {}", library.version, library.path))
-        }));
-        let mut findings = super::judge::findings(evidence);
-        findings.extend(untested.map(SettingFinding::untested));
-        Self { settings, findings }
-    }
 }
 
 /// The settings of a job, as `cxidiag check --job --json` writes them.
@@ -123,10 +63,10 @@ pub struct JobCheck {
 }
 
 /// The name of the node of each process, and what was found or why there is nothing.
-pub type Answers = Vec<(String, Result<ProcessSettings, String>)>;
+pub type JobAnswers = Vec<(String, Result<ProcessSettings, String>)>;
 
 impl JobCheck {
-    pub fn new(started: SystemTime, elapsed: Duration, answers: &Answers) -> Self {
+    pub fn new(started: SystemTime, elapsed: Duration, answers: &JobAnswers) -> Self {
         let mut found: Vec<(SettingFinding, Vec<&str>)> = Vec::new();
         for (node, answer) in answers {
             let unanswered = |reason: &String| vec![SettingFinding::untested(reason)];
@@ -218,22 +158,6 @@ impl JobCheck {
     /// The first line, if not.
     pub fn result(&self) -> Result<(), Failure> {
         Failure::concluded(self.exit_status, &self.summary)
-    }
-}
-
-impl SettingFinding {
-    /// Returns `NAME=VALUE`, or the name alone.
-    fn subject(&self) -> String {
-        match &self.value {
-            Some(value) => format!("{}={value}", self.setting),
-            None => self.setting.clone(),
-        }
-    }
-
-    /// Returns what could not be checked, for this reason.
-    fn untested(reason: &str) -> Self {
-        let (code, severity) = (UNTESTED.to_owned(), FindingSeverity::Untested);
-        Self { code, severity, setting: LIBFABRIC.into(), text: reason.into(), ..Self::default() }
     }
 }
 

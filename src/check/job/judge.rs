@@ -1,8 +1,22 @@
 //! Evidence about a process -> findings: what the rules say, and what libfabric.conf has.
 
-use super::document::{FindingSeverity, SettingFinding};
+use super::document::ProcessSettings;
 use super::evidence::Evidence;
+use super::finding::{FindingSeverity, LIBFABRIC, SettingFinding};
 use super::rules::RULES;
+
+impl ProcessSettings {
+    /// Returns what is found by this evidence. `untested` is why libfabric was not asked.
+    pub fn new(evidence: &Evidence, untested: Option<&str>) -> Self {
+        let mut settings = evidence.settings.clone();
+        settings.extend(evidence.library.as_ref().map(|library| {
+            (LIBFABRIC.into(), format!("libfabric {} at {}", library.version, library.path))
+        }));
+        let mut findings = findings(evidence);
+        findings.extend(untested.map(SettingFinding::untested));
+        Self { settings, findings }
+    }
+}
 
 /// Returns what is found, bad findings first.
 pub fn findings(evidence: &Evidence) -> Vec<SettingFinding> {

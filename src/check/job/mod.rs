@@ -3,6 +3,7 @@
 
 pub mod document;
 mod evidence;
+mod finding;
 mod judge;
 mod library;
 mod process;
@@ -13,7 +14,7 @@ mod values;
 
 use std::time::{Instant, SystemTime};
 
-use self::document::{Answers, JobCheck, ProcessSettings};
+use self::document::{JobAnswers, JobCheck, ProcessSettings};
 pub use self::library::answer_parent;
 use super::request::{CheckRequest, JobProcess};
 use super::step;
@@ -48,7 +49,7 @@ pub fn run(
 /// Gathers what was found, prints it, and writes the documents.
 fn report(
     request: &CheckRequest,
-    gather: impl FnOnce() -> Result<Answers, Failure>,
+    gather: impl FnOnce() -> Result<JobAnswers, Failure>,
 ) -> Result<(), Failure> {
     let opened = Documents::open(&Places {
         json: request.json.clone(),

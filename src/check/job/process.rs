@@ -98,9 +98,7 @@ pub fn check(process: JobProcess, command: &[OsString]) -> Result<ProcessSetting
         }
     }
     if let Some(plugin) = plugin(&maps, &search_path, &root) {
-        facts.extend(
-            version_in_path(&plugin).map(|version| ("plugin_path_version".into(), version)),
-        );
+        facts.extend(version_in_path(&plugin).map(|version| ("plugin_version".into(), version)));
         facts.insert("nccl_plugin".into(), plugin);
     }
     let others: Vec<String> = loaded.collect();

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
-use super::document::{FindingSeverity, SettingFinding};
 use super::evidence::{Evidence, ParameterType, SECRET};
+use super::finding::{FindingSeverity, SettingFinding};
 use super::values::{boolean, entries, is_like, meant, nearest_name, nearest_word, strtol};
 
 /// What `settings.txt` says.
@@ -317,7 +317,7 @@ impl Judge<'_> {
     }
 }
 
-/// Returns the number of an integer, or of a version such as 2.3, in which parts compare as numbers.
+/// Returns the number of an integer, or of a version such as 2.3, whose parts compare as numbers.
 pub fn dotted(text: &str) -> Option<i128> {
     let mut parts = text.split('.').map(str::parse::<i128>);
     match (parts.next()?.ok()?, parts.next()) {

@@ -4,8 +4,9 @@ mod planted;
 
 use std::collections::BTreeMap;
 
-use super::document::{FindingSeverity, JobCheck, ProcessSettings, SettingFinding, families, page};
+use super::document::{JobCheck, ProcessSettings, families, page};
 use super::evidence::{Evidence, LibfabricAnswer, ParameterType, SECRET};
+use super::finding::{FindingSeverity, SettingFinding};
 use super::judge::findings;
 use super::rules::{RULES, dotted};
 use super::values::{meant, nearest_name, strtol};
