@@ -88,8 +88,8 @@ pub fn check(process: JobProcess, command: &[OsString]) -> Result<ProcessSetting
         let nodes = numa_nodes(&Machine::this(), &status);
         facts.insert("numa_nodes".into(), nodes.join(","));
     }
-    let networks = command.iter().filter_map(|word| word.to_str()?.strip_prefix("--network="));
-    facts.extend(networks.last().map(|text| ("--network".into(), text.into())));
+    let mut networks = command.iter().filter_map(|word| word.to_str()?.strip_prefix("--network="));
+    facts.extend(networks.next_back().map(|text| ("--network".into(), text.into())));
     for (fact, beginning) in
         [("nccl", "libnccl.so"), ("nccl", "librccl.so"), ("cray_mpich", "libmpi_cray")]
     {

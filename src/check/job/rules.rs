@@ -131,7 +131,7 @@ impl Judge<'_> {
             let (since, default) = entry.split_once('=')?;
             (dotted(since)? <= version?).then_some(default)
         };
-        defaults.filter_map(since).last().or(first).map(str::to_owned)
+        defaults.filter_map(since).next_back().or(first).map(str::to_owned)
     }
 
     /// Returns the value in effect: the one that a rule has in place of the one that is set.
