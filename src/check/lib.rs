@@ -4,7 +4,9 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//!  5 | lib                       arguments -> one of these checks                                |
+//!  6 | lib                       arguments -> one of these checks                                |
+//!    +-------------------------------------------------------------------------------------------+
+//!  5 | job                       whether the settings of a job take effect                       |
 //!    +-------------------------------------------------------------------------------------------+
 //!  4 | in_survey                 the checks of a member of a survey                              |
 //!    | served                    a check for a client on another host                            |
@@ -54,6 +56,7 @@ pub mod fleet_metrics;
 pub mod fleet_text;
 mod hosts;
 mod in_survey;
+pub mod job;
 mod lock;
 pub mod metrics;
 mod note;
@@ -98,6 +101,9 @@ use page::documents::{Documents, Places};
 ///
 /// Invalid arguments, a file that cannot be written, a NIC that is bad or cannot be tested.
 pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
+    if let Some(outcome) = job::answer_parent() {
+        return outcome;
+    }
     let read = options::parse(&arguments);
     let Some(request) = output::or_refusal(&arguments, read)? else {
         return Ok(());
@@ -121,9 +127,11 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     } else {
         output::or_early_failure(request.json.as_ref(), LauncherTask::from_environment())?
     };
-    match task {
-        Some(task) if task.size > 1 => step::run(&request, &task),
-        _ => check_this_node(request),
+    let task = task.filter(|task| task.size > 1);
+    match (task, request.job) {
+        (task, Some(process)) => job::run(&request, process, task.as_ref()),
+        (Some(task), None) => step::run(&request, &task),
+        (None, None) => check_this_node(request),
     }
 }
 

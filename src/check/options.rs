@@ -16,6 +16,7 @@ pub fn usage() -> Usage {
         synopsis: vec![
             ("cxidiag check [DEVICE...] [OPTIONS]".into(), ""),
             ("cxidiag check --hosts=LIST [DEVICE...] [OPTIONS]".into(), ""),
+            ("cxidiag check --job[=PID] [OPTIONS] [-- COMMAND]".into(), ""),
         ],
         arguments: Completion::Devices,
         about_arguments: "DEVICE is cxiN (hardware) or soft0 to soft99 (software NIC). Without DEVICE, the\n\
@@ -38,6 +39,11 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<CheckRequest>, Failure> {
         return Ok(None);
     };
     let words = std::mem::take(&mut typed.words);
+    if typed.request.job.is_some() {
+        let refusal = excluded(&typed).map(Failure::usage);
+        let request = CheckRequest { command: words, ..typed.request };
+        return refusal.map_or(Ok(Some(request)), Err);
+    }
     arguments::add_devices(&mut typed.request.devices, words, arguments)?;
     if let Some(why) = excluded(&typed) {
         return Err(Failure::usage(why));
@@ -76,6 +82,12 @@ fn excluded(typed: &TypedArguments<CheckRequest>) -> Option<String> {
     if request.stress.is_some() {
         let why = "has no effect with --stress, which loads the NICs of this machine";
         return given(&of_check).map(|long| format!("--{long} {why}"));
+    }
+    if request.job.is_some() {
+        let why = "has no effect with --job, which checks settings";
+        let others = of_check.into_iter().filter(|long| *long != "meeting-point");
+        let others: Vec<_> = ["interval", "cpu", "busy-ok"].into_iter().chain(others).collect();
+        return given(&others).map(|long| format!("--{long} {why}"));
     }
     if let Some(long) = given(&["interval", "cpu"]) {
         return Some(format!("--{long} needs --stress"));

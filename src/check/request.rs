@@ -1,6 +1,7 @@
 //! What the arguments of `check` ask for.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -10,11 +11,12 @@ use clap::{Args, Command};
 
 use cli::output::MetricsRequest;
 use cli::usage::Completion;
+use cli::values::LEFT_OUT;
 use cli::{arguments, derived, output};
 use crew::host_list;
 use facts::device::{DeviceName, LibraryFile};
 use facts::error::Failure;
-use facts::number::time;
+use facts::number::{time, within};
 use node::machine::Machine;
 use node::machine::placement::Cpus;
 use node::slingshot::Grant;
@@ -37,11 +39,23 @@ const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duratio
 /// Most ranks of `--ranks`.
 const MOST_RANKS: u32 = 100_000_000;
 
+/// Largest number of a process in Linux.
+const MOST_PIDS: u64 = 1 << 22;
+
 /// What `--link-speed` does.
 pub const LINK_SPEED: &str =
     "Speed that links must have, in Gb/s (default: that of the hardware, 200 or 400)";
 
 pub static COMMAND: LazyLock<Command> = LazyLock::new(derived::declared::<CheckRequest>);
+
+/// Whose settings `--job` checks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobProcess {
+    /// This process, in whose environment the program of the job will start.
+    Own,
+    /// A running process, by its id.
+    Running(u32),
+}
 
 /// What the arguments ask for.
 #[derive(Clone, Debug, Args)]
@@ -99,6 +113,15 @@ pub struct CheckRequest {
     /// rank without peers.
     #[arg(long, value_name = "COUNT", value_parser = derived::number(1..=MOST_RANKS))]
     pub ranks: Option<u32>,
+
+    /// Check whether the settings of a job take effect, instead of NICs: of this environment, or of
+    /// the running process PID
+    ///
+    /// The libfabric of the job is asked which settings it knows and what it uses. COMMAND is not
+    /// started: its words NAME=VALUE are settings, too. The tasks of a launcher are compared.
+    /// docs/settings.md has the rules.
+    #[arg(long, value_name = "PID", require_equals = true, value_parser = job_process)]
+    pub job: Option<JobProcess>,
 
     /// Check these hosts, on which 'cxidiag serve' runs, without traffic, such as nid[0001-0512]
     /// (default: this machine, or the tasks of a launcher)
@@ -164,6 +187,10 @@ pub struct CheckRequest {
     /// When tasks are waited for at the latest.
     #[arg(skip)]
     pub until: Option<Instant>,
+
+    /// The command of --job, with its arguments.
+    #[arg(skip)]
+    pub command: Vec<OsString>,
 }
 
 /// What the file of the site may contain, too.
@@ -186,6 +213,14 @@ type Hosts = Vec<String>;
 fn hosts(typed: &str) -> Result<Hosts, String> {
     let hosts: BTreeSet<String> = host_list::option_hosts(typed)?.into_iter().collect();
     Ok(hosts.into_iter().collect())
+}
+
+/// Returns the process whose settings are checked.
+fn job_process(typed: &str) -> Result<JobProcess, String> {
+    if typed == LEFT_OUT {
+        return Ok(JobProcess::Own);
+    }
+    Ok(JobProcess::Running(within(typed, 1..=MOST_PIDS)? as u32))
 }
 
 /// Returns the speed of a link in Gb/s.

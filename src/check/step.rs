@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::fleet::{self, Answers};
+use super::fleet;
 use super::of_node;
 use super::request::CheckRequest;
 use crate::document::Check;
@@ -33,6 +33,15 @@ const CHECK_WAIT: Duration = Duration::from_secs(30);
 /// How long the tasks may take to end.
 const END_WAIT: Duration = Duration::from_secs(2);
 
+/// Makes the document of a task.
+type MakeDocument<'a> = &'a (dyn Fn() -> Result<Vec<u8>, Failure> + Sync);
+
+/// Reads the document of a task, or returns why it is none.
+type ReadDocument<'a, T> = &'a dyn Fn(&[u8]) -> Result<T, String>;
+
+/// The name of the node of each task, and its document or why there is none.
+type TaskAnswers<T> = Vec<(String, Result<T, String>)>;
+
 /// Runs a task of a launcher: the coordinator, or another one.
 ///
 /// # Errors
@@ -40,12 +49,33 @@ const END_WAIT: Duration = Duration::from_secs(2);
 /// In the coordinator the failures of [`fleet::report`]. The others end without a failure, unless
 /// they are interrupted.
 pub fn run(request: &CheckRequest, task: &LauncherTask) -> Result<(), Failure> {
+    let read = |document: &[u8]| Check::read(document).map_err(|failure| failure.message());
+    run_with(request, task, &|| document(request, task), |gather| {
+        fleet::report(request, || gather(&read))
+    })
+}
+
+/// Runs a task of a launcher that makes this document. The coordinator alone reports what `gather`
+/// returns.
+///
+/// # Errors
+///
+/// In the coordinator the failures of `report`. The others end without a failure, unless they are
+/// interrupted.
+pub fn run_with<T>(
+    request: &CheckRequest,
+    task: &LauncherTask,
+    document: MakeDocument,
+    report: impl FnOnce(
+        &dyn Fn(ReadDocument<T>) -> Result<TaskAnswers<T>, Failure>,
+    ) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let token = Token::from_environment();
     let point = MeetingPoint::of(task, request.meeting_point.as_deref(), token.as_ref())?;
     if point.is_coordinator(task) {
-        return fleet::report(request, || gather(request, task, &point));
+        return report(&|read| gather(request, task, &point, document, read));
     }
-    match take_part(request, task, &point) {
+    match take_part(task, &point, document) {
         // Hydra and Open MPI end all tasks if one fails. The coordinator determines the exit
         // status.
         Err(failure) if failure.kind != Kind::Interrupted => {
@@ -67,9 +97,9 @@ fn document(request: &CheckRequest, task: &LauncherTask) -> Result<Vec<u8>, Fail
 
 /// Checks this node for the coordinator.
 fn take_part(
-    request: &CheckRequest,
     task: &LauncherTask,
     point: &MeetingPoint,
+    document: MakeDocument,
 ) -> Result<(), Failure> {
     let introduction = Introduction {
         rank: task.rank,
@@ -82,7 +112,7 @@ fn take_part(
     let mut member: Member<NoWork> = join(&introduction, end, |_| point.find(task, end))?;
     loop {
         match member.next_order()? {
-            Order::Check => match document(request, task) {
+            Order::Check => match document() {
                 Ok(document) => member.send_check(document),
                 Err(failure) => {
                     member.fail(&failure.message());
@@ -98,23 +128,25 @@ fn take_part(
 }
 
 /// Checks this node, and receives the checks of the others.
-fn gather(
+fn gather<T>(
     request: &CheckRequest,
     task: &LauncherTask,
     point: &MeetingPoint,
-) -> Result<Answers, Failure> {
+    document: MakeDocument,
+    read: ReadDocument<T>,
+) -> Result<TaskAnswers<T>, Failure> {
     allow_connections(task.size)?;
     let listener = Listener::bind(None, point.port().unwrap_or(0), Reach::Everywhere)?;
     let published = point.publish(task, listener.port())?;
     let mut root = Root::listen(listener, published.token.clone(), task.size)?;
     let mut others = Others::new(task, request.window.unwrap_or_default(), request.until);
     let own = thread::scope(|scope| {
-        let own = threads::start_in(scope, || document(request, task))?;
+        let own = threads::start_in(scope, document)?;
         others.receive(&mut root)?;
         own.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     });
     let name = task.node.clone().unwrap_or_else(host_name);
-    let mut answers = others.answers(&name, &task.hosts);
+    let mut answers = others.answers(&name, &task.hosts, read);
     match own {
         Err(failure) if failure.kind == Kind::Interrupted => return Err(failure),
         Err(failure) => answers.push((name, Err(failure.message()))),
@@ -123,10 +155,6 @@ fn gather(
     }
     root.end(END_WAIT);
     Ok(answers)
-}
-
-fn read(document: &[u8]) -> Result<Check, String> {
-    Check::read(document).map_err(|failure| failure.message())
 }
 
 /// The other tasks, by rank.
@@ -197,7 +225,7 @@ impl Others {
 
     /// Returns the nodes and their checks. `own` is the node of this task, `hosts` the list of the
     /// launcher.
-    fn answers(mut self, own: &str, hosts: &[String]) -> Answers {
+    fn answers<T>(mut self, own: &str, hosts: &[String], read: ReadDocument<T>) -> TaskAnswers<T> {
         let (mut answers, mut without) = (Vec::new(), Vec::new());
         let is_cut = self.last.is_some_and(|last| Instant::now() >= last);
         let joined = self.joined.iter().map(|(rank, (host, _))| (*rank, host.as_str()));
@@ -240,7 +268,8 @@ mod tests {
         assert_eq!(until(Some(last)), Some(last));
         assert!(until(None) > Some(last));
         let others = Others::new(&task, Duration::ZERO, Some(last));
-        let (_, check) = others.answers("nid0007", &["nid0007".into(), "nid0008".into()]).remove(0);
+        let (_, check) =
+            others.answers("nid0007", &["nid0007".into(), "nid0008".into()], &|_| Ok(())).remove(0);
         assert_eq!(check.unwrap_err(), "no check within a quarter of --time-limit");
     }
 }

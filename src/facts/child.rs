@@ -41,8 +41,10 @@ crate::named_enum! {
         SurveyMember = "CXIDIAG_SURVEY_MEMBER",
         /// Probes other nodes for `cxidiag serve`.
         Prober = "CXIDIAG_SERVE_PROBER",
+        /// Loads a libfabric and prints what it says.
+        LibfabricReader = "CXIDIAG_LIBFABRIC",
     }
-    fn variable(self);
+    pub fn variable(self);
 }
 
 impl Duty {

@@ -2,7 +2,7 @@
 //! (monitoring.md 1.5). The rules of one NIC follow them.
 
 use std::array;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -87,7 +87,8 @@ pub const OWN: &str = "cxidiag";
 const USER: &str = "a user of LUMI";
 
 /// All rules, in order of importance.
-const RULES: [JobRule; 12] = [
+const RULES: [JobRule; 13] = [
+    rule("nic_not_used", "no packet in HPC format", OWN, nic_not_used),
     rule("timeouts", "0", OPEN_MPI, timeouts),
     rule("never_answered", "5 timeouts : 4 resent : 1 error, within 10 %", USER, never_answered),
     rule("outlier", "3 times the median, and 4.5 times the spread", OWN, outlier),
@@ -267,6 +268,21 @@ pub fn never_answered_of(changes: &CounterChanges) -> Option<u64> {
     let expected = [most.saturating_add(1), most].map(|times| times.saturating_mul(errors));
     let holds = is_near(spt, expected[0]) && is_near(resent, expected[1]);
     (errors > 0 && holds).then_some(errors)
+}
+
+/// Nodes that exchange nothing need no NIC, but a job of several nodes is rarely meant so.
+fn nic_not_used(job: &JobEvidence) -> Vec<JobObservation> {
+    let packets = |nic: &JobNic| nic.changes.count("hni_tx_ok_opt");
+    let hosts: BTreeSet<&str> = job.nics.iter().map(|nic| nic.host.as_str()).collect();
+    if hosts.len() < 2 || job.nics.iter().any(|nic| packets(nic) != Some(0)) {
+        return Vec::new();
+    }
+    let text = format!(
+        "the NIC was not used: {} nodes sent no packet in HPC format; 'cxidiag check --job' finds \
+         settings that leave the NIC",
+        hosts.len()
+    );
+    JobObservation::from_job(0.0, text)
 }
 
 fn timeouts(job: &JobEvidence) -> Vec<JobObservation> {

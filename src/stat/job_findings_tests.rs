@@ -253,6 +253,24 @@ fn nics_of_most_nodes_carry_unequal_shares() {
 }
 
 #[test]
+fn names_a_job_of_several_nodes_that_uses_no_nic() {
+    let job = |counts: &[Option<u64>]| {
+        let nic_of_node = |(node, count): (usize, &Option<u64>)| {
+            let count = count.map(|count| ("hni_tx_ok_opt", count));
+            nic("cxi0", node, count.as_slice())
+        };
+        let nics: Vec<JobNic> = counts.iter().enumerate().map(nic_of_node).collect();
+        found(&nics)
+    };
+    let found = job(&[Some(0), Some(0)]);
+    assert_eq!(found[0].code, "nic_not_used");
+    assert!(found[0].text.starts_with("the NIC was not used: 2 nodes sent no packet"));
+    for counts in [&[Some(0)][..], &[Some(0), Some(1)], &[Some(0), None], &[None, None]] {
+        assert!(job(counts).is_empty(), "{counts:?}");
+    }
+}
+
+#[test]
 fn short_runs_are_named_and_equal_findings_merged() {
     let nics: Vec<JobNic> = ["a cxi0", "b cxi0", "c cxi0"]
         .map(|name| nic(name, 0, &[("hni_llr_tx_replay_event", 3)]))

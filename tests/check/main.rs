@@ -4,6 +4,7 @@
 mod harness;
 
 mod fleet;
+mod job;
 mod one_node;
 mod pcie;
 mod stress;

@@ -11,11 +11,13 @@ use super::schema::assert_documented;
 use campaign::quiet::findings::{Certainty, Unit};
 use check::document::testing::check;
 use check::fleet_document::{FleetCheck, testing as fleet_testing};
+use check::job::document::JobCheck;
 use check::stress_document::testing as stress_testing;
 use check::stress_metrics;
 use facts::severity::Severity;
 use health::{Finding, ITEMS};
 use page::openmetrics::{Family, Kind, Sample};
+use serde_json::json;
 use serve::probe_metrics;
 use stat::job::JobStat;
 use stat::{metrics as stat_metrics, testing as stat_testing};
@@ -29,7 +31,7 @@ const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/metrics.md");
 const FIRST: &str = "\n## `cxidiag check`\n";
 
 /// What the labels say, in the order of their names.
-const LABELS: [(&str, &str); 33] = [
+const LABELS: [(&str, &str); 34] = [
     ("cause", "a cause by its id in [why.md](why.md#causes), such as `pcie-narrow`"),
     ("check", "an item by its code in [check.md](check.md#items), such as `link-down`"),
     (
@@ -69,6 +71,7 @@ const LABELS: [(&str, &str); 33] = [
          more); of probes that were left out `client`, `busy`, `paused`, `unusable`, \
          `target_busy` or `unreachable` ([watch.md](watch.md#what-it-leaves-out))",
     ),
+    ("rule", "a rule about settings, such as `L13` ([settings.md](settings.md))"),
     (
         "sensor",
         "`asic`, `media` (the end of the cable), `regulator`; a supply of the card, such as `vdd`; \
@@ -86,7 +89,8 @@ const LABELS: [(&str, &str); 33] = [
     ("traffic_class", "of the victims; empty if it is the class of the load"),
     (
         "verdict",
-        "`good`, `suspect`, `untested`, `no_answer` or `bad`; of a part `suspect` or `bad`",
+        "`good`, `suspect`, `untested`, `no_answer` or `bad`; of a part `suspect` or `bad`; of a \
+         setting `note` or `bad`",
     ),
     ("version", "the release of cxidiag"),
 ];
@@ -132,6 +136,14 @@ fn commands() -> Vec<(&'static str, Vec<Family>)> {
     let node = ("nid1".to_owned(), Ok(fleet_testing::document(1, &[bad])));
     let fleet = FleetCheck::new(SystemTime::UNIX_EPOCH, Duration::ZERO, vec![node]);
 
+    let process = json!({"settings": {}, "findings": [{
+        "code": "L2", "severity": "bad", "kind": "no-effect", "setting": "FI_CXI_FOO", "value": "1",
+        "text": "", "instead": null, "source": "", "processes": 1, "nodes": "",
+    }]});
+    let process = serde_json::from_value(process).expect("what a process sends");
+    let answers = vec![("nid1".to_owned(), Ok(process))];
+    let settings = JobCheck::new(SystemTime::UNIX_EPOCH, Duration::ZERO, &answers);
+
     let mut verdict = mixed();
     let switch = Unit::Switch { group: 3, switch: 12 };
     verdict.causes.push(cause(switch, Certainty::Suspect));
@@ -155,6 +167,7 @@ fn commands() -> Vec<(&'static str, Vec<Family>)> {
         ("`cxidiag link`", links),
         ("`cxidiag check --stress`", stress),
         ("`cxidiag check` of many nodes", check::fleet_metrics::families(&fleet)),
+        ("`cxidiag check --job`", check::job::document::families(&settings)),
         ("`cxidiag survey`", quiet),
         ("`cxidiag survey --load`", load),
         ("`cxidiag stat`", stat_metrics::families(&job)),

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use check::document::Check;
 use check::fleet_document::FleetCheck;
+use check::job::document::JobCheck;
 use check::stress_document::StressReport;
 use compare::changes;
 use compare::changes::Changes;
@@ -255,6 +256,16 @@ fn fleet_schema() -> Value {
     schema
 }
 
+fn job_schema() -> Value {
+    let rules = [
+        ("/properties/schema_version", "const", json!(check::job::document::SCHEMA_VERSION)),
+        ("/properties/exit_status", "enum", json!([0, 3, 4])),
+    ];
+    let mut schema = schema::<JobCheck>("Settings of a job that cxidiag check --job finds", &rules);
+    close(&mut schema);
+    schema
+}
+
 fn survey_schema() -> Value {
     let rules = [
         ("/properties/schema_version", "const", json!(result::SCHEMA_VERSION)),
@@ -282,6 +293,7 @@ fn matches_schemas_in_docs() {
         ("link", link_schema()),
         ("stress", stress_schema()),
         ("check-fleet", fleet_schema()),
+        ("check-job", job_schema()),
         ("survey", survey_schema()),
     ] {
         let path = format!("{}/docs/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));

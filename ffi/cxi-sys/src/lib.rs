@@ -16,6 +16,7 @@ mod api;
 #[rustfmt::skip]
 mod bindings;
 pub mod gpu;
+pub mod libfabric;
 pub mod records;
 pub mod testing;
 

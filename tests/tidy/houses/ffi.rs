@@ -21,6 +21,7 @@ pub const LIBCXI: Package = Package {
             ],
             &[
                 ("api", "the table of libcxi functions"),
+                ("libfabric", "what an installed libfabric says about itself"),
                 ("records", "command and event records, and their fields"),
             ],
             &[("lib", "all of it under one name")],

@@ -784,6 +784,7 @@ pub const CHECK: Package = Package {
                 ("step", "the checks of the nodes of a job step"),
                 ("stress", "`check --stress`: its course"),
             ],
+            &[("job", "whether the settings of a job take effect")],
             &[("lib", "arguments -> one of these checks")],
         ],
     },

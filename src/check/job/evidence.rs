@@ -1,0 +1,127 @@
+//! What is known of a job before it is judged: settings, what libfabric says, facts of the node.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::rules::{RULES, dotted};
+use super::values::{boolean, is_like};
+
+/// Value of a secret.
+pub const SECRET: &str = "(not shown)";
+
+/// Facts that settings with these beginnings imply.
+const IMPLIED: [(&str, &str); 5] = [
+    ("nccl", "NCCL_"),
+    ("nccl", "OFI_NCCL_"),
+    ("nccl", "RCCL_"),
+    ("cray_mpich", "MPICH_OFI_"),
+    ("cray_mpich", "MPICH_GPU_SUPPORT_ENABLED"),
+];
+
+/// What is known of a process.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Evidence {
+    /// Names and values of the settings in its environment.
+    pub settings: BTreeMap<String, String>,
+    /// Settings of the file libfabric.conf, by name; the environment's where the file's is used.
+    pub conf: BTreeMap<String, String>,
+    /// Facts by name in small letters, as `settings.txt` uses them.
+    pub facts: BTreeMap<String, String>,
+    /// What its libfabric says; `None` if it could not be asked.
+    pub library: Option<LibfabricAnswer>,
+}
+
+/// What an installed libfabric says about itself.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct LibfabricAnswer {
+    /// Path of the file.
+    pub path: String,
+    /// Major and minor version.
+    pub version: String,
+    /// The names that core and providers registered, with their types.
+    pub names: BTreeMap<String, ParameterType>,
+    /// Names of providers, as `fi_getinfo` lists them.
+    pub providers: Vec<String>,
+    /// Sizes of the first entry of the provider cxi.
+    pub tx_size: Option<u64>,
+    pub rx_size: Option<u64>,
+}
+
+/// How libfabric reads the text of a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ParameterType {
+    Text,
+    Int,
+    Bool,
+    Size,
+}
+
+impl Evidence {
+    /// Returns what is known from this environment. Values of secrets are left out.
+    pub fn new(
+        environment: impl IntoIterator<Item = (String, String)>,
+        library: Option<LibfabricAnswer>,
+        facts: BTreeMap<String, String>,
+    ) -> Self {
+        let mut evidence = Self { facts, library, ..Self::default() };
+        for (name, value) in environment {
+            if RULES.has("family", &name) {
+                let value = if RULES.has("secret", &name) { SECRET.to_owned() } else { value };
+                evidence.settings.insert(name, value);
+            } else if name == "SLURM_JOB_ID" {
+                evidence.facts.insert(name, value);
+            }
+        }
+        for (fact, beginning) in IMPLIED {
+            if evidence.settings.keys().any(|name| name.starts_with(beginning)) {
+                evidence.facts.insert(fact.into(), "1".into());
+            }
+        }
+        if let Some(library) = &evidence.library {
+            let facts = &mut evidence.facts;
+            let mut providers: Vec<&str> = library.providers.iter().map(String::as_str).collect();
+            if !providers.is_empty() {
+                providers.extend(RULES.list("provider"));
+            }
+            let said = [
+                ("libfabric", Some(library.path.clone())),
+                ("version", Some(library.version.clone())),
+                ("providers", Some(providers.join(", ")).filter(|list| !list.is_empty())),
+                ("cxi_provider", library.has_cxi().then(|| "1".into())),
+                ("tx_size", library.tx_size.map(|size| size.to_string())),
+                ("rx_size", library.rx_size.map(|size| size.to_string())),
+            ];
+            facts.extend(said.into_iter().filter_map(|(name, text)| Some((name.into(), text?))));
+        }
+        evidence
+    }
+
+    /// Returns whether the file libfabric.conf counts before the environment.
+    pub fn prefers_file(&self) -> bool {
+        self.raw("FI_PREFER_SYSCONFIG").and_then(boolean) == Some(true)
+    }
+
+    /// Returns the version of libfabric, as a number.
+    pub fn version(&self) -> Option<i128> {
+        dotted(self.facts.get("version")?)
+    }
+
+    /// Returns the type of a setting.
+    pub fn parameter(&self, name: &str) -> Option<ParameterType> {
+        self.library.as_ref()?.names.get(name).copied()
+    }
+
+    /// Returns whether libfabric knows a name like this one.
+    pub fn knows(&self, name: &str) -> bool {
+        let mut known = self.library.iter().flat_map(|library| library.names.keys());
+        known.any(|known| is_like(name, known)) || RULES.has("unreported", name)
+    }
+}
+
+impl LibfabricAnswer {
+    /// Returns whether it has a cxi provider.
+    pub fn has_cxi(&self) -> bool {
+        self.names.keys().any(|name| name.starts_with("FI_CXI_"))
+    }
+}

@@ -1,0 +1,66 @@
+//! `check --job`: whether the settings of a job take effect (docs/settings.md). Rules and facts
+//! about settings are data, in `settings.txt`.
+
+pub mod document;
+mod evidence;
+mod finding;
+mod judge;
+mod library;
+mod process;
+mod rules;
+#[cfg(test)]
+mod tests;
+mod values;
+
+use std::time::{Instant, SystemTime};
+
+use self::document::{JobAnswers, JobCheck, ProcessSettings};
+pub use self::library::answer_parent;
+use super::request::{CheckRequest, JobProcess};
+use super::step;
+use cli::output;
+use crew::launcher::LauncherTask;
+use facts::error::Failure;
+use facts::host::host_name;
+use page::documents::{Documents, Places};
+use page::json;
+
+/// Checks the settings of a process, or of the processes of a launcher.
+///
+/// # Errors
+///
+/// A file that cannot be written, a process that cannot be read, a setting that is bad.
+pub fn run(
+    request: &CheckRequest,
+    process: JobProcess,
+    task: Option<&LauncherTask>,
+) -> Result<(), Failure> {
+    let check = || process::check(process, &request.command);
+    match task {
+        Some(task) if process == JobProcess::Own => {
+            let document = || json::line(&check()?);
+            let read = |document: &[u8]| json::read::<ProcessSettings>(document);
+            step::run_with(request, task, &document, |gather| report(request, || gather(&read)))
+        }
+        _ => report(request, || Ok(vec![(host_name(), Ok(check()?))])),
+    }
+}
+
+/// Gathers what was found, prints it, and writes the documents.
+fn report(
+    request: &CheckRequest,
+    gather: impl FnOnce() -> Result<JobAnswers, Failure>,
+) -> Result<(), Failure> {
+    let opened = Documents::open(&Places {
+        json: request.json.clone(),
+        metrics: request.metrics.file_with(document::SERIES)?,
+        ..Places::default()
+    });
+    let documents = output::or_early_failure(request.json.as_ref(), opened)?;
+    let (started, clock) = (SystemTime::now(), Instant::now());
+    let answers = output::or_failure(&documents, gather())?;
+    let check = JobCheck::new(started, clock.elapsed(), &answers);
+    documents.write_metrics(|| document::families(&check))?;
+    output::write(&documents, &check, request.is_quiet, document::page)?;
+    documents.conclude(check.result())
+}

@@ -1,0 +1,341 @@
+//! What a process and its node say: the environment, the libraries, NICs, interfaces, modules.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::document::ProcessSettings;
+use super::evidence::{Evidence, SECRET};
+use super::library;
+use super::rules::RULES;
+use super::values::strtol;
+use crate::request::JobProcess;
+use facts::error::{Context, Failure};
+use node::machine::{self, Machine};
+use node::reading;
+
+/// Variables with the number of nodes, the most exact one first.
+const NODES: [&str; 3] = ["SLURM_STEP_NUM_NODES", "SLURM_JOB_NUM_NODES", "SLURM_NNODES"];
+
+/// Variables with the number of ranks on this node.
+const RANKS_ON_NODE: [&str; 4] = [
+    "SLURM_STEP_TASKS_PER_NODE",
+    "OMPI_COMM_WORLD_LOCAL_SIZE",
+    "MPI_LOCALNRANKS",
+    "PALS_LOCAL_SIZE",
+];
+
+/// Variables that only ranks have.
+const RANKS: [&str; 4] = ["SLURM_PROCID", "PALS_RANKID", "PMI_RANK", "OMPI_COMM_WORLD_RANK"];
+
+/// Reads and judges a process. `command` is what will start in it: its words `NAME=VALUE` are
+/// settings.
+///
+/// # Errors
+///
+/// A process of another user, or one that has ended.
+pub fn check(process: JobProcess, command: &[OsString]) -> Result<ProcessSettings, Failure> {
+    let (directory, environment) = match process {
+        JobProcess::Own => {
+            let mut environment: BTreeMap<OsString, OsString> = env::vars_os().collect();
+            // As `env` and `mpirun -x` take them.
+            let words = command.iter().filter_map(|word| word.to_str()?.split_once('='));
+            let settings = words.filter(|(name, _)| RULES.has("family", name));
+            environment.extend(settings.map(|(name, value)| (name.into(), value.into())));
+            (PathBuf::from("/proc/self"), environment)
+        }
+        JobProcess::Running(pid) => {
+            let directory = PathBuf::from(format!("/proc/{pid}"));
+            let environment = environment_of(&directory)?;
+            (directory, environment)
+        }
+    };
+    let maps = reading::text(&directory.join("maps")).unwrap_or_default();
+    let value = |name: &str| {
+        let value = environment.get(OsStr::new(name))?;
+        Some(value.to_string_lossy().into_owned())
+    };
+    // Files of a container are below its root.
+    let root = match process {
+        JobProcess::Own => PathBuf::from("/"),
+        JobProcess::Running(_) => directory.join("root"),
+    };
+    let search_path = value("LD_LIBRARY_PATH").unwrap_or_default();
+    let mut loaded = library::libraries(&maps, library::SONAME).into_iter();
+    let file = match loaded.next() {
+        Some(path) => root.join(path.trim_start_matches('/')),
+        None => library::find(&root, &search_path),
+    };
+    let (library, untested) = match library::ask(&file, &environment) {
+        Ok(library) => (Some(library), None),
+        Err(failure) => (None, Some(failure.message())),
+    };
+    let mut facts = node_facts(&Machine::this(), &value("SLINGSHOT_DEVICES").unwrap_or_default());
+    let is_rank = RANKS.iter().any(|name| value(name).is_some());
+    let first = |names: &[&str]| names.iter().find_map(|name| strtol(&value(name)?).map(|n| n.0));
+    let numbers = [("nodes", first(&NODES)), ("ranks_on_node", first(&RANKS_ON_NODE))];
+    facts.extend(
+        numbers
+            .into_iter()
+            .filter_map(|(name, number)| Some((name.to_owned(), number?.to_string()))),
+    );
+    if is_rank {
+        let status = reading::text(&directory.join("status")).unwrap_or_default();
+        let nodes = numa_nodes(&Machine::this(), &status);
+        facts.insert("numa_nodes".into(), nodes.join(","));
+    }
+    let mut networks = command.iter().filter_map(|word| word.to_str()?.strip_prefix("--network="));
+    facts.extend(networks.next_back().map(|text| ("--network".into(), text.into())));
+    for (fact, beginning) in
+        [("nccl", "libnccl.so"), ("nccl", "librccl.so"), ("cray_mpich", "libmpi_cray")]
+    {
+        if !library::libraries(&maps, beginning).is_empty() {
+            facts.insert(fact.into(), "1".into());
+        }
+    }
+    if let Some(plugin) = plugin(&maps, &search_path, &root) {
+        facts.extend(version_in_path(&plugin).map(|version| ("plugin_version".into(), version)));
+        facts.insert("nccl_plugin".into(), plugin);
+    }
+    let others: Vec<String> = loaded.collect();
+    if !others.is_empty() {
+        facts.insert("other_libfabrics".into(), others.join(", "));
+    }
+    let conf = library.as_ref().map(|library| configuration(&library.path, &root));
+    let environment = environment.iter().map(|(name, value)| {
+        (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned())
+    });
+    let evidence = Evidence::new(environment, library, facts);
+    let evidence = with_configuration(evidence, conf.unwrap_or_default());
+    Ok(ProcessSettings::new(&evidence, untested.as_deref()))
+}
+
+/// Returns the environment with which a process of this user began.
+fn environment_of(directory: &Path) -> Result<BTreeMap<OsString, OsString>, Failure> {
+    let what = format!("cannot read {}", directory.join("environ").display());
+    let owner = fs::metadata(directory).environment(&what)?.uid();
+    // The library of the process is loaded with the rights of this one.
+    let own = rustix::process::geteuid().as_raw();
+    if owner != own {
+        let pid = directory.display();
+        let message = format!("{pid} belongs to user {owner}: check it as this user, not as {own}");
+        return Err(Failure::environment(message));
+    }
+    let bytes = fs::read(directory.join("environ")).environment(&what)?;
+    let pair = |entry: &[u8]| {
+        let place = entry.iter().position(|byte| *byte == b'=').filter(|place| *place > 0)?;
+        let (name, value) = entry.split_at(place);
+        Some((OsString::from_vec(name.into()), OsString::from_vec(value[1..].into())))
+    };
+    Ok(bytes.split(|byte| *byte == 0).filter_map(pair).collect())
+}
+
+/// Returns the facts of the node of a job with these NICs.
+fn node_facts(machine: &Machine, devices: &str) -> BTreeMap<String, String> {
+    let names = |path: &str| {
+        let names = reading::names(&machine.root().join(path)).unwrap_or_default();
+        let mut names: Vec<String> =
+            names.into_iter().filter_map(|name| name.into_string().ok()).collect();
+        names.sort_by_key(|name| (name.len(), name.clone()));
+        names
+    };
+    let exists = |path: &str| reading::exists(&machine.root().join(path));
+    let nics = names("sys/class/cxi");
+    let interfaces = names("sys/class/net");
+    let hsn = interfaces.iter().filter(|name| name.starts_with("hsn")).cloned().collect();
+    let mut gpus = names("proc/driver/nvidia/gpus");
+    gpus.extend(exists("dev/kfd").then(|| "kfd".to_owned()));
+    let with_rendezvous = |wanted: &str| {
+        let listed = |nic: &&String| {
+            devices.is_empty() || devices.split(',').any(|device| device.trim() == nic.as_str())
+        };
+        let has = |nic: &&String| {
+            let file = format!("sys/class/cxi/{nic}/device/properties/rdzv_get_en");
+            reading::text(&machine.root().join(file)).is_ok_and(|text| text.trim() == wanted)
+        };
+        nics.iter().filter(listed).filter(has).cloned().collect::<Vec<_>>()
+    };
+    let lists = [
+        ("rdzv_get_on", with_rendezvous("1")),
+        ("rdzv_get_off", with_rendezvous("0")),
+        ("nics", nics.clone()),
+        ("interfaces", interfaces),
+        ("hsn", hsn),
+        ("infiniband", names("sys/class/infiniband")),
+        ("gpus", gpus),
+    ];
+    let lists = lists.into_iter().filter(|(_, list)| !list.is_empty());
+    let mut facts: BTreeMap<String, String> =
+        lists.map(|(name, list)| (name.to_owned(), list.join(","))).collect();
+    // [I] The device is the sign of a module that is part of the kernel.
+    if !exists("sys/module/kdreg2") && !exists("dev/kdreg2") {
+        facts.insert("no_kdreg2".into(), "1".into());
+    }
+    facts
+}
+
+/// Returns the NUMA nodes of the CPUs that a process may use, by its status.
+fn numa_nodes(machine: &Machine, status: &str) -> Vec<String> {
+    let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let allowed = allowed.and_then(|list| machine::list(list.trim())).unwrap_or_default();
+    let directory = machine.root().join("sys/devices/system/node");
+    let mut nodes: Vec<String> = reading::names(&directory)
+        .unwrap_or_default()
+        .into_iter()
+        .filter_map(|name| {
+            let name = name.into_string().ok()?;
+            let number = name.strip_prefix("node")?.to_owned();
+            let cpus = reading::text(&directory.join(&name).join("cpulist")).ok()?;
+            let cpus = machine::list(cpus.trim())?;
+            cpus.iter().any(|cpu| allowed.contains(cpu)).then_some(number)
+        })
+        .collect();
+    nodes.sort_by_key(|number| number.parse::<u32>().ok());
+    nodes
+}
+
+/// Returns the libfabric plugin that NCCL finds: in memory, by LD_LIBRARY_PATH, or by the cache of
+/// the dynamic linker.
+fn plugin(maps: &str, search_path: &str, root: &Path) -> Option<String> {
+    let is_plugin = |name: &str| name.starts_with("libnccl-net") || name.starts_with("librccl-net");
+    let mut loaded = library::libraries(maps, "libnccl-net");
+    loaded.extend(library::libraries(maps, "librccl-net"));
+    let in_directory = |directory: &str| {
+        let names = reading::names(&root.join(directory.trim_start_matches('/'))).ok()?;
+        let found = names.iter().filter_map(|name| name.to_str()).find(|name| is_plugin(name))?;
+        Some(format!("{directory}/{found}"))
+    };
+    let cache = || {
+        let cache = fs::read(root.join("etc/ld.so.cache")).unwrap_or_default();
+        let cache = String::from_utf8_lossy(&cache).into_owned();
+        cache.split('\0').find(|name| is_plugin(name)).map(str::to_owned)
+    };
+    let mut directories = search_path.split(':').filter(|directory| !directory.is_empty());
+    loaded.into_iter().next().or_else(|| directories.find_map(in_directory)).or_else(cache)
+}
+
+/// Returns the version in a path such as `/opt/aws-ofi-nccl/1.19.0/lib`. [I]
+fn version_in_path(path: &str) -> Option<String> {
+    let is_version = |word: &&str| {
+        word.contains('.') && word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+    };
+    let mut words = path.split(['/', '-']).skip_while(|word| *word != "nccl");
+    words.find(is_version).map(str::to_owned)
+}
+
+/// Returns the settings in the system file of the libfabric at `path`. [I] Cray's versions have it
+/// beside their libraries.
+fn configuration(path: &str, root: &Path) -> BTreeMap<String, String> {
+    let prefix = Path::new(path).parent().and_then(Path::parent).unwrap_or(Path::new("/"));
+    let files = [prefix.join("etc/libfabric.conf"), root.join("etc/libfabric.conf")];
+    let text = files.iter().find_map(|file| reading::text(file).ok()).unwrap_or_default();
+    let pairs = text.lines().filter_map(|line| line.split_once('='));
+    let pairs = pairs.filter(|(name, _)| RULES.has("family", name));
+    let pairs = pairs.map(|(name, value)| {
+        let value = if RULES.has("secret", name) { SECRET } else { value };
+        (name.to_owned(), value.to_owned())
+    });
+    pairs.collect()
+}
+
+/// Adds the settings of the system file, which count where the environment has none.
+fn with_configuration(mut evidence: Evidence, mut conf: BTreeMap<String, String>) -> Evidence {
+    // 1.17 does not read the file.
+    if evidence.version() < Some(1018) {
+        return evidence;
+    }
+    let prefers = evidence.prefers_file();
+    for (name, value) in &mut conf {
+        match evidence.settings.get_mut(name) {
+            // What is not used becomes the other one.
+            Some(own) if prefers => std::mem::swap(own, value),
+            Some(_) => {}
+            None => drop(evidence.settings.insert(name.clone(), value.clone())),
+        }
+    }
+    Evidence { conf, ..evidence }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use node::machine::testing::MadeUp;
+
+    fn shown(facts: &BTreeMap<String, String>) -> String {
+        let facts: Vec<String> =
+            facts.iter().map(|(name, text)| format!("{name}={text}")).collect();
+        facts.join(" ")
+    }
+
+    #[test]
+    fn reads_the_facts_of_a_node() {
+        let property = |nic: u32| format!("sys/class/cxi/cxi{nic}/device/properties/rdzv_get_en");
+        let made_up = MadeUp::new(&[
+            (&property(0), "1\n"),
+            (&property(1), "0\n"),
+            (&property(10), "0\n"),
+            ("sys/class/net/hsn0/mtu", "9000"),
+            ("sys/class/net/lo/mtu", "65536"),
+            ("sys/module/kdreg2/refcnt", "0"),
+            ("proc/driver/nvidia/gpus/0000:01:00.0/information", ""),
+        ]);
+        assert_eq!(
+            shown(&node_facts(&made_up.machine(), "cxi0, cxi1")),
+            "gpus=0000:01:00.0 hsn=hsn0 interfaces=lo,hsn0 nics=cxi0,cxi1,cxi10 rdzv_get_off=cxi1 \
+             rdzv_get_on=cxi0"
+        );
+        assert_eq!(shown(&node_facts(&MadeUp::new(&[]).machine(), "")), "no_kdreg2=1");
+    }
+
+    #[test]
+    fn finds_the_numa_nodes_of_a_rank() {
+        let made_up = MadeUp::new(&[
+            ("sys/devices/system/node/node0/cpulist", "0-3\n"),
+            ("sys/devices/system/node/node1/cpulist", "4-7\n"),
+            ("sys/devices/system/node/node10/cpulist", "8-11\n"),
+        ]);
+        let nodes = |status: &str| numa_nodes(&made_up.machine(), status);
+        assert_eq!(nodes("Name:\tx\nCpus_allowed_list:\t2-4,9\n"), ["0", "1", "10"]);
+        assert_eq!(nodes("Cpus_allowed_list:\t1\n"), ["0"]);
+        assert!(nodes("").is_empty());
+    }
+
+    #[test]
+    fn finds_the_plugin_of_nccl() {
+        let root = tempfile::tempdir().unwrap();
+        let directory = root.path().join("opt/aws-ofi-nccl/1.19.0/lib");
+        fs::create_dir_all(&directory).unwrap();
+        let find = |maps: &str| plugin(maps, "/none:/opt/aws-ofi-nccl/1.19.0/lib", root.path());
+        assert_eq!(find(""), None);
+        fs::write(directory.join("libnccl-net.so"), "").unwrap();
+        let path = "/opt/aws-ofi-nccl/1.19.0/lib/libnccl-net.so";
+        assert_eq!(find("").as_deref(), Some(path));
+        assert_eq!(version_in_path(path).as_deref(), Some("1.19.0"));
+        assert_eq!(version_in_path("/usr/lib/libnccl-net.so"), None);
+        let maps = "7f00-7f01 r-xp 00000000 08:01 12  /x/librccl-net.so.0\n";
+        assert_eq!(find(maps).as_deref(), Some("/x/librccl-net.so.0"));
+    }
+
+    #[test]
+    fn system_file_counts_where_the_environment_has_nothing() {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("etc")).unwrap();
+        let text = "# a\nFI_CXI_ODP=1\nFI_HMEM=cuda\nPATH=/x\nFI_CXI_API_KEY=abc\n";
+        fs::write(root.path().join("etc/libfabric.conf"), text).unwrap();
+        let conf = configuration("/none/lib/libfabric.so.1", root.path());
+        assert_eq!(conf.len(), 3);
+        assert_eq!(conf["FI_CXI_API_KEY"], SECRET);
+        let environment = || [("FI_HMEM".to_owned(), "system".to_owned())];
+        let with = |version: &str| {
+            let facts = BTreeMap::from([("version".to_owned(), version.to_owned())]);
+            with_configuration(Evidence::new(environment(), None, facts), conf.clone()).settings
+        };
+        assert_eq!(with("1.18")["FI_CXI_ODP"], "1");
+        assert_eq!(with("1.18")["FI_HMEM"], "system");
+        assert!(!with("1.17").contains_key("FI_CXI_ODP"));
+    }
+}

@@ -1,0 +1,330 @@
+//! The examples and public sets of settings.md, on model libraries and nodes.
+
+mod planted;
+
+use std::collections::BTreeMap;
+
+use super::document::{JobCheck, ProcessSettings, families, page};
+use super::evidence::{Evidence, LibfabricAnswer, ParameterType, SECRET};
+use super::finding::{FindingSeverity, SettingFinding};
+use super::judge::findings;
+use super::rules::{RULES, dotted};
+use super::values::{meant, nearest_name, strtol};
+use page::table::TextStyle;
+use std::time::{Duration, SystemTime};
+
+const NAMES: &str = include_str!("../../../../tests/libfabric/names.txt");
+
+/// Returns the model of a libfabric with these parts beside its core: `cxi`, `cuda`.
+pub fn library(version: &str, parts: &[&str]) -> LibfabricAnswer {
+    let number = dotted(version);
+    let lines = NAMES.lines().filter(|line| !line.starts_with('#'));
+    let name = |line: &'static str| {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [name, kind, since, until, needed @ ..] = words.as_slice() else { panic!("{line}") };
+        let kind = match *kind {
+            "text" => ParameterType::Text,
+            "int" => ParameterType::Int,
+            "bool" => ParameterType::Bool,
+            "size" => ParameterType::Size,
+            _ => panic!("{line}"),
+        };
+        let is_built = needed.iter().all(|part| parts.contains(part));
+        let is_here = is_built && dotted(since) <= number && number <= dotted(until);
+        is_here.then(|| ((*name).to_owned(), kind))
+    };
+    LibfabricAnswer {
+        path: format!("/opt/cray/libfabric/{version}/lib64/libfabric.so.1"),
+        version: version.into(),
+        names: lines.filter_map(name).collect(),
+        providers: ["cxi", "shm", "tcp", "udp", "sockets"].map(str::to_owned).to_vec(),
+        tx_size: None,
+        rx_size: None,
+    }
+}
+
+/// Returns the settings `A=B ; C=D`.
+pub fn settings(text: &str) -> Vec<(String, String)> {
+    let settings = text.split(" ; ").map(str::trim).filter(|setting| !setting.is_empty());
+    let pair = |setting: &str| {
+        let (name, value) = setting.split_once('=').unwrap();
+        (name.to_owned(), value.to_owned())
+    };
+    settings.map(pair).collect()
+}
+
+/// Returns a process on a node with four NICs. `changes` are facts, `-name` removes one.
+pub fn evidence(version: &str, changes: &str, environment: &str) -> Evidence {
+    let nics = "cxi0,cxi1,cxi2,cxi3";
+    let facts = [
+        ("nics", nics),
+        ("interfaces", "eth0,hsn0,hsn1,hsn2,hsn3,lo"),
+        ("hsn", "hsn0,hsn1,hsn2,hsn3"),
+        ("rdzv_get_on", nics),
+        ("nccl_plugin", "/path/lib/libnccl-net.so"),
+    ];
+    let mut facts: BTreeMap<String, String> =
+        facts.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
+    let mut parts = vec!["cxi", "cuda"];
+    let mut conf = BTreeMap::new();
+    for change in changes.split_whitespace() {
+        match change.split_once('=') {
+            Some(("conf", text)) => {
+                let (name, value) = text.split_once(':').unwrap();
+                conf.insert(name.to_owned(), value.to_owned());
+            }
+            Some((name, text)) => {
+                facts.insert(name.to_owned(), text.to_owned());
+            }
+            None => {
+                let name = change.strip_prefix('-').unwrap();
+                facts.remove(name);
+                parts.retain(|part| *part != name);
+            }
+        }
+    }
+    let library = Some(library(version, &parts));
+    let mut evidence = Evidence::new(settings(environment), library, facts);
+    if evidence.prefers_file() {
+        conf = conf
+            .into_iter()
+            .map(|(name, value)| (name.clone(), evidence.settings.insert(name, value).unwrap()))
+            .collect();
+    }
+    Evidence { conf, ..evidence }
+}
+
+/// Returns the fields of each line of a table.
+fn table(text: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
+    let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    // An empty field between two bars.
+    let lines = lines.map(|line| format!("{line} ").replace("| |", "|  |").replace("| |", "|  |"));
+    lines.map(|line| line.leak().split(" | ").map(str::trim).collect())
+}
+
+fn text_of(findings: &[SettingFinding]) -> String {
+    let lines = findings.iter().map(|found| {
+        let instead = found.instead.as_deref().unwrap_or_default();
+        format!(
+            "{} {:?} {}: {} / {instead}\n",
+            found.code, found.severity, found.setting, found.text
+        )
+    });
+    lines.collect()
+}
+
+#[test]
+fn says_the_words_of_each_rule() {
+    let mut wrong = String::new();
+    for line in table(include_str!("examples.txt")) {
+        let [rule, version, changes, settings, text, ref instead @ ..] = *line.as_slice() else {
+            panic!("{line:?}")
+        };
+        let instead = instead.first().copied().unwrap_or_default();
+        let (code, severity) = rule.split_once(' ').unwrap();
+        let found = findings(&evidence(version, changes, settings));
+        let is_expected = |finding: &SettingFinding| {
+            finding.code == code
+                && format!("{:?}", finding.severity).to_lowercase() == severity
+                && finding.text.starts_with(text)
+                && finding.instead.as_deref().unwrap_or_default().starts_with(instead)
+                && !finding.source.is_empty()
+        };
+        let bad = found.iter().filter(|finding| finding.severity == FindingSeverity::Bad);
+        let others = bad.filter(|finding| finding.code != code).count();
+        if !found.iter().any(is_expected) || (severity == "note" && others > 0) {
+            wrong += &format!("{line:?}\n{}", text_of(&found));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn names_the_dead_settings_of_public_sets_and_no_other() {
+    let mut wrong = String::new();
+    for line in table(include_str!("public_sets.txt")) {
+        let [_, version, changes, settings, ref expected @ ..] = *line.as_slice() else {
+            panic!("{line:?}")
+        };
+        let found = findings(&evidence(version, changes, settings));
+        let mut codes: Vec<String> = found
+            .iter()
+            .map(|finding| match finding.severity {
+                FindingSeverity::Bad => finding.code.clone(),
+                _ => finding.code.to_lowercase(),
+            })
+            .collect();
+        codes.sort();
+        codes.dedup();
+        if codes.join(" ") != expected.first().copied().unwrap_or_default() {
+            wrong += &format!("{line:?}\n{}", text_of(&found));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn each_rule_has_an_example() {
+    let examples: Vec<&str> = table(include_str!("examples.txt"))
+        .map(|line| line[0].split(' ').next().unwrap())
+        .collect();
+    let rules = include_str!("../settings.txt").lines();
+    for rule in rules.filter_map(|line| line.strip_prefix("rule ")) {
+        let id = rule.split(' ').next().unwrap();
+        assert!(examples.contains(&id), "{id}");
+    }
+}
+
+#[test]
+fn reads_numbers_as_the_c_library_does() {
+    for (text, number, rest) in [
+        ("16K", 16, "K"),
+        ("0x100", 256, ""),
+        ("020000", 8192, ""),
+        ("-1", -1, ""),
+        (" 7 ", 7, ""),
+        ("08", 0, "8"),
+        ("0x", 0, "x"),
+        ("99999999999999999999", i128::from(i64::MAX), ""),
+    ] {
+        assert_eq!(strtol(text), Some((number, rest)), "{text}");
+    }
+    assert_eq!(strtol("abc"), None);
+    assert_eq!(strtol(""), None);
+    assert_eq!(
+        ["12M", "64KiB", "1e6", "2 GB", "x"].map(meant),
+        [Some(12 << 20), Some(64 << 10), Some(1_000_000), Some(2 << 30), None]
+    );
+}
+
+#[test]
+fn suggests_only_near_names() {
+    let known = ["FI_CXI_ODP", "FI_CXI_ATS", "FI_CXI_RX_MATCH_MODE", "FI_CXI_DEFAULT_CQ_SIZE"];
+    for (name, near) in [
+        ("FI_CXI_FOO", None),
+        ("FI_CXI_ODQ", Some("FI_CXI_ODP")),
+        ("FI_CXI_RX_MATCHMODE", Some("FI_CXI_RX_MATCH_MODE")),
+        ("FI_CXI_MATCH_RX_MODE", Some("FI_CXI_RX_MATCH_MODE")),
+        ("FI_CXI_CQ_SIZE", Some("FI_CXI_DEFAULT_CQ_SIZE")),
+        ("FI_OPX_UUID", None),
+    ] {
+        assert_eq!(nearest_name(name, known.into_iter()), near, "{name}");
+    }
+}
+
+#[test]
+fn equal_defaults_and_known_names_are_no_findings() {
+    let settings = "FI_CXI_OFLOW_BUF_SIZE=12582912 ; FI_CXI_RDZV_THRESHOLD=0 ; NCCL_IB_DISABLE=1 ; \
+                    CXI_FORK_SAFE=1 ; FI_CXI_COLL_FABRIC_MGR_CACERT=x ; FI_CXI_RDZV_PROTO=alt-read ; \
+                    FI_CXI_RX_MATCH_MODE=software ; FI_PROVIDER=CXI ; SLURM_NETWORK=job_vni";
+    let found = findings(&evidence("2.3", "-nccl", settings));
+    let notes = text_of(&found);
+    assert!(found.iter().all(|finding| finding.code == "N10"), "{notes}");
+    let hpe = evidence("1.22", "", "FI_MR_CACHE_MONITOR=kdreg2");
+    let mut library = hpe.library.unwrap();
+    library.names.insert("FI_CXI_FORCE_DEV_REG_COPY".into(), ParameterType::Bool);
+    let settings = settings_of_hpe();
+    let hpe = Evidence::new(settings, Some(library), BTreeMap::new());
+    assert_eq!(findings(&hpe), []);
+}
+
+fn settings_of_hpe() -> Vec<(String, String)> {
+    settings("FI_MR_CACHE_MONITOR=kdreg2 ; FI_CXI_FORCE_DEV_REG_COPY=1")
+}
+
+#[test]
+fn never_keeps_a_secret() {
+    let text = "FI_CXI_COLL_MCAST_TOKEN=abc123 ; FI_CXI_API_KEY=abc123 ; NCCL_SECRET=abc123";
+    let evidence = evidence("2.3", "", text);
+    let process = ProcessSettings::new(&evidence, None);
+    let check = JobCheck::new(
+        SystemTime::UNIX_EPOCH,
+        Duration::ZERO,
+        &vec![("n1".into(), Ok(process.clone()))],
+    );
+    let texts = [
+        serde_json::to_string(&process).unwrap(),
+        serde_json::to_string(&check).unwrap(),
+        page(&check).text(TextStyle::Plain),
+    ];
+    assert!(texts.iter().all(|text| !text.contains("abc123")), "{texts:?}");
+    assert!(texts[0].contains(SECRET), "{}", texts[0]);
+}
+
+fn answer(version: &str, environment: &str) -> Result<ProcessSettings, String> {
+    Ok(ProcessSettings::new(&evidence(version, "", environment), None))
+}
+
+fn job(answers: Vec<(&str, Result<ProcessSettings, String>)>) -> JobCheck {
+    let answers = answers.into_iter().map(|(node, answer)| (node.to_owned(), answer)).collect();
+    JobCheck::new(SystemTime::UNIX_EPOCH, Duration::ZERO, &answers)
+}
+
+#[test]
+fn names_ranks_that_differ() {
+    let most = "FI_CXI_RX_MATCH_MODE=hybrid ; FI_CXI_DEVICE_NAME=cxi1 ; FI_CXI_OPTIMIZED_MRS=0";
+    let few = "FI_CXI_DEVICE_NAME=cxi2";
+    let mut answers = vec![("n1", answer("2.3", most)); 3];
+    answers.push(("n2", answer("2.3", few)));
+    answers.push(("n3", Err("it did not join".into())));
+    let check = job(answers);
+    let said = |code: &str| {
+        let found: Vec<_> = check.findings.iter().filter(|found| found.code == code).collect();
+        assert_eq!(found.len(), 1, "{code}");
+        (found[0].severity, found[0].text.clone(), found[0].nodes.clone())
+    };
+    let text = "differs: hybrid on 3 ranks, unset on 1 (n2).";
+    assert_eq!(said("R1"), (FindingSeverity::Note, text.into(), "n2".into()));
+    let text = "must be equal in all processes: 0 on 3 ranks, 1 on 1 (n2).";
+    assert_eq!(said("L51"), (FindingSeverity::Bad, text.into(), "n2".into()));
+    assert_eq!(check.exit_status, 3);
+    assert_eq!(check.summary, format!("FAIL L51 FI_CXI_OPTIMIZED_MRS: {text}"));
+    let check = job(vec![("n1", answer("2.3", "")), ("n2", answer("1.22", ""))]);
+    assert_eq!(check.findings[0].code, "R2");
+    let expected = "differs: libfabric 1.22 at /opt/cray/libfabric/1.22/lib64/libfabric.so.1 on 1 rank, libfabric 2.3 at \
+                    /opt/cray/libfabric/2.3/lib64/libfabric.so.1 on 1 (n1).";
+    assert_eq!(check.findings[0].text, expected);
+    assert_eq!(check.exit_status, 3);
+    let on = answer("2.3", "FI_CXI_OPTIMIZED_MRS=true ; FI_PROVIDER=cxi");
+    let check = job(vec![("n1", on), ("n2", answer("2.3", ""))]);
+    assert_eq!(check.summary, "FAIL R1 FI_PROVIDER: differs: cxi on 1 rank, unset on 1 (n2).");
+}
+
+#[test]
+fn concludes_from_findings_and_what_was_not_asked() {
+    let good = job(vec![("n1", answer("2.3", "FI_CXI_RX_MATCH_MODE=hybrid"))]);
+    let path = "/opt/cray/libfabric/2.3/lib64/libfabric.so.1";
+    let line = format!("OK 1 setting; libfabric 2.3 at {path} knows all names");
+    assert_eq!((good.exit_status, &good.summary), (0, &line));
+    let noted = job(vec![("n1", answer("2.3", "FI_LOG_LEVEL=9"))]);
+    assert_eq!(noted.summary, format!("{line} (notes: L45 FI_LOG_LEVEL)"));
+    let expected = format!(
+        "{line} (notes: L45 FI_LOG_LEVEL)\n\nNOTE L45 FI_LOG_LEVEL=9\n  read as \
+                            warn.\n  Source: libfabric src/log.c\n"
+    );
+    assert_eq!(page(&noted).text(TextStyle::Plain), expected);
+    let bad = "FI_CXI_DEFAULT_TX_SIZE=32768 ; FI_CXI_FOO=1";
+    let bad = job(vec![("n1", answer("2.3", bad))]);
+    let line = "FAIL L2 FI_CXI_FOO=1: libfabric 2.3 does not know this name; it has no effect. (and 1 \
+                more)";
+    assert_eq!((bad.exit_status, bad.summary.as_str()), (3, line));
+    assert_eq!(bad.result().unwrap_err().status(), 3);
+    let unasked = Evidence::new(settings("FI_CXI_FOO=1"), None, BTreeMap::new());
+    let unasked = ProcessSettings::new(&unasked, Some("no libfabric"));
+    let check = job(vec![("n1", Ok(unasked))]);
+    assert_eq!(
+        (check.exit_status, check.summary.as_str()),
+        (4, "UNDECIDED untested job: no libfabric")
+    );
+    let counts = families(&bad).into_iter().find(|family| family.name == "cxidiag_job_findings");
+    assert_eq!(counts.unwrap().samples.len(), 2);
+}
+
+#[test]
+fn knows_families_and_secrets() {
+    assert!(RULES.has("family", "OFI_NCCL_PROTOCOL") && !RULES.has("family", "FIXTURE"));
+    assert!(
+        RULES.has("secret", "FI_CXI_COLL_MCAST_TOKEN")
+            && !RULES.has("secret", "FI_CXI_PROV_KEY_CACHE")
+    );
+}
