@@ -291,8 +291,8 @@ fn runs_examples_of_page_for_developers() {
 }
 
 #[test]
-fn runs_examples_of_page_for_slow_runs() {
-    let (ran, compared) = run("docs/slow.md");
+fn runs_examples_of_page_about_causes() {
+    let (ran, compared) = run("docs/why.md");
     assert!(ran >= 5 && compared == 0, "{ran} {compared}");
 }
 
