@@ -13,7 +13,8 @@ const TOP_PAGES: [&str; 3] = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"];
 
 /// The titles of the README's lists of pages. The last list is only in the sources: packages have the
 /// README without it.
-const LISTS: [&str; 5] = ["Tutorial:", "How to:", "Explanation:", "Reference:", "For contributors:"];
+const LISTS: [&str; 5] =
+    ["Tutorial:", "How to:", "Explanation:", "Reference:", "For contributors:"];
 
 /// Pages below `docs/manual` are parts of manual pages, which have no links.
 const MANUAL: &str = "docs/manual";
