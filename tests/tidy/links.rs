@@ -11,8 +11,8 @@ use super::{files, read, root};
 /// Pages of the top level; the other pages are below `docs`.
 const TOP_PAGES: [&str; 3] = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"];
 
-/// The titles of the README's lists of pages. The last list is only in the sources: packages have the
-/// README without it.
+/// The titles of the README's lists of pages. The last list is only in the sources: packages have
+/// the README without it.
 const LISTS: [&str; 5] =
     ["Tutorial:", "How to:", "Explanation:", "Reference:", "For contributors:"];
 
