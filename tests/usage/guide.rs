@@ -303,6 +303,12 @@ fn runs_examples_of_page_about_counters() {
 }
 
 #[test]
+fn runs_examples_of_page_about_commands_and_nics() {
+    let (ran, compared) = run("docs/stat.md");
+    assert!(ran >= 1 && compared == 0, "{ran} {compared}");
+}
+
+#[test]
 fn runs_examples_of_page_for_batch_jobs() {
     let (ran, compared) = run("docs/batch.md");
     assert!(ran >= 4 && compared == 0, "{ran} {compared}");
