@@ -9,7 +9,7 @@ pub static WRITE: Item = Item {
     code: "loopback-write",
     name: "write latency",
     source: "cxidiag",
-    remedy: "run 'cxidiag write-lat --loopback' on this NIC, and see docs/slow.md",
+    remedy: "run 'cxidiag write-lat --loopback' on this NIC, and see docs/why.md",
 };
 
 /// Latency of a read.
@@ -17,21 +17,21 @@ pub static READ: Item = Item {
     code: "loopback-read",
     name: "read latency",
     source: "HPE",
-    remedy: "run 'cxidiag read-lat --loopback' on this NIC, and see docs/slow.md",
+    remedy: "run 'cxidiag read-lat --loopback' on this NIC, and see docs/why.md",
 };
 
 pub static WRITE_BANDWIDTH: Item = Item {
     code: "write-bandwidth",
     name: "write bandwidth",
     source: "HPE",
-    remedy: "run 'cxidiag write-bw --loopback' on this NIC, and see docs/slow.md",
+    remedy: "run 'cxidiag write-bw --loopback' on this NIC, and see docs/why.md",
 };
 
 pub static READ_BANDWIDTH: Item = Item {
     code: "read-bandwidth",
     name: "read bandwidth",
     source: "HPE",
-    remedy: "run 'cxidiag read-bw --loopback' on this NIC, and see docs/slow.md",
+    remedy: "run 'cxidiag read-bw --loopback' on this NIC, and see docs/why.md",
 };
 
 /// Latency in seconds from which on a NIC is suspect. It is the latency of a read across groups

@@ -1,5 +1,5 @@
-//! The probes of other nodes (docs/watch.md) as the server sees them: the options, the process that
-//! probes, and the processes of other nodes that wait for the state of this one.
+//! The probes of other nodes (docs/monitoring.md) as the server sees them: the options, the process
+//! that probes, and the processes of other nodes that wait for the state of this one.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;

@@ -580,10 +580,10 @@ fn line_for_node_health_check_matches_nodes_that_are_not_bad() {
 /// The page has each item as the program has it.
 #[test]
 fn page_lists_each_item() {
-    let page = include_str!("../../docs/check.md");
+    let page = include_str!("../../docs/items.md");
     for item in ITEMS {
         let row = format!("| `{}` | {} | {} | ", item.code, item.name, item.source);
-        assert!(page.contains(&row), "docs/check.md: {row}");
+        assert!(page.contains(&row), "docs/items.md: {row}");
     }
 }
 

@@ -32,8 +32,8 @@ const FIRST: &str = "\n## `cxidiag check`\n";
 
 /// What the labels say, in the order of their names.
 const LABELS: [(&str, &str); 34] = [
-    ("cause", "a cause by its id in [why.md](why.md#causes), such as `pcie-narrow`"),
-    ("check", "an item by its code in [check.md](check.md#items), such as `link-down`"),
+    ("cause", "a cause by its id in [causes.md](causes.md), such as `pcie-narrow`"),
+    ("check", "an item by its code in [items.md](items.md), such as `link-down`"),
     (
         "class",
         "which part both NICs of a pair share, such as `same switch`; under load also `all`; of \
@@ -69,7 +69,7 @@ const LABELS: [(&str, &str); 34] = [
         "reason",
         "of failures `error` (reported by the NIC), `no_answer` or `resent` (a write took 0.5 s or \
          more); of probes that were left out `client`, `busy`, `paused`, `unusable`, \
-         `target_busy` or `unreachable` ([watch.md](watch.md#what-it-leaves-out))",
+         `target_busy` or `unreachable` ([monitoring.md](monitoring.md#probes-that-are-left-out))",
     ),
     ("rule", "a rule about settings, such as `L13` ([settings.md](settings.md))"),
     (

@@ -102,19 +102,20 @@ fn troubleshooting_shows_the_table_of_explanations() {
     }
 }
 
-/// The tables of docs/why.md match the program. `CXIDIAG_UPDATE_DOCS=1 cargo test --test tidy`
+/// The tables of docs/causes.md match the program. `CXIDIAG_UPDATE_DOCS=1 cargo test --test tidy`
 /// writes them.
 #[test]
-fn why_shows_the_tables_of_tests_and_causes() {
-    const PAGE: &str = "docs/why.md";
+fn causes_shows_the_tables_of_causes_and_tests() {
+    const PAGE: &str = "docs/causes.md";
     let page = read(PAGE);
-    let (intro, _) = page.split_once("\n## Tests\n").expect("a section of tests");
-    let (_, intro) = intro.split_once("\n## How it works\n").expect("a section");
-    let mut made = "# Why is it slow\n\n\
-`cxidiag survey` and `cxidiag why` name the cause of a slow NIC, by its id and in words.\n\n\
-## Causes\n\n\
+    let (intro, rest) = page.split_once("\n## Causes\n\n").expect("a section of causes");
+    let (_, rest) = rest.split_once("\n\n").expect("an end of the table of causes");
+    let (words, rest) = rest.split_once("\n## Tests\n\n").expect("a section of tests");
+    let (_, end) = rest.split_once("\n\n").expect("an end of the table of tests");
+    let mut made = format!(
+        "{intro}\n## Causes\n\n\
 | id | cause | proved by | decisive test | what to do | who |\n|---|---|---|---|---|---|\n"
-        .to_owned();
+    );
     for cause in CAUSES {
         let signs = cause.signs.iter().map(|sign| match sign {
             Sign::Wrong(code) => format!("`{code}`"),
@@ -143,16 +144,7 @@ fn why_shows_the_tables_of_tests_and_causes() {
         );
     }
     made += "| | not measured: CPUs busy | | | measure again when the CPUs are free | user |\n";
-    made += "\n\
-Items belong to [check](check.md); \"differs\", \"less\" and \"more\" mean from most good NICs, \"H\n\
-cures\" that the culprit is slow in B1 and not in H. `packets-lost`, `fabric-stall` and\n\
-`congestion-marks` are counters that grow at least ten times as much in a measurement of the culprit\n\
-as in each one of good NICs. `flow-heaps`: the bandwidths of O fall into two heaps of at least two\n\
-flows, each fast flow is more than 1.5 times as fast as each slow one, they take turns at least three\n\
-times, and slow NICs do not explain the slow flows.\n";
-    made += &format!(
-        "\n## How it works\n{intro}\n## Tests\n\n| code | measures | tool |\n|---|---|---|\n"
-    );
+    made += &format!("\n{words}\n## Tests\n\n| code | measures | tool |\n|---|---|---|\n");
     made += "| S | the culprit and a good NIC as in the survey | the tool of the survey |\n";
     for test in &TESTS {
         let arguments = test.arguments.join(" ");
@@ -162,13 +154,7 @@ times, and slow NICs do not explain the slow flows.\n";
         );
     }
     made += "| M | copies of memory on four to eight CPUs near the NIC | none |\n";
-    made += "\n\
-H, Q and QP are measured only if the culprit is slower in B1 (H, Q) or P1 (QP), and count only if\n\
-good NICs are as fast in them. H needs four free huge pages on each node. Q uses BULK_DATA and QP\n\
-uses LOW_LATENCY; if the survey has that class, BEST_EFFORT. T is measured only if the culprit is\n\
-slower in P1, and counts as [above](#slow-nic-or-slow-cpu). M is measured only if the culprit is\n\
-slower in L1, B1 or B3, and where the process may use four CPUs near the NIC. O is for links between\n\
-groups only.\n";
+    made += &format!("\n{end}");
     if std::env::var_os("CXIDIAG_UPDATE_DOCS").is_some() {
         fs::write(root().join(PAGE), &made).expect("a writable page");
     } else {
@@ -180,7 +166,7 @@ groups only.\n";
 /// list, and the manual page names the words of `softnic`.
 #[test]
 fn software_nic_page_explains_the_words_of_its_variables() {
-    let page = read("docs/software-nic.md");
+    let page = read("docs/software-nic-reference.md");
     let manual = read("packaging/man/cxi-softnic.1").replace("\\-", "-");
     let readme = read("ffi/softnic/README.md");
     let items = block(&readme, "\nCXIDIAG_LINK\n").split_once("CXIDIAG_FAULTS");
@@ -220,7 +206,7 @@ fn software_nic_page_explains_the_words_of_its_variables() {
     for name in names.filter(|name| name.starts_with(|c: char| c.is_ascii_lowercase())) {
         assert!(
             explained.iter().any(|word| word.starts_with(name)),
-            "docs/software-nic.md: {name}"
+            "docs/software-nic-reference.md: {name}"
         );
     }
 }
@@ -245,7 +231,7 @@ fn variables_of_the_software_nic_are_documented() {
     }
     assert!(variables.len() >= 6, "{variables:?}");
     let help = "ffi/softnic/src/bin/cxi-softnic/main.rs";
-    for page in ["docs/software-nic.md", "packaging/man/cxi-softnic.1", help] {
+    for page in ["docs/software-nic-reference.md", "packaging/man/cxi-softnic.1", help] {
         for variable in &variables {
             assert!(read(page).contains(variable.as_str()), "{page} does not name {variable}");
         }

@@ -11,9 +11,10 @@ use super::{files, read, root};
 /// Pages of the top level; the other pages are below `docs`.
 const TOP_PAGES: [&str; 3] = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"];
 
-/// The titles of the README's lists of pages. The last two lists are only in the sources: packages
-/// have the README without them.
-const LISTS: [&str; 4] = ["For users:", "For administrators:", "Reference:", "For contributors:"];
+/// The titles of the README's lists of pages. The last list is only in the sources: packages have
+/// the README without it.
+const LISTS: [&str; 5] =
+    ["Tutorial:", "How to:", "Explanation:", "Reference:", "For contributors:"];
 
 /// Pages below `docs/manual` are parts of manual pages, which have no links.
 const MANUAL: &str = "docs/manual";

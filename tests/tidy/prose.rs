@@ -14,7 +14,7 @@ const PHRASES: [[&str; 2]; 3] = [["that", "of"], ["those", "of"], ["is", "meant"
 
 /// How many wide comments and how many phrases each directory may have, outside the other
 /// directories of the list. These numbers may only shrink. Five phrases in `docs` are texts of the
-/// program, in the tables of check.md and troubleshooting.md.
+/// program, in the tables of items.md and troubleshooting.md.
 const LIMITS: [(&str, usize, usize); 5] =
     [("docs", 0, 5), ("ffi", 0, 0), ("packaging", 0, 0), ("src", 0, 0), ("tests", 0, 0)];
 

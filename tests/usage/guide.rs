@@ -291,14 +291,20 @@ fn runs_examples_of_page_for_developers() {
 }
 
 #[test]
-fn runs_examples_of_page_for_slow_runs() {
-    let (ran, compared) = run("docs/slow.md");
+fn runs_examples_of_page_about_causes() {
+    let (ran, compared) = run("docs/why.md");
     assert!(ran >= 5 && compared == 0, "{ran} {compared}");
 }
 
 #[test]
 fn runs_examples_of_page_about_counters() {
     let (ran, compared) = run("docs/counters.md");
+    assert!(ran >= 1 && compared == 0, "{ran} {compared}");
+}
+
+#[test]
+fn runs_examples_of_page_about_commands_and_nics() {
+    let (ran, compared) = run("docs/stat.md");
     assert!(ran >= 1 && compared == 0, "{ran} {compared}");
 }
 

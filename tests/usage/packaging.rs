@@ -284,14 +284,15 @@ fn site_has_each_page_in_its_sidebar() {
     assert_eq!(listed.iter().copied().collect::<BTreeSet<_>>(), pages);
     assert_eq!(listed.len(), pages.len(), "a page is listed twice");
     let groups: Vec<&str> = summary.lines().filter_map(|line| line.strip_prefix("# ")).collect();
-    let expected = ["Summary", "For users", "For administrators", "Reference", "For contributors"];
+    let expected =
+        ["Summary", "Tutorial", "How to", "Explanation", "Reference", "For contributors"];
     assert_eq!(groups, expected);
 }
 
 /// Returns the names of the pages below docs that README.md lists, except for contributors.
 fn pages_for_users() -> BTreeSet<String> {
     let readme = read("README.md");
-    let (_, list) = readme.split_once("\nFor users:\n").expect("a list");
+    let (_, list) = readme.split_once("\nTutorial:\n").expect("a list");
     let (list, _) = list.split_once("\nFor contributors:\n").expect("an end");
     let links = list.lines().filter_map(|line| line.strip_prefix("* [docs/"));
     let pages = links.map(|link| link.split_once(']').expect("a link").0.to_owned());
@@ -436,19 +437,20 @@ fn alerts_and_dashboard_ask_for_documented_metrics() {
 #[test]
 fn each_alert_is_tested_and_explained() {
     let tests = read("packaging/prometheus/alerts-test.yml");
-    check_alerts("alerts.yml", &tests, "docs/prometheus.md");
+    check_alerts("alerts.yml", &tests);
     let tests = run(&mut Command::new(root().join("packaging/prometheus/make-probe-tests")));
-    check_alerts("probe-rules.yml", &tests, "docs/watch.md");
+    check_alerts("probe-rules.yml", &tests);
 }
 
-/// Checks the rules in this file with promtool's `tests`. `page` explains the alerts.
-fn check_alerts(rules: &str, tests: &str, page: &str) {
-    let (alerts, text) = (read(&format!("packaging/prometheus/{rules}")), read(page));
+/// Checks the rules in this file with promtool's `tests`, and that a page explains each alert.
+fn check_alerts(rules: &str, tests: &str) {
+    const PAGE: &str = "docs/monitoring.md";
+    let (alerts, text) = (read(&format!("packaging/prometheus/{rules}")), read(PAGE));
     let names = alerts.lines().filter_map(|line| line.trim().strip_prefix("- alert: "));
     let names: Vec<&str> = names.collect();
     assert!(names.len() >= 7, "{names:?}");
     for name in names {
-        let runbook = format!("runbook: {page}#{}\n", name.to_ascii_lowercase());
+        let runbook = format!("runbook: {PAGE}#{}\n", name.to_ascii_lowercase());
         assert!(alerts.contains(&runbook), "{runbook}");
         assert!(text.contains(&format!("\n### {name}\n")), "{name}");
         assert!(tests.contains(name), "no test of {name}");

@@ -2,7 +2,7 @@
 //! (nic.md 8.2, 8.3, 8.8). Each message there follows its headers.
 //!
 //! The sizes of the headers, the version, the types and the remote offset are facts of nic.md 8.8.
-//! The other fields are of this project: the tables in docs/software-nic.md.
+//! The other fields are of this project: the tables in docs/software-nic-reference.md.
 
 use cxi_sys::C_PTL_LIST_REQUEST;
 use cxi_sys::records::TargetCmd;

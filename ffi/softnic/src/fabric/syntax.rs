@@ -1,4 +1,4 @@
-//! The items of `CXIDIAG_LINK` and `CXIDIAG_FAULTS`, which `docs/software-nic.md` describes.
+//! The items of `CXIDIAG_LINK` and `CXIDIAG_FAULTS` (docs/software-nic-reference.md).
 //!
 //! Commas separate items, and semicolons separate lists of items for different NICs. Only `error`
 //! may occur more than once in a list, and for different files, classes or NICs `set`,

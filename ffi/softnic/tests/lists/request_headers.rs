@@ -1,5 +1,5 @@
 //! The headers of messages in request buffers, as a program reads them (nic.md 8.8;
-//! docs/software-nic.md, "Portals managed by software").
+//! docs/software-nic-reference.md, "Portals managed by software").
 
 use crate::driver::prelude::*;
 

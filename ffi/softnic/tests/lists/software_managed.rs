@@ -1,4 +1,5 @@
-//! Portals that software manages (nic.md 8.2; docs/software-nic.md, "Portals managed by software").
+//! Portals that software manages (nic.md 8.2; docs/software-nic-reference.md, "Portals managed by
+//! software").
 
 use crate::bench::*;
 use crate::driver::prelude::*;

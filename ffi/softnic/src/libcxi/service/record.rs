@@ -106,8 +106,8 @@ pub fn can_share(lnis: u32) -> bool {
     (1..=LNIS_PER_RGID).contains(&lnis)
 }
 
-/// Returns the services of a NIC until they are changed (docs/software-nic.md). `user` is the user
-/// of a job.
+/// Returns the services of a NIC until they are changed (docs/software-nic-reference.md). `user` is
+/// the user of a job.
 pub fn built_in(initial: InitialServices, user: Uid) -> Vec<Service> {
     let mut services = match initial {
         InitialServices::Examples => examples(),
