@@ -238,18 +238,19 @@ pub fn families(check: &JobCheck) -> Vec<Family> {
     for finding in &check.findings {
         *counts.entry((&finding.code, finding.severity.name())).or_default() += 1;
     }
-    let samples = counts.into_iter().map(|((code, severity), count)| Sample {
-        labels: vec![("rule", code.to_owned()), ("verdict", severity.to_owned())],
-        value: count as f64,
+    let samples = counts.into_iter().map(|((code, severity), count)| {
+        let labels = [("rule", code.to_owned()), ("verdict", severity.to_owned())];
+        Sample::new(labels, count as f64)
     });
+    let single = |name, help, value: f64| Family::new(name, help, [value.into()]);
     vec![
-        Family::single(
+        single(
             SERIES,
             "Exit status of the check of settings: 0 passed, 3 a setting is bad, 4 not tested.",
             check.exit_status.into(),
         ),
-        Family::single("cxidiag_job_processes", "Processes.", check.processes as f64),
-        Family::single("cxidiag_job_settings", "Different settings.", check.settings as f64),
-        Family::gauge("cxidiag_job_findings", "Findings about settings by rule.", samples),
+        single("cxidiag_job_processes", "Processes.", check.processes as f64),
+        single("cxidiag_job_settings", "Different settings.", check.settings as f64),
+        Family::new("cxidiag_job_findings", "Findings about settings by rule.", samples),
     ]
 }

@@ -107,7 +107,7 @@ fn causes(survey: &Survey) -> Family {
             ("name", words::name(&survey.roster, &cause.unit)),
             ("verdict", cause.certainty.name().into()),
         ];
-        Some(Sample::new(labels, true))
+        Sample::new(labels, true)
     });
     Family::new(
         "cxidiag_survey_culprit",
