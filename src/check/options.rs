@@ -67,33 +67,45 @@ fn excluded(typed: &TypedArguments<CheckRequest>) -> Option<String> {
     if request.is_quick && request.window.is_some() {
         return Some("--window has no effect with --quick, which counts no errors".into());
     }
-    let of_check = [
-        "no-traffic",
-        "quick",
-        "window",
-        "link-speed",
-        "expect-nics",
-        "ranks",
-        "hosts",
-        "meeting-point",
-        "bad-nodes",
-        "csv",
-    ];
     if request.stress.is_some() {
         let why = "has no effect with --stress, which loads the NICs of this machine";
-        return given(&of_check).map(|long| format!("--{long} {why}"));
+        let found = given(&[
+            "no-traffic",
+            "quick",
+            "window",
+            "link-speed",
+            "expect-nics",
+            "ranks",
+            "hosts",
+            "meeting-point",
+            "bad-nodes",
+            "csv",
+        ]);
+        return found.map(|long| format!("--{long} {why}"));
     }
     if request.job.is_some() {
         let why = "has no effect with --job, which checks settings";
-        let others = of_check.into_iter().filter(|long| *long != "meeting-point");
-        let others: Vec<_> = ["interval", "cpu", "busy-ok"].into_iter().chain(others).collect();
-        return given(&others).map(|long| format!("--{long} {why}"));
+        let found = given(&[
+            "interval",
+            "cpu",
+            "busy-ok",
+            "no-traffic",
+            "quick",
+            "window",
+            "link-speed",
+            "expect-nics",
+            "ranks",
+            "hosts",
+            "bad-nodes",
+            "csv",
+        ]);
+        return found.map(|long| format!("--{long} {why}"));
     }
     if let Some(long) = given(&["interval", "cpu"]) {
         return Some(format!("--{long} needs --stress"));
     }
     request.hosts.as_ref()?;
-    let of_nodes = ["window", "busy-ok", "no-traffic", "local", "ranks", "meeting-point"];
     let why = "has no effect with --hosts, whose servers check quickly";
-    given(&of_nodes).map(|long| format!("--{long} {why}"))
+    let found = given(&["window", "busy-ok", "no-traffic", "local", "ranks", "meeting-point"]);
+    found.map(|long| format!("--{long} {why}"))
 }

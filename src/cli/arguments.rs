@@ -128,9 +128,9 @@ pub const LIBCXI: &str =
 
 /// Returns the library that `--libcxi` names.
 pub fn library() -> impl TypedValueParser<Value = LibraryFile> {
-    OsStringValueParser::new().try_map(|path| match path.is_empty() {
-        true => Err("expected a file"),
-        false => Ok(LibraryFile::new(path.into(), "--libcxi")),
+    OsStringValueParser::new().try_map(|path| {
+        let path = Some(path).filter(|path| !path.is_empty()).ok_or("expected a file")?;
+        Ok::<_, &str>(LibraryFile::new(path.into(), "--libcxi"))
     })
 }
 
@@ -162,7 +162,7 @@ pub fn refuse_document(words: &[OsString], arguments: &[OsString]) -> Result<(),
     Ok(())
 }
 
-/// Adds the NICs among the arguments to those of `--device`, each once.
+/// Adds the NICs among the arguments to the NICs of `--device`, each once.
 ///
 /// # Errors
 ///

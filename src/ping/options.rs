@@ -69,7 +69,7 @@ pub struct PingRequest {
     #[arg(add = Completion::Devices)]
     pub device: DeviceName,
 
-    /// NIC of the server; auto: the one of the same name (default: that of the server)
+    /// NIC of the server; auto: the one of the same name (default: as the server was started)
     #[arg(long, value_name = "DEV|auto")]
     #[arg(value_parser = passed_on("peer-device"), add = Completion::Devices)]
     peer_device: Option<String>,

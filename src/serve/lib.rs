@@ -371,6 +371,8 @@ fn free_cpus(placed: &Plan) -> Result<Vec<u32>, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn request(arguments: &[&str]) -> Result<ServeRequest, Failure> {

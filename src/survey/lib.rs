@@ -4,11 +4,9 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//! 10 | lib                  `survey`: arguments -> coordinator or member                         |
+//!  9 | lib                  `survey`: arguments -> coordinator or member                         |
 //!    +-------------------------------------------------------------------------------------------+
-//!  9 | why_command          `why`: its course                                                    |
-//!    +-------------------------------------------------------------------------------------------+
-//!  8 | why_options          what `why` takes                                                     |
+//!  8 | why_command          `why`: its course                                                    |
 //!    +-------------------------------------------------------------------------------------------+
 //!  7 | suspect              the diagnosis of one NIC without a survey                            |
 //!    +-------------------------------------------------------------------------------------------+
@@ -25,6 +23,7 @@
 //!    | files                what a survey reads and writes                                       |
 //!    | load_options         the load that the arguments ask for                                  |
 //!    | member               a process that measures as the coordinator orders                    |
+//!    | why_options          what `why` takes                                                     |
 //!    +-------------------------------------------------------------------------------------------+
 //!  2 | membership           which members have joined, and why others have not                   |
 //!    | nic_diagnosis_text   the diagnosis of one NIC as text                                     |

@@ -204,7 +204,7 @@ fn seed(typed: &str) -> Result<u64, &'static str> {
 /// Limits of pairs.
 type Bounds = Vec<ExpectedBound>;
 
-/// Divides bounds, those of a file after `@`, and tells which of them are for bandwidth tools.
+/// Divides bounds, also of a file after `@`, and tells which of them are for bandwidth tools.
 fn bounds(typed: &str) -> Result<Bounds, String> {
     let text = match typed.strip_prefix('@') {
         Some(path) => user_file::text(path.as_ref()).map_err(|error| cause(&error))?,
@@ -230,7 +230,7 @@ pub static COMMAND: LazyLock<Command> = LazyLock::new(derived::declared::<Survey
 /// The survey that the arguments ask for.
 #[derive(Debug, Args)]
 pub struct SurveyRequest {
-    /// Hosts on which 'cxidiag serve' runs, such as nid[000001-000512] (default: those of the
+    /// Hosts on which 'cxidiag serve' runs, such as nid[000001-000512] (default: the hosts of the
     /// launcher)
     ///
     /// A host list in the notation of Slurm, or FILE with one on each line.
@@ -318,7 +318,7 @@ pub struct SurveyRequest {
     #[arg(long, value_name = "WHICH", default_value = "random:4", value_parser = pairs_text)]
     pub pairs: String,
 
-    /// Sizes of operations, or ranges MIN:MAX (default: that of the tool)
+    /// Sizes of operations, or ranges MIN:MAX (default: the size of the tool)
     ///
     /// They are in bytes, as of the tools, with commas between them.
     #[arg(short, long = "size", value_name = "SIZE,...", value_delimiter = ',')]

@@ -49,7 +49,7 @@ static COMMAND: LazyLock<Command> = LazyLock::new(derived::declared::<WhyRequest
 /// What the arguments ask for.
 #[derive(Debug, Args)]
 pub struct WhyRequest {
-    #[arg(short, long = "device", help = arguments::DEVICES, value_name = "DEV,...", value_delimiter = ',')]
+    #[arg(short = 'd', long = "device", help = arguments::DEVICES, value_name = "DEV,...", value_delimiter = ',')]
     #[arg(add = Completion::Devices)]
     nics: Vec<DeviceName>,
 
@@ -62,10 +62,8 @@ pub struct WhyRequest {
     #[arg(long = "peer", value_name = "LIST|@FILE", value_parser = hosts, add = Completion::Hosts)]
     peers: Option<Hosts>,
 
-    /// NIC of these hosts (default: the one with the name of the suspect; of a software NIC, the
-    /// one of the server)
-    ///
-    /// The hosts are those of --peer.
+    /// NIC of the hosts of --peer (default: the one with the name of the suspect; of a software
+    /// NIC, the one of the server)
     #[arg(long, value_name = "DEV", add = Completion::Devices)]
     peer_device: Option<DeviceName>,
 
