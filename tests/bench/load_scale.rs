@@ -58,8 +58,8 @@ fn main() {
     let nodes: u32 = nodes.map_or(10_000, |text| text.parse().expect("a number"));
     let roster = fabric([(nodes / OF_GROUP) as u16, 25, 20, 1]);
     let nodes = roster.nodes.len();
-    let setup =
-        LoadSetup { cap: Cap::All, is_hardware: true, nic_rate: Some(RATE), ..setup("standard") };
+    let mut setup = LoadSetup { cap: Cap::All, nic_rate: Some(RATE), ..setup("standard") };
+    setup.facts.is_software = false;
     let before = status_kib("VmHWM") / 1024;
     let began = Instant::now();
     let usable = roster.nic_ids().collect();
