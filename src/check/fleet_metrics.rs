@@ -27,7 +27,7 @@ pub fn families(check: &FleetCheck) -> Vec<Family> {
         "Exit status of the check of all nodes: 0 passed, 3 a node is bad, 4 a node not tested.";
     let times = [check.started_unix_ms, check.elapsed_ms];
     let mut families =
-        Vec::from(Family::of_times((SERIES, status), check.exit_status, "check", times));
+        Vec::from(Family::times((SERIES, status), check.exit_status, "check", times));
     families.extend([
         Family::new("cxidiag_fleet_nodes", "Number of nodes by verdict.", verdicts),
         Family::new("cxidiag_fleet_finding", "What was found on a node, always 1.", found),

@@ -82,7 +82,7 @@ pub fn families_of(command: &str, check: &Check) -> Vec<Family> {
     let status = "Exit status of the check: 0 good, 3 an item is bad, 4 nothing is bad but a NIC was not tested.";
     let times = [check.started_unix_ms, check.elapsed_ms];
     let mut families = vec![openmetrics::build(command)];
-    families.extend(Family::of_times((SERIES, status), check.exit_status, "check", times));
+    families.extend(Family::times((SERIES, status), check.exit_status, "check", times));
     families.extend([
         verdicts(
             check,

@@ -34,7 +34,7 @@ pub fn families(report: &StressReport) -> Vec<Family> {
     let times = [report.started_unix_ms, report.elapsed_ms];
     let mut families = vec![openmetrics::build("stress")];
     let status = (SERIES, status);
-    families.extend(Family::of_times(status, report.exit_status, "load with set-up", times));
+    families.extend(Family::times(status, report.exit_status, "load with set-up", times));
     families.extend([
         Family::new(
             "cxidiag_stress_ok",

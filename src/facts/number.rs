@@ -254,6 +254,11 @@ mod tests {
         assert_eq!(bytes_within("4K", 1..=4096), Ok(4096));
     }
 
+    #[test]
+    fn says_how_many_are_not_named() {
+        assert_eq!([0, 1, 12].map(and_more), ["", " and 1 more", " and 12 more"]);
+    }
+
     proptest! {
         #[test]
         fn a_number_is_read_only_as_it_is_written(text in "\\PC{0,24}") {

@@ -60,8 +60,8 @@ impl Clocks {
     }
 }
 
-/// Returns a time as RFC 3339 writes it in UTC: `2026-11-22T11:42:00Z`. The year 9999 is the last one
-/// with four digits.
+/// Returns a time as RFC 3339 writes it in UTC: `2026-11-22T11:42:00Z`. The year 9999 is the last
+/// one with four digits.
 pub fn rfc3339(unix_ms: u64) -> String {
     let seconds = (unix_ms / 1000).min(253_402_300_799);
     humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(seconds)).to_string()
@@ -105,6 +105,12 @@ fn shown_by_clock() -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn writes_years_of_four_digits() {
+        assert_eq!(rfc3339(1_700_000_000_999), "2023-11-14T22:13:20Z");
+        assert_eq!(rfc3339(u64::MAX), "9999-12-31T23:59:59Z");
+    }
 
     const DAY: Duration = Duration::from_secs(1_700_000_000);
 

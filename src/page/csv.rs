@@ -19,3 +19,16 @@ pub fn document(
     }
     writer.into_inner().map_err(csv::IntoInnerError::into_error).environment(WHAT)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_names_that_no_spreadsheet_computes() {
+        let rows = [["name", "value"], ["=1+1", "-1.5"], ["a,b", "x\x1b"]];
+        let document = document(rows.map(|row| row.map(str::to_owned))).unwrap();
+        let text = String::from_utf8(document).unwrap();
+        assert_eq!(text, "name,value\n'=1+1,-1.5\n\"a,b\",x\\x1b\n");
+    }
+}

@@ -14,7 +14,8 @@
 //!  1 | destination     where documents go                                                        |
 //!    | page            what people read of a result: data -> terminals, Markdown                 |
 //!    +-------------------------------------------------------------------------------------------+
-//!  0 | json            data -> one JSON document                                                 |
+//!  0 | csv             comma-separated values                                                    |
+//!    | json            data -> one JSON document                                                 |
 //!    | problem         a failure in documents                                                    |
 //!    | progress_line   one line on a terminal                                                    |
 //!    | stream          output without waiting forever for its reader                             |

@@ -135,7 +135,7 @@ impl Family {
 
     /// Returns exit status, start and duration of `what`. `series` is the name of the exit status;
     /// the names of the others have the same beginning.
-    pub fn of_times(
+    pub fn times(
         (series, help): (&'static str, &'static str),
         exit_status: u8,
         what: &str,

@@ -482,6 +482,12 @@ width  0 during the     good
             page.and_more(all, shown);
         }
         assert_eq!(page.text(TextStyle::Plain), "and 1 more\nand 5 more\n");
+        let mut page = Page::default();
+        let values = ["a", "b", "c"].map(str::to_owned);
+        page.facts("File", &values, 3);
+        page.facts("File", &values, 1);
+        let text = page.text(TextStyle::Plain).replace("File             : ", "");
+        assert_eq!(text, "a\nb\nc\na\nand 2 more\n");
     }
 
     #[test]

@@ -218,8 +218,8 @@ pub fn verdicts(
     table(tool, &["Expected", ">Measured", "Verdict"], rows.collect())
 }
 
-/// Returns the table of these rows, which begin with a size, and the line below it, if there are any
-/// rows.
+/// Returns the table of these rows, which begin with a size, and the line below it, if there are
+/// any rows.
 fn table(tool: &Tool, titles: &[&str], rows: Vec<Vec<String>>) -> Vec<String> {
     if rows.is_empty() {
         return Vec::new();

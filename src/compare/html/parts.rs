@@ -41,8 +41,8 @@ pub fn more(all: usize, most: usize) -> Markup {
     }
 }
 
-/// Returns a table. The first cell of each row is its title. The title of a column of numbers begins
-/// with `>`.
+/// Returns a table. The first cell of each row is its title. The title of a column of numbers
+/// begins with `>`.
 pub fn table(caption: &str, columns: &[&str], rows: &[Vec<Markup>]) -> Markup {
     table_of_class("", caption, columns, rows)
 }

@@ -23,7 +23,7 @@ pub fn families(survey: &Survey) -> Vec<Family> {
         "Exit status of the survey: 0 good, 3 bad, 4 undecided, 1 failed, 130 interrupted.";
     let times = [survey.started_unix_ms, survey.elapsed_ms];
     let mut families = vec![openmetrics::build("survey")];
-    families.extend(Family::of_times((SERIES, status), survey.exit_status, "survey", times));
+    families.extend(Family::times((SERIES, status), survey.exit_status, "survey", times));
     families.extend([
         Family::new(
             "cxidiag_survey_planned_pairs",
