@@ -45,14 +45,12 @@ pub(super) const OPTIONS: &[ToolOption] = &[
     })
     .legacy()
     .frequent()
-    .shared(
+    .words(&[Word::text(
         6,
-        &[Word::text(
-            "duration",
-            |all| all.duration.map(time_text),
-            |all, word| time(word, DURATIONS).map(|time| all.duration = Some(time)).ok(),
-        )],
-    ),
+        "duration",
+        |all| all.duration.map(time_text),
+        |all, word| time(word, DURATIONS).map(|time| all.duration = Some(time)).ok(),
+    )]),
     run(ALL, |tool| {
         let (printed, served) = if tool.has_peer() {
             (
@@ -75,7 +73,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              --interval, the figures are shown meanwhile.{served}"
         ))
     })
-    .shared(7, &[Word::switch("until-stopped", |all| &mut all.until_stopped)]),
+    .words(&[Word::switch(7, "until-stopped", |all| &mut all.until_stopped)]),
     run(LATENCY, |_| {
         let limit = time_text(DEFAULT_UNTIL_DURATION);
         let text = format!(
@@ -141,14 +139,12 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         })
         .explained(text)
     })
-    .shared(
+    .words(&[Word::text(
         5,
-        &[Word::text(
-            "rate",
-            |all| all.rate.map(Rate::word),
-            |all, word| word.parse().map(|rate| all.rate = Some(rate)).ok(),
-        )],
-    ),
+        "rate",
+        |all| all.rate.map(Rate::word),
+        |all, word| word.parse().map(|rate| all.rate = Some(rate)).ok(),
+    )]),
     run(SEND_LATENCY, |_| {
         Def::switch("legacy-sync", |typed| typed.run.sync = SyncPoint::Iteration).explained(
             "Wait for the peer over TCP before each iteration, like the legacy tools\n\n\

@@ -11,9 +11,11 @@ pub struct Fact {
     pub value: FactValue,
     /// Whether CSV has a column of this name.
     pub has_column: bool,
-    /// The label of its line in the summary, and what the line has of it.
-    pub printed: Option<(&'static str, fn(&str) -> Option<&str>)>,
+    pub printed: Option<PrintedFact>,
 }
+
+/// The label of a line of the summary, and a function that returns the value in the line.
+pub type PrintedFact = (&'static str, fn(&str) -> Option<&str>);
 
 /// Returns the value of a run; `None` if it does not apply.
 #[derive(Clone, Copy, Debug)]

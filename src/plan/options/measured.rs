@@ -160,7 +160,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              not see the operations while they are measured.",
         )
     })
-    .shared(2, &[Word::switch("reverse", |all| &mut all.reverse)]),
+    .words(&[Word::switch(2, "reverse", |all| &mut all.reverse)]),
     run(LISTS, |tool| {
         let peer = needs_cxidiag(tool);
         let rendezvous = if tool.sends() { " Not with --rdzv." } else { "" };
@@ -175,7 +175,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              the table names the slowest one. Pairs are numbered from 0.{peer}{rendezvous}"
             ))
     })
-    .shared(1, &[Word::number("pairs", |all| &mut all.pairs)]),
+    .words(&[Word::number(1, "pairs", |all| &mut all.pairs)]),
     run(LISTS, |tool| {
         let peer = needs_cxidiag(tool);
         Def::number("threads", "THREADS", 1..=MAX_PAIRS, |typed| &mut typed.run.extensions.threads)
@@ -186,7 +186,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              those that --cpu lists, as long as there are enough.{peer}"
             ))
     })
-    .shared(0, &[Word::number("threads", |all| &mut all.threads)]),
+    .words(&[Word::number(0, "threads", |all| &mut all.threads)]),
     run(SENDS, |_| {
         Def::switch("rdzv", |typed| typed.run.rdzv = true).letter('R').explained(
             "Use rendezvous transfers; implies --no-idc\n\n\
@@ -207,22 +207,21 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              with a range of sizes. The peer must be cxidiag."
             ))
     })
-    .shared(
-        12,
-        &[
-            Word::text(
-                "posted",
-                |all| text(all.posted.is_used() && !all.posted.is_range(), all.posted),
-                |all, word| set(&mut all.posted, word),
-            ),
-            // A cxidiag that knows one number of posted entries does not know this name.
-            Word::text(
-                "posted=RANGE",
-                |all| text(all.posted.is_range(), all.posted),
-                |all, word| set(&mut all.posted, word),
-            ),
-        ],
-    )
+    .words(&[
+        Word::text(
+            12,
+            "posted",
+            |all| text(all.posted.is_used() && !all.posted.is_range(), all.posted),
+            |all, word| set(&mut all.posted, word),
+        ),
+        // A cxidiag that knows one number of posted entries does not know this name.
+        Word::text(
+            13,
+            "posted=RANGE",
+            |all| text(all.posted.is_range(), all.posted),
+            |all, word| set(&mut all.posted, word),
+        ),
+    ])
     .facts(&[
         Fact::new(
             "posted",
@@ -255,14 +254,12 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              cxidiag."
         ))
     })
-    .shared(
-        13,
-        &[Word::text(
-            "unexpected",
-            |all| text(all.unexpected.is_used(), all.unexpected),
-            |all, word| set(&mut all.unexpected, word),
-        )],
-    )
+    .words(&[Word::text(
+        14,
+        "unexpected",
+        |all| text(all.unexpected.is_used(), all.unexpected),
+        |all, word| set(&mut all.unexpected, word),
+    )])
     .facts(&[
         Fact::new(
             "unexpected",
@@ -307,7 +304,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              {MAX_HOPS}."
         ))
     })
-    .shared(9, &[Word::number("hops", |all| &mut all.hops)])
+    .words(&[Word::number(9, "hops", |all| &mut all.hops)])
     .facts(&[Fact::new(
         "hops",
         "--hops: puts of a chain of trig-lat, from NIC to NIC.",
@@ -330,14 +327,12 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              'doorbell': with one store to the doorbell of that counter.",
         )
     })
-    .shared(
+    .words(&[Word::text(
         10,
-        &[Word::text(
-            "start",
-            |all| text(all.start != ChainStart::Put, all.start),
-            |all, word| ChainStart::named(word).map(|start| all.start = start),
-        )],
-    )
+        "start",
+        |all| text(all.start != ChainStart::Put, all.start),
+        |all, word| ChainStart::named(word).map(|start| all.start = start),
+    )])
     .facts(&[Fact::new(
         "start",
         "--start: how the client's CPU starts a chain: \"put\", \"counter\" or \"doorbell\".",
@@ -358,7 +353,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
             ),
         )
     })
-    .shared(11, &[Word::number("fan", |all| &mut all.fan)])
+    .words(&[Word::number(11, "fan", |all| &mut all.fan)])
     .facts(&[Fact::new(
         "fan",
         "--fan: puts of trig-lat that one counter fires together; 0 for hops one after the other.",
@@ -391,7 +386,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              and launches the next one. Warm-up, iterations, duration and gap apply to both.",
         )
     })
-    .shared(14, &[Word::switch("compare-write", |all| &mut all.compare_write)])
+    .words(&[Word::switch(15, "compare-write", |all| &mut all.compare_write)])
     .facts(&[Fact::new(
         "compare_write",
         "--compare-write: whether writes were measured after the chains of each size.",
@@ -448,7 +443,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              and expected bytes. The check is not part of the measurement.{peer}"
         ))
     })
-    .shared(4, &[Word::switch("verify", |all| &mut all.verify)]),
+    .words(&[Word::switch(4, "verify", |all| &mut all.verify)]),
 ];
 
 /// Returns the sentence of an option that legacy tools lack, for tools with a peer.

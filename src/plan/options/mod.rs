@@ -48,7 +48,7 @@ pub static GROUPS: [OptionGroup; 8] = [
 fn shared() -> Vec<&'static ToolOption> {
     let options = GROUPS.iter().flat_map(|group| group.options);
     let mut shared: Vec<&ToolOption> = options.filter(|option| !option.words.is_empty()).collect();
-    shared.sort_by_key(|option| option.place);
+    shared.sort_by_key(|option| option.words[0].place);
     shared
 }
 
@@ -59,14 +59,16 @@ pub fn facts() -> impl Iterator<Item = &'static Fact> {
 
 /// Returns the keys of the options of `tool`.
 pub fn facts_of(tool: &Tool) -> impl Iterator<Item = &'static Fact> {
-    let taken = shared().into_iter().filter(|option| (option.takers)(tool));
-    taken.flat_map(|option| option.facts)
+    shared_of(tool).flat_map(|option| option.facts)
+}
+
+fn shared_of(tool: &Tool) -> impl Iterator<Item = &'static ToolOption> {
+    shared().into_iter().filter(|option| (option.takers)(tool))
 }
 
 /// Returns the lines that options of `tool` have in the summary of a run.
 pub fn lines(tool: &Tool, extensions: &Extensions) -> impl Iterator<Item = (&'static str, String)> {
-    let taken = shared().into_iter().filter(|option| (option.takers)(tool));
-    let lines = taken.flat_map(|option| option.lines);
+    let lines = shared_of(tool).flat_map(|option| option.lines);
     lines.filter_map(|(label, value)| Some((*label, value(extensions)?)))
 }
 
@@ -112,8 +114,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_shared_option_has_its_place() {
-        let places: Vec<usize> = shared().iter().map(|option| option.place).collect();
+    fn each_word_has_its_place() {
+        let words = shared().into_iter().flat_map(|option| option.words);
+        let places: Vec<usize> = words.map(|word| word.place.into()).collect();
         assert_eq!(places, (0..places.len()).collect::<Vec<_>>());
     }
 

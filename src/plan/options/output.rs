@@ -100,7 +100,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              off: they are acknowledged before they arrive. The peer must be cxidiag.",
         )
     })
-    .shared(3, &[Word::switch("both-ends", |all| &mut all.both_ends)]),
+    .words(&[Word::switch(3, "both-ends", |all| &mut all.both_ends)]),
     process(ALL, |_| {
         Def::new(
             "counters",
@@ -121,14 +121,12 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              available, and not 0. A server shows those of its own NIC.",
         )
     })
-    .shared(
+    .words(&[Word::text(
         8,
-        &[Word::text(
-            "counters",
-            |all| all.counters.map(|preset| preset.to_string()),
-            |all, word| word.parse().map(|preset| all.counters = Some(preset)).ok(),
-        )],
-    ),
+        "counters",
+        |all| all.counters.map(|preset| preset.to_string()),
+        |all, word| word.parse().map(|preset| all.counters = Some(preset)).ok(),
+    )]),
     process(ALL, |_| {
         Def::document("json", |typed| &mut typed.outputs.json).explained(
             "Write the results as JSON to FILE; without FILE, to standard output, and the text \

@@ -56,9 +56,6 @@ pub struct ToolOption {
     /// Whether the short help shows it: most people need it.
     pub frequent: bool,
     pub takers: Takers,
-    /// Its place among the options that legacy tools lack, in messages and documents, whose order
-    /// stays. A new option comes last.
-    pub place: usize,
     /// Its words on the control connection, if both sides take part and legacy tools lack it. A
     /// server that does not know a word in use is refused.
     pub words: &'static [Word],
@@ -81,9 +78,9 @@ impl ToolOption {
         Self { frequent: true, ..self }
     }
 
-    /// Returns the option that has this place and these words on the control connection.
-    pub const fn shared(self, place: usize, words: &'static [Word]) -> Self {
-        Self { place, words, ..self }
+    /// Returns the option that has these words on the control connection.
+    pub const fn words(self, words: &'static [Word]) -> Self {
+        Self { words, ..self }
     }
 
     /// Returns the option that has these keys in the documents.
@@ -104,7 +101,6 @@ pub const fn process(takers: Takers, definition: fn(&Tool) -> Def) -> ToolOption
         legacy: false,
         frequent: false,
         takers,
-        place: 0,
         words: &[],
         facts: &[],
         lines: &[],

@@ -8,6 +8,8 @@ use crate::extensions::Extensions;
 /// The word of an option.
 #[derive(Debug)]
 pub struct Word {
+    /// Place among all words, whose order stays. A new word comes last.
+    pub place: u8,
     pub name: &'static str,
     value: WordValue,
 }
@@ -27,20 +29,29 @@ enum WordValue {
 type SetText = fn(&mut Extensions, &str) -> Option<()>;
 
 impl Word {
-    pub const fn switch(name: &'static str, part: fn(&mut Extensions) -> &mut bool) -> Self {
-        Self { name, value: WordValue::Switch(part) }
+    pub const fn switch(
+        place: u8,
+        name: &'static str,
+        part: fn(&mut Extensions) -> &mut bool,
+    ) -> Self {
+        Self { place, name, value: WordValue::Switch(part) }
     }
 
-    pub const fn number(name: &'static str, part: fn(&mut Extensions) -> &mut u16) -> Self {
-        Self { name, value: WordValue::Number(part) }
+    pub const fn number(
+        place: u8,
+        name: &'static str,
+        part: fn(&mut Extensions) -> &mut u16,
+    ) -> Self {
+        Self { place, name, value: WordValue::Number(part) }
     }
 
     pub const fn text(
+        place: u8,
         name: &'static str,
         text: fn(&Extensions) -> Option<String>,
         set: SetText,
     ) -> Self {
-        Self { name, value: WordValue::Text(text, set) }
+        Self { place, name, value: WordValue::Text(text, set) }
     }
 
     /// Returns the value as text if the option is in use; a switch has an empty one.
