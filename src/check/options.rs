@@ -143,8 +143,8 @@ pub fn options() -> Vec<OptionDef<CheckRequest>> {
             },
         )
         .explained(
-            "Check whether the settings of a job take effect, instead of NICs: of this environment, or \
-             of the running process PID\n\n\
+            "Check whether the settings of a job take effect, instead of NICs: of the running process \
+             PID (default: of this environment)\n\n\
              The libfabric of the job is asked which settings it knows and what it uses. COMMAND is \
              not started: its words NAME=VALUE are settings, too. The tasks of a launcher are \
              compared. docs/settings.md has the rules.",
