@@ -114,8 +114,8 @@ pub struct CheckRequest {
     #[arg(long, value_name = "COUNT", value_parser = derived::number(1..=MOST_RANKS))]
     pub ranks: Option<u32>,
 
-    /// Check whether the settings of a job take effect, instead of NICs: of this environment, or of
-    /// the running process PID
+    /// Check whether the settings of a job take effect, instead of NICs: of the running process PID
+    /// (default: of this environment)
     ///
     /// The libfabric of the job is asked which settings it knows and what it uses. COMMAND is not
     /// started: its words NAME=VALUE are settings, too. The tasks of a launcher are compared.

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 
 use super::finding::{FindingSeverity, LIBFABRIC, SettingFinding};
-use super::rules::RULES;
+use super::table::RULES;
 use super::values::boolean;
 use crate::document::UNTESTED;
 use crew::host_list;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::rules::{RULES, dotted};
-use super::values::{boolean, is_like};
+use super::table::RULES;
+use super::values::{boolean, dotted, is_like};
 
 /// Value of a secret.
 pub const SECRET: &str = "(not shown)";

@@ -3,7 +3,7 @@
 use super::document::ProcessSettings;
 use super::evidence::Evidence;
 use super::finding::{FindingSeverity, LIBFABRIC, SettingFinding};
-use super::rules::RULES;
+use super::table::RULES;
 
 impl ProcessSettings {
     /// Returns what is found by this evidence. `untested` is why libfabric was not asked.

@@ -8,6 +8,7 @@ mod judge;
 mod library;
 mod process;
 mod rules;
+mod table;
 #[cfg(test)]
 mod tests;
 mod values;

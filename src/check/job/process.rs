@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use super::document::ProcessSettings;
 use super::evidence::{Evidence, SECRET};
 use super::library;
-use super::rules::RULES;
+use super::table::RULES;
 use super::values::strtol;
 use crate::request::JobProcess;
 use facts::error::{Context, Failure};

@@ -1,75 +1,13 @@
-//! The rules about settings, read from `settings.txt`, and the interpreter of their conditions.
+//! The interpreter of the rules about settings.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::LazyLock;
+use std::collections::BTreeSet;
 
 use super::evidence::{Evidence, ParameterType, SECRET};
-use super::finding::{FindingSeverity, SettingFinding};
-use super::values::{boolean, entries, is_like, meant, nearest_name, nearest_word, strtol};
-
-/// What `settings.txt` says.
-pub static RULES: LazyLock<Rules> = LazyLock::new(|| Rules::read(include_str!("settings.txt")));
-
-/// Names, lists and rules.
-#[derive(Debug, Default)]
-pub struct Rules {
-    /// What a line says about a name: words, or `word=text`.
-    names: BTreeMap<&'static str, Vec<&'static str>>,
-    /// The other lines before the first rule: their first word, and the others.
-    lists: Vec<(&'static str, Vec<&'static str>)>,
-    rules: Vec<Rule>,
-}
-
-/// A paragraph, with the text of its lines by their first words.
-#[derive(Debug)]
-struct Rule {
-    id: &'static str,
-    severity: Option<FindingSeverity>,
-    kind: &'static str,
-    names: Vec<&'static str>,
-    lines: BTreeMap<&'static str, &'static str>,
-}
+use super::finding::SettingFinding;
+use super::table::{RULES, Rule, Rules};
+use super::values::{boolean, dotted, entries, is_like, meant, nearest_name, nearest_word, strtol};
 
 impl Rules {
-    fn read(text: &'static str) -> Self {
-        let mut rules = Self::default();
-        for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
-            let (first, rest) = line.split_once(' ').unwrap_or((line, ""));
-            let mut words = rest.split_whitespace();
-            let mut word = || words.next().unwrap_or_default();
-            match (first, rules.rules.last_mut()) {
-                ("name", _) => drop(rules.names.insert(word(), words.collect())),
-                ("rule", _) => rules.rules.push(Rule {
-                    id: word(),
-                    severity: {
-                        let name = word();
-                        FindingSeverity::ALL.into_iter().find(|severity| severity.name() == name)
-                    },
-                    kind: word(),
-                    names: words.collect(),
-                    lines: BTreeMap::new(),
-                }),
-                (_, Some(rule)) => drop(rule.lines.insert(first, rest)),
-                (_, None) => rules.lists.push((first, words.collect())),
-            }
-        }
-        rules
-    }
-
-    /// Returns the entries of the lists that begin with this word.
-    pub fn list<'a>(&'a self, word: &'a str) -> impl Iterator<Item = &'a str> {
-        self.lists
-            .iter()
-            .filter(move |(first, _)| *first == word)
-            .flat_map(|(_, list)| list)
-            .copied()
-    }
-
-    /// Returns whether a list that begins with `word` has a pattern like `name`.
-    pub fn has(&self, word: &str, name: &str) -> bool {
-        self.list(word).any(|pattern| is_like(pattern, name))
-    }
-
     /// Returns what the rules find. A rule for all names of a kind is for settings about which no
     /// rule before it has found anything, and no rule after it is for them.
     pub fn findings(&self, evidence: &Evidence) -> Vec<SettingFinding> {
@@ -314,15 +252,6 @@ impl Judge<'_> {
             },
             _ => self.number(place).map(|number| number.to_string()),
         }
-    }
-}
-
-/// Returns the number of an integer, or of a version such as 2.3, whose parts compare as numbers.
-pub fn dotted(text: &str) -> Option<i128> {
-    let mut parts = text.split('.').map(str::parse::<i128>);
-    match (parts.next()?.ok()?, parts.next()) {
-        (major, Some(minor)) => Some(major * 1000 + minor.ok()?),
-        (number, None) => Some(number),
     }
 }
 

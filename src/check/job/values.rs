@@ -24,6 +24,15 @@ pub fn strtol(text: &str) -> Option<(i128, &str)> {
     Some((number, rest.trim_end()))
 }
 
+/// Returns the number of an integer, or of a version such as 2.3, whose parts compare as numbers.
+pub fn dotted(text: &str) -> Option<i128> {
+    let mut parts = text.split('.').map(str::parse::<i128>);
+    match (parts.next()?.ok()?, parts.next()) {
+        (major, Some(minor)) => Some(major * 1000 + minor.ok()?),
+        (number, None) => Some(number),
+    }
+}
+
 /// Returns the number that a person means by `text`: `12M` is 12582912, `1e6` is 1000000.
 pub fn meant(text: &str) -> Option<i128> {
     let text = text.trim();

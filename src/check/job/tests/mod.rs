@@ -8,8 +8,8 @@ use super::document::{JobCheck, ProcessSettings, families, page};
 use super::evidence::{Evidence, LibfabricAnswer, ParameterType, SECRET};
 use super::finding::{FindingSeverity, SettingFinding};
 use super::judge::findings;
-use super::rules::{RULES, dotted};
-use super::values::{meant, nearest_name, strtol};
+use super::table::RULES;
+use super::values::{dotted, meant, nearest_name, strtol};
 use page::table::TextStyle;
 use std::time::{Duration, SystemTime};
 
