@@ -180,6 +180,11 @@ mod tests {
         #[arg(long, value_name = "FILE", require_equals = true, value_parser = document())]
         json: Option<Place>,
 
+        /// Look again (default: 2s)
+        #[arg(long, value_name = "TIME", require_equals = true)]
+        #[arg(value_parser = time_or("2s", Duration::ZERO..=Duration::from_secs(9)))]
+        every: Option<Duration>,
+
         /// Do less
         #[arg(short = 'l', long = "less", action = ArgAction::SetFalse)]
         is_all: bool,
@@ -210,6 +215,7 @@ mod tests {
             ("    --wait=TIME", "Time to wait (default: 3)\n\nIt is in s."),
             ("    --place=FILE", "Place of the files (default: here)"),
             ("    --json[=FILE]", "Write a document"),
+            ("    --every[=TIME]", "Look again (default: 2s)"),
             ("-l, --less", "Do less"),
             ("-h, --help", "Print this help and exit"),
             ("-V, --version", "Print the version and exit"),
@@ -230,7 +236,8 @@ mod tests {
         assert_eq!(typed.request.numbers, [1, 2, 3]);
         assert_eq!(typed.request.json, Some(Place::Stdout));
         assert!(typed.request.is_all && typed.is_given("wait") && !typed.is_given("place"));
-        let typed = read("--less --json=x").expect("valid words");
+        let typed = read("--less --json=x --every").expect("valid words");
+        assert_eq!(typed.request.every, Some(Duration::from_secs(2)));
         assert_eq!((typed.request.wait, &typed.request.place), (3, &PathBuf::from(".")));
         assert_eq!(typed.request.json, Some(Place::File("x".into())));
         assert!(!typed.request.is_all && !typed.is_given("wait"));
@@ -249,6 +256,11 @@ mod tests {
                 "invalid value '-' for --place: expected the name of a file",
             ),
             ("--wait=10", "invalid value '10' for --wait: expected a decimal number from 1 to 9"),
+            (
+                "--every=10s",
+                "invalid value '10s' for --every: expected a time from 0s to 9s: a number such as \
+                 0.5 with ns, us, ms, s or m (minutes)",
+            ),
             ("--json= --bogus", "unknown option '--bogus' (see --help)"),
             ("--less=1", "option '--less' takes no value, but '1' was given"),
             ("--wait", "option '--wait' needs a value (see --help)"),
