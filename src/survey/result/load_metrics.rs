@@ -1,7 +1,6 @@
 //! What a survey has found under load, as metrics.
 
 use super::load_verdict::certainty;
-use super::metrics::sample;
 use super::{Survey, load_words};
 use campaign::quiet::findings::Certainty;
 use crew::location::Class;
@@ -103,6 +102,10 @@ fn bad(survey: &Survey, load: &LoadFindings) -> Family {
         "Parts that are bad under load, by pattern and figure, confirmed by retests: always 1.",
         bad.map(each),
     )
+}
+
+pub fn sample(labels: impl Into<Vec<(&'static str, String)>>, value: f64) -> Sample {
+    Sample { labels: labels.into(), value }
 }
 
 #[cfg(test)]
