@@ -27,13 +27,13 @@ facts::named_enum! {
     #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
     #[serde(rename_all = "snake_case")]
     pub enum Certainty {
-        /// The part was outside the limits once, and inside the limits twice in retests; of software
-        /// NICs once.
+        /// The part was outside the limits once, and inside the limits twice in retests; of
+        /// software NICs once.
         Transient = "transient",
         /// The part was outside the limits, and no retest has confirmed it.
         Suspect = "suspect",
-        /// Retests have confirmed that the part is outside the limits, or counters of damaged or lost
-        /// packets have changed in most of its pairs.
+        /// Retests have confirmed that the part is outside the limits, or counters of damaged or
+        /// lost packets have changed in most of its pairs.
         Bad = "bad",
     }
     /// Its name in texts and metrics.
