@@ -251,10 +251,7 @@ impl RunningProcess {
 
     /// Returns the document, if it is complete.
     fn outcome(&self) -> Option<Outcome> {
-        // As `compare` reads it: a second way to read all fields would make the program much
-        // larger.
-        let value: serde_json::Value = serde_json::from_slice(&self.stdout.bytes).ok()?;
-        serde_json::from_value(value).ok()
+        Outcome::read(&self.stdout.bytes).ok()
     }
 
     /// Waits for the end of the process, which has closed its outputs. Returns the failure that

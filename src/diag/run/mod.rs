@@ -3,6 +3,7 @@
 //! * This file: the part of a process by its role: serve, measure, or both.
 //! * `context`: what the measurement of one size needs.
 //! * `driver`: takes one side through set-up, barriers, sizes, results and release, for all tools.
+//! * `compiled`: the loops of all tools, for other packages.
 //! * `sizes`: the sizes of a run, one after the other.
 //! * `one_sided`, `round_trip`, `bandwidth`: the measurement of one size, one file for each
 //!   sub-trait of `Benchmark`.
@@ -31,6 +32,7 @@ mod allocation_test;
 mod alone;
 pub mod bandwidth;
 pub mod barriers;
+pub mod compiled;
 pub mod context;
 mod driver;
 mod every_nic;

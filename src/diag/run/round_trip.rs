@@ -30,7 +30,7 @@ pub fn measure<B: RoundTripLatency>(
     samples: Samples<'_>,
 ) -> Result<ExtraMedians, Failure> {
     let (run, barriers) = (context.run, context.barriers);
-    if run.sync == SyncPoint::Iteration {
+    if B::HAS_LEGACY_SYNC && run.sync == SyncPoint::Iteration {
         legacy_sync::measure::<B>(context, resources, size, Some(samples))?;
         return Ok(ExtraMedians::default());
     }
@@ -99,7 +99,7 @@ pub fn serve<B: RoundTripLatency>(
     size: u64,
 ) -> Result<(), Failure> {
     let (run, barriers) = (context.run, context.barriers);
-    if run.sync == SyncPoint::Iteration {
+    if B::HAS_LEGACY_SYNC && run.sync == SyncPoint::Iteration {
         return legacy_sync::measure::<B>(context, resources, size, None);
     }
     let mut limit = longest_iteration(run, size);

@@ -110,6 +110,15 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Reads a document.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it, with the name of the key.
+    pub fn read(document: &[u8]) -> Result<Self, String> {
+        page::json::read(document)
+    }
+
     /// Returns whether the run was read from text, where options that were not printed are unknown.
     pub fn is_printed(&self) -> bool {
         self.schema_version == PRINTED

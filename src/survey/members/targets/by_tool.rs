@@ -7,9 +7,9 @@ use super::instruments::{latency, rates};
 use super::test::{MeasurePair, NicTest, ServePair, TestOf, TestPlan};
 use diag::bench;
 use diag::bench::api::{Bandwidth, Benchmark, BenchmarkTask, OneSidedLatency, RoundTripLatency};
+use diag::run::compiled;
 use diag::run::context::LoopContext;
 use diag::run::results::BandwidthResults;
-use diag::run::{bandwidth, one_sided, round_trip};
 use facts::error::Failure;
 use plan::run_options::RunOptions;
 
@@ -71,7 +71,8 @@ impl BenchmarkTask for Make {
     fn one_sided<B: OneSidedLatency>(self) -> Self::Output {
         let measure: MeasurePair<B> = |context, resources, instruments| {
             latency(context.run, instruments, |samples| {
-                one_sided::measure::<B>(context, resources, context.run.min_size, samples)
+                let measure = compiled::measure_one_sided::<B>();
+                measure(context, resources, context.run.min_size, samples)
             })
         };
         self.test::<B>(measure, None)
@@ -80,12 +81,12 @@ impl BenchmarkTask for Make {
     fn round_trip<B: RoundTripLatency>(self) -> Self::Output {
         let measure: MeasurePair<B> = |context, resources, instruments| {
             latency(context.run, instruments, |samples| {
-                round_trip::measure::<B>(context, resources, context.run.min_size, samples)
-                    .map(drop)
+                let measure = compiled::measure_round_trip::<B>();
+                measure(context, resources, context.run.min_size, samples).map(drop)
             })
         };
         let serve: ServePair<B> = |context, resources| {
-            round_trip::serve::<B>(context, resources, context.run.min_size)?;
+            compiled::serve_round_trip::<B>()(context, resources, context.run.min_size)?;
             Ok(1)
         };
         self.test::<B>(measure, Some(serve))
@@ -114,6 +115,6 @@ pub fn lists<B: Bandwidth>(
     let part = B::part(context.run, context.side);
     let mut results = BandwidthResults::new(part, context.side, false, false);
     let pairs = slice::from_mut(resources);
-    bandwidth::measure::<B>(context, pairs, context.run.min_size, &mut results)?;
+    compiled::measure_lists::<B>()(context, pairs, context.run.min_size, &mut results)?;
     Ok(results)
 }
