@@ -2,6 +2,7 @@
 //! generic functions, it compiles them again, and all loops that they contain.
 
 use std::any::Any;
+use std::marker::PhantomData;
 
 use super::context::LoopContext;
 use super::results::{BandwidthResults, ExtraMedians, Samples};
@@ -28,51 +29,57 @@ pub type Serve<B> = fn(&LoopContext<'_>, &mut Resources<B>, u64) -> Result<(), F
 pub type MeasureLists<B> =
     fn(&LoopContext<'_>, &mut [Resources<B>], u64, &mut BandwidthResults) -> Result<(), Failure>;
 
-/// Finds the function for a benchmark that is known as a type only: this one of all.
+/// A function for a benchmark. Benchmarks with the same resources have functions of one type.
+struct Compiled<B, F>(PhantomData<B>, F);
+
+/// Returns one of these functions: the one for a benchmark that is known as a type only.
 macro_rules! compiled {
-    ($module:ident::$function:ident, $($bench:ident: $as:ty),*) => {{
-        static ALL: &[&(dyn Any + Send + Sync)] = &[$(&($module::$function::<$bench> as $as)),*];
-        *ALL.iter().find_map(|one| one.downcast_ref()).expect("all benchmarks of the kind")
+    ($module:ident::$function:ident as $of:ty: $($bench:ident as $one:ty),*) => {{
+        static ALL: &[&(dyn Any + Send + Sync)] =
+            &[$(&Compiled::<$bench, $one>(PhantomData, $module::$function::<$bench>)),*];
+        let mut all = ALL.iter();
+        let found = all.find_map(|one| one.downcast_ref::<Compiled<B, $of>>());
+        found.expect("all benchmarks of the kind").1
     }};
 }
 
 /// See [`one_sided::measure`].
 pub fn measure_one_sided<B: OneSidedLatency>() -> MeasureLatency<B, ()> {
     compiled!(
-        one_sided::measure,
-        WriteLatency: MeasureLatency<WriteLatency, ()>,
-        ReadLatency: MeasureLatency<ReadLatency, ()>,
-        AtomicLatency: MeasureLatency<AtomicLatency, ()>
+        one_sided::measure as MeasureLatency<B, ()>:
+            WriteLatency as MeasureLatency<WriteLatency, ()>,
+            ReadLatency as MeasureLatency<ReadLatency, ()>,
+            AtomicLatency as MeasureLatency<AtomicLatency, ()>
     )
 }
 
 /// See [`round_trip::measure`].
 pub fn measure_round_trip<B: RoundTripLatency>() -> MeasureLatency<B, ExtraMedians> {
     compiled!(
-        round_trip::measure,
-        SendLatency: MeasureLatency<SendLatency, ExtraMedians>,
-        TriggeredLatency: MeasureLatency<TriggeredLatency, ExtraMedians>
+        round_trip::measure as MeasureLatency<B, ExtraMedians>:
+            SendLatency as MeasureLatency<SendLatency, ExtraMedians>,
+            TriggeredLatency as MeasureLatency<TriggeredLatency, ExtraMedians>
     )
 }
 
 /// See [`round_trip::serve`].
 pub fn serve_round_trip<B: RoundTripLatency>() -> Serve<B> {
     compiled!(
-        round_trip::serve,
-        SendLatency: Serve<SendLatency>,
-        TriggeredLatency: Serve<TriggeredLatency>
+        round_trip::serve as Serve<B>:
+            SendLatency as Serve<SendLatency>,
+            TriggeredLatency as Serve<TriggeredLatency>
     )
 }
 
 /// See [`bandwidth::measure`].
 pub fn measure_lists<B: Bandwidth>() -> MeasureLists<B> {
     compiled!(
-        bandwidth::measure,
-        WriteBandwidth: MeasureLists<WriteBandwidth>,
-        ReadBandwidth: MeasureLists<ReadBandwidth>,
-        AtomicBandwidth: MeasureLists<AtomicBandwidth>,
-        SendBandwidth: MeasureLists<SendBandwidth>,
-        LoopbackBandwidth: MeasureLists<LoopbackBandwidth>
+        bandwidth::measure as MeasureLists<B>:
+            WriteBandwidth as MeasureLists<WriteBandwidth>,
+            ReadBandwidth as MeasureLists<ReadBandwidth>,
+            AtomicBandwidth as MeasureLists<AtomicBandwidth>,
+            SendBandwidth as MeasureLists<SendBandwidth>,
+            LoopbackBandwidth as MeasureLists<LoopbackBandwidth>
     )
 }
 
