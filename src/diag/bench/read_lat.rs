@@ -65,7 +65,7 @@ mod tests {
     use super::*;
     use crate::bench::api::Benchmark;
     use crate::bench::common::{Numbering, memory};
-    use crate::bench::testing::{ISSUED, Times, both_ends, endpoint, of_run};
+    use crate::bench::testing::{ISSUED, Times, both_ends, endpoint, size_of_run};
     use plan::testing::plan;
 
     /// Each byte arrives at its offset, and no other byte changes.
@@ -86,10 +86,10 @@ mod tests {
                 assert_eq!(read, numbers, "{size} {options:?}");
                 assert!(rest.iter().all(|byte| *byte == 0), "{size}");
                 assert_eq!(
-                    ReadLatency::check(&client, of_run(&plan.run, size), ISSUED).unwrap(),
+                    ReadLatency::check(&client, size_of_run(&plan.run, size), ISSUED).unwrap(),
                     size
                 );
-                ReadLatency::check(&client, of_run(&plan.run, size + 1), ISSUED).unwrap_err();
+                ReadLatency::check(&client, size_of_run(&plan.run, size + 1), ISSUED).unwrap_err();
             }
             ReadLatency::close(client).unwrap();
             ReadLatency::close(server).unwrap();

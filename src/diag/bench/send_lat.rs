@@ -186,9 +186,9 @@ impl RoundTripLatency for SendLatency {
             let mut command = resources.template;
             command.set_request_len(size as u32);
             if run.rdzv {
-                launched(resources, Dma::<true>(command), run.use_ll, repeat)
+                launched(resources, DmaMessage::<true>(command), run.use_ll, repeat)
             } else {
-                eager(resources, Dma::<false>(command), run, repeat)
+                eager(resources, DmaMessage::<false>(command), run, repeat)
             }
         }
     }
@@ -331,9 +331,9 @@ impl<const WORDS: usize> MessageSending<WORDS> for Immediate {
 }
 
 /// A put by DMA. If it is `FETCHED`, by rendezvous: the peer's NIC fetches the payload.
-struct Dma<const FETCHED: bool>(FullDmaCmd);
+struct DmaMessage<const FETCHED: bool>(FullDmaCmd);
 
-impl<const FETCHED: bool> MessageSending<8> for Dma<FETCHED> {
+impl<const FETCHED: bool> MessageSending<8> for DmaMessage<FETCHED> {
     const ACKNOWLEDGED: bool = true;
     const FETCHED: bool = FETCHED;
 
@@ -559,7 +559,7 @@ fn unexpected(event: &Event<'_>, expected: EventType) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::testing::{Alone, ISSUED, endpoint, of_run};
+    use crate::bench::testing::{Alone, ISSUED, endpoint, size_of_run};
     use measure::MonotonicRaw;
     use plan::testing::plan;
 
@@ -594,7 +594,8 @@ mod tests {
             };
             let mut resources = SendLatency::set_up(peer, &plan.run, Side::Client).unwrap();
             SendLatency::measure(&mut resources, &plan.run, plan.run.max_size, Three).unwrap();
-            SendLatency::check(&resources, of_run(&plan.run, plan.run.max_size), ISSUED).unwrap();
+            SendLatency::check(&resources, size_of_run(&plan.run, plan.run.max_size), ISSUED)
+                .unwrap();
             SendLatency::close(resources).unwrap();
             endpoint.close().unwrap();
         }

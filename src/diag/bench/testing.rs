@@ -34,7 +34,7 @@ pub fn both_ends<B: Benchmark>(
 }
 
 /// Returns a size of `run`, whose peer does not end.
-pub fn of_run(run: &RunOptions, size: u64) -> SizeOfRun<'_> {
+pub fn size_of_run(run: &RunOptions, size: u64) -> SizeOfRun<'_> {
     SizeOfRun { run, size, supervisor: &Alone }
 }
 

@@ -86,7 +86,7 @@ mod tests {
 
     use super::*;
     use crate::bench::api::Benchmark;
-    use crate::bench::testing::{ISSUED, TimesLists, both_ends, endpoint, of_run};
+    use crate::bench::testing::{ISSUED, TimesLists, both_ends, endpoint, size_of_run};
     use plan::testing::plan;
 
     /// The software NIC refuses High Rate Puts of more than 2048 bytes.
@@ -99,9 +99,9 @@ mod tests {
             let (mut client, server) = both_ends::<WriteBandwidth>(&endpoint, &plan.run);
             for size in [1024, 2048, 4096, 8192] {
                 let pairs = slice::from_mut(&mut client);
-                WriteBandwidth::fill(&pairs[0], of_run(&plan.run, size)).unwrap();
+                WriteBandwidth::fill(&pairs[0], size_of_run(&plan.run, size)).unwrap();
                 WriteBandwidth::measure(pairs, &plan.run, size, TimesLists(2)).unwrap();
-                let checked = WriteBandwidth::check(&server, of_run(&plan.run, size), ISSUED);
+                let checked = WriteBandwidth::check(&server, size_of_run(&plan.run, size), ISSUED);
                 assert_eq!(checked.unwrap(), 3 * size);
             }
             let lists = client.initiator().unwrap();

@@ -23,7 +23,7 @@ pub type MeasureLatency<B, Besides> =
     fn(&LoopContext<'_>, &mut Resources<B>, u64, Samples<'_>) -> Result<Besides, Failure>;
 
 /// Answers messages of this size.
-pub type Serve<B> = fn(&LoopContext<'_>, &mut Resources<B>, u64) -> Result<(), Failure>;
+pub type ServeMessages<B> = fn(&LoopContext<'_>, &mut Resources<B>, u64) -> Result<(), Failure>;
 
 /// Measures lists of operations of this size on these pairs of queues.
 pub type MeasureLists<B> =
@@ -63,11 +63,11 @@ pub fn measure_round_trip<B: RoundTripLatency>() -> MeasureLatency<B, ExtraMedia
 }
 
 /// See [`round_trip::serve`].
-pub fn serve_round_trip<B: RoundTripLatency>() -> Serve<B> {
+pub fn serve_round_trip<B: RoundTripLatency>() -> ServeMessages<B> {
     compiled!(
-        round_trip::serve as Serve<B>:
-            SendLatency as Serve<SendLatency>,
-            TriggeredLatency as Serve<TriggeredLatency>
+        round_trip::serve as ServeMessages<B>:
+            SendLatency as ServeMessages<SendLatency>,
+            TriggeredLatency as ServeMessages<TriggeredLatency>
     )
 }
 

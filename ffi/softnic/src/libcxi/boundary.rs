@@ -58,8 +58,8 @@ pub fn answer_number(work: impl FnOnce() -> Result<c_int, Errno>) -> c_int {
     if code == 0 { number } else { code }
 }
 
-/// Calls a function for C that puts its result at `place`: returns 0 or a negative errno, EINVAL for
-/// null.
+/// Calls a function for C that puts its result at `place`: returns 0 or a negative errno, EINVAL
+/// for null.
 ///
 /// # Safety
 /// The pointer is null, or writable for its type and used by nothing else during the call.
