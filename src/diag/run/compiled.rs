@@ -100,7 +100,8 @@ mod tests {
         }
 
         fn round_trip<B: RoundTripLatency>(self) {
-            (measure_round_trip::<B>(), serve_round_trip::<B>());
+            measure_round_trip::<B>();
+            serve_round_trip::<B>();
         }
 
         fn bandwidth<B: Bandwidth>(self) {
