@@ -278,7 +278,7 @@ fn nic_not_used(job: &JobEvidence) -> Vec<JobObservation> {
         return Vec::new();
     }
     let text = format!(
-        "the NIC was not used: {} nodes sent no packet in HPC format; 'cxidiag check --job' finds \
+        "the NIC was not used: {} hosts sent no packet in HPC format; 'cxidiag check --job' finds \
          settings that leave the NIC",
         hosts.len()
     );
