@@ -55,7 +55,7 @@ fn library(directory: &Path, version: &str, has_cxi: bool) -> PathBuf {
     let mut compiler = Command::new("cc");
     compiler.args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-o"]);
     compiler.arg(place.join("libfabric.so.1")).arg("-I").arg(&place);
-    compiler.arg(concat!("-Wl,-soname,libfabric.so.1"));
+    compiler.arg("-Wl,-soname,libfabric.so.1");
     compiler.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/libfabric/stub.c"));
     assert_success(&compiler.output().expect("the compiler starts"));
     place

@@ -105,10 +105,6 @@ fn bad(survey: &Survey, load: &LoadFindings) -> Family {
     )
 }
 
-pub fn sample(labels: impl Into<Vec<(&'static str, String)>>, value: f64) -> Sample {
-    Sample { labels: labels.into(), value }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::load_testing::mixed_load;

@@ -1,14 +1,13 @@
 //! A survey as metrics: the file of a fleet, with a sample for each of its NICs (jobs.md 2.5).
 
 use super::load_metrics;
-use super::load_metrics::sample;
 use super::nics::all_states;
 use super::words;
 use super::{Scope, Survey};
 use campaign::quiet::findings::{Certainty, Population, Test};
 use campaign::quiet::states::State;
 use page::openmetrics;
-use page::openmetrics::Family;
+use page::openmetrics::{Family, Sample};
 
 /// A series without labels that all files of a survey have.
 pub const SERIES: &str = "cxidiag_survey_exit_status";
