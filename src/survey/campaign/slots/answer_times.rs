@@ -3,8 +3,8 @@
 //! An operation without an answer in its slot says that the pair is dead, or that the slot is too
 //! short for the fabric. Most pairs of a class are not dead: if most of them have no answer, a few
 //! are probed in a long slot. If these answer, the class is slow: its lists get one operation, and
-//! slots as long as that takes. Otherwise the failures stand. A pair whose class answers is measured
-//! in a long slot itself if its small operations were answered: it may be slow.
+//! slots as long as that takes. Otherwise the failures stand. A pair whose class answers is
+//! measured in a long slot itself if its small operations were answered: it may be slow.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -88,8 +88,8 @@ impl AnswerTimes {
     /// is not in them.
     pub fn lone_pairs(&self, test: &Test, block: &MeasuredRounds) -> Vec<Pair> {
         let is_of_dead_nic = |pair: &Pair| {
-            let of_nic = |nic| self.dead.iter().filter(move |dead| dead.nics().contains(&nic));
-            pair.nics().into_iter().any(|nic| of_nic(nic).count() >= PROBES)
+            let dead = |nic| self.dead.iter().filter(|dead| dead.nics().contains(nic)).count();
+            pair.nics().iter().any(|nic| dead(nic) >= PROBES)
         };
         let failed = block.pairs.iter().filter(|result| matches!(result.answer, Answer::Failed(_)));
         let unanswered = failed.map(|result| &result.pair).filter(|pair| {
@@ -159,8 +159,8 @@ impl AnswerTimes {
     }
 }
 
-/// Returns the shortest slot for pairs whose single operations take the time `slowest`, and that are
-/// measured for the time `pair`.
+/// Returns the shortest slot for pairs whose single operations take the time `slowest`, and that
+/// are measured for the time `pair`.
 fn slot(slowest: Duration, pair: Duration) -> Duration {
     with_window(pair + (slowest * SPARE).min(WINDOWS[1]))
 }

@@ -205,8 +205,8 @@ impl QuietSurvey {
         }
     }
 
-    /// Returns how many of the first rounds are a block, and the length of its slots. A round with a
-    /// pair that is slower than its class is a block by itself.
+    /// Returns how many of the first rounds are a block, and the length of its slots. A round with
+    /// a pair that is slower than its class is a block by itself.
     fn next_block(&mut self, rounds: &[Round], left: Option<Duration>) -> (usize, Duration) {
         let pair = self.pair_time();
         let slow_slot = |round: &Round| self.answer_times.slot_of_slow_pairs(round, pair);
