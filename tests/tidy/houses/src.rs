@@ -740,7 +740,7 @@ pub const CHECK: Package = Package {
         "cli", "crew", "cxi", "diag", "facts", "health", "node", "page", "plan", "report",
         "session",
     ],
-    holds: "the health of NICs, of many nodes, and of NICs under load: `check`",
+    holds: "the health of NICs and nodes, also under load, and settings of jobs: `check`",
     must_not: "measure by itself",
     house: House {
         directory: "src/check",
