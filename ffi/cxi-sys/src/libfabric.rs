@@ -2,7 +2,8 @@
 //! sizes that it uses.
 //!
 //! The offsets hold for LP64. They were compiled from include/rdma/fabric.h of 1.15.0, 1.20.0,
-//! 2.0.0 and main, which agree: later releases only append. That aarch64 has these offsets is [I].
+//! 2.0.0 and main, which agree: later releases only append. Whether aarch64 has these offsets is
+//! `[I]`.
 
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::ptr;

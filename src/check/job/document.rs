@@ -30,7 +30,7 @@ const NAMED_NOTES: usize = 3;
 /// What is found about a process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ProcessSettings {
-    /// Values by name; version and path of libfabric below [`LIBFABRIC`].
+    /// Values by name; version and path of libfabric below `libfabric`.
     pub settings: BTreeMap<String, String>,
     pub findings: Vec<SettingFinding>,
 }

@@ -111,7 +111,7 @@ impl ThresholdCounter {
         self.threshold += more;
     }
 
-    /// See [`CounterQueue::close`].
+    /// Releases queue and counter, after the entries that count on it.
     pub fn close(self) -> Result<(), Failure> {
         self.queue.close()
     }
