@@ -63,9 +63,10 @@ pub fn evaluate(case: Case) -> Diagnosis {
             .filter(|assessment| !is_disturbed || assessment.slows().contains(&Column::Waiting));
         found.extend(shown.map(|assessment| (Confidence::Possibly, assessment)));
     }
-    // What files and counters prove comes before what figures show.
+    // What files and counters prove comes before what figures show, and a bad item before others.
     found.sort_by_key(|(confidence, assessment)| {
-        (*confidence, !assessment.has_proof(), Reverse(assessment.matched.len()))
+        let is_without = (!assessment.has_proof(), !assessment.has_bad_sign());
+        (*confidence, is_without, Reverse(assessment.matched.len()))
     });
     let ids = |meant: &dyn Fn(&Assessment) -> bool| {
         let meant = all.iter().filter(|assessment| meant(assessment));

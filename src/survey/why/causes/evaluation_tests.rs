@@ -665,3 +665,15 @@ fn nothing_is_excluded_and_possible() {
         }
     }
 }
+
+/// Beside busy CPUs, what a bad item makes slow may not be measured.
+#[test]
+fn bad_item_stands_before_a_suspect_one() {
+    let mut own = with("pcie-width", "x8", Severity::Bad);
+    own.retain(|reading| reading.code != "link-flaps");
+    own.push(reading("link-flaps", "6", Severity::Suspect));
+    let mut latencies = measured(&[]);
+    latencies.retain(|code, _| !BANDWIDTHS.contains(code));
+    let both = [("pcie-narrow", Confidence::Probably), ("link-flaps", Confidence::Probably)];
+    assert_eq!(found(&own, &latencies), both.map(|(id, confidence)| named(id, confidence)));
+}
