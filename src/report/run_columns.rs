@@ -14,7 +14,7 @@ pub fn run_columns() -> impl Iterator<Item = (&'static str, String)> {
     let fixed = |columns: &'static [RunColumn]| {
         columns.iter().map(|(title, pointer)| (*title, (*pointer).to_owned()))
     };
-    let declared = options::facts().filter(|fact| fact.has_column);
+    let declared = options::keys().filter(|fact| fact.has_column);
     let declared = declared.map(|fact| (fact.key, format!("/options/{}", fact.key)));
     fixed(FIRST_COLUMNS).chain(declared).chain(fixed(LAST_COLUMNS))
 }

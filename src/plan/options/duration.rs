@@ -1,9 +1,8 @@
 //! The options of how long a size is measured, how often, and when operations start.
 
 use super::tool_option::{
-    ALL, Def, LATENCY, LEGACY_LOOPBACK, SEND_LATENCY, ToolOption, results, run,
+    ALL, Def, LATENCY, LEGACY_LOOPBACK, OptionWord, SEND_LATENCY, ToolOption, results, run,
 };
-use super::word::Word;
 use crate::DEFAULT_UNTIL_DURATION;
 use crate::run_options::{DURATIONS, MAX_GAP_US, SyncPoint};
 use crate::tool::Tool;
@@ -45,7 +44,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
     })
     .legacy()
     .frequent()
-    .words(&[Word::text(
+    .words(&[OptionWord::text(
         6,
         "duration",
         |all| all.duration.map(time_text),
@@ -73,7 +72,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              --interval, the figures are shown meanwhile.{served}"
         ))
     })
-    .words(&[Word::switch(7, "until-stopped", |all| &mut all.until_stopped)]),
+    .words(&[OptionWord::switch(7, "until-stopped", |all| &mut all.until_stopped)]),
     run(LATENCY, |_| {
         let limit = time_text(DEFAULT_UNTIL_DURATION);
         let text = format!(
@@ -139,7 +138,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         })
         .explained(text)
     })
-    .words(&[Word::text(
+    .words(&[OptionWord::text(
         5,
         "rate",
         |all| all.rate.map(Rate::word),

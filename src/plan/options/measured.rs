@@ -1,12 +1,10 @@
 //! The options of what is measured: sizes, operations, how they are issued.
 
-use super::fact::{Fact, FactValue};
 use super::tool_option::{
-    ALL, ATOMIC, BANDWIDTH, CHAINS, DATA, Def, HRP, IDC, LATENCY, LEGACY_LOOPBACK, LISTS,
-    ONE_SIDED, SEND_LATENCY, SENDS, Takers, ToolOption, run,
+    ALL, ATOMIC, BANDWIDTH, CHAINS, DATA, Def, HRP, IDC, KeyValue, LATENCY, LEGACY_LOOPBACK, LISTS,
+    ONE_SIDED, OptionKey, OptionWord, SEND_LATENCY, SENDS, Takers, ToolOption, run, set, text,
 };
 use super::values::{set_atomic, set_lists, sizes, words};
-use super::word::{Word, set, text};
 use crate::depths::MAX_DEPTH;
 use crate::extensions::{ChainStart, HOPS, MAX_FAN, MAX_HOPS, MAX_PAIRS};
 use crate::run_options::{MAX_LIST_SIZE, RANGES, SIZES};
@@ -160,7 +158,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              not see the operations while they are measured.",
         )
     })
-    .words(&[Word::switch(2, "reverse", |all| &mut all.reverse)]),
+    .words(&[OptionWord::switch(2, "reverse", |all| &mut all.reverse)]),
     run(LISTS, |tool| {
         let peer = needs_cxidiag(tool);
         let rendezvous = if tool.sends() { " Not with --rdzv." } else { "" };
@@ -175,7 +173,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              the table names the slowest one. Pairs are numbered from 0.{peer}{rendezvous}"
             ))
     })
-    .words(&[Word::number(1, "pairs", |all| &mut all.pairs)]),
+    .words(&[OptionWord::number(1, "pairs", |all| &mut all.pairs)]),
     run(LISTS, |tool| {
         let peer = needs_cxidiag(tool);
         Def::number("threads", "THREADS", 1..=MAX_PAIRS, |typed| &mut typed.run.extensions.threads)
@@ -186,7 +184,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              those that --cpu lists, as long as there are enough.{peer}"
             ))
     })
-    .words(&[Word::number(0, "threads", |all| &mut all.threads)]),
+    .words(&[OptionWord::number(0, "threads", |all| &mut all.threads)]),
     run(SENDS, |_| {
         Def::switch("rdzv", |typed| typed.run.rdzv = true).letter('R').explained(
             "Use rendezvous transfers; implies --no-idc\n\n\
@@ -208,32 +206,32 @@ pub(super) const OPTIONS: &[ToolOption] = &[
             ))
     })
     .words(&[
-        Word::text(
+        OptionWord::text(
             12,
             "posted",
             |all| text(all.posted.is_used() && !all.posted.is_range(), all.posted),
             |all, word| set(&mut all.posted, word),
         ),
         // A cxidiag that knows one number of posted entries does not know this name.
-        Word::text(
+        OptionWord::text(
             13,
             "posted=RANGE",
             |all| text(all.posted.is_range(), all.posted),
             |all, word| set(&mut all.posted, word),
         ),
     ])
-    .facts(&[
-        Fact::new(
+    .keys(&[
+        OptionKey::new(
             "posted",
             "--posted: list entries before the one that receives messages, in send-lat and \
              send-bw; the smallest number of a range.",
-            FactValue::Number(|all| Some(all.posted.least)),
+            KeyValue::Number(|all| Some(all.posted.least)),
         )
         .printed("Posted Entries", |depths| depths.split(':').next()),
-        Fact::new(
+        OptionKey::new(
             "max_posted",
             "The largest number of --posted.",
-            FactValue::Number(|all| Some(all.posted.most)),
+            KeyValue::Number(|all| Some(all.posted.most)),
         )
         .printed("Posted Entries", |depths| depths.split(':').next_back()),
     ])
@@ -254,24 +252,24 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              cxidiag."
         ))
     })
-    .words(&[Word::text(
+    .words(&[OptionWord::text(
         14,
         "unexpected",
         |all| text(all.unexpected.is_used(), all.unexpected),
         |all, word| set(&mut all.unexpected, word),
     )])
-    .facts(&[
-        Fact::new(
+    .keys(&[
+        OptionKey::new(
             "unexpected",
             "--unexpected: messages before the one that each receive searches for, in send-lat; \
              the smallest number of a range.",
-            FactValue::Number(|all| Some(all.unexpected.least)),
+            KeyValue::Number(|all| Some(all.unexpected.least)),
         )
         .printed("Unexpected", |depths| depths.split(':').next()),
-        Fact::new(
+        OptionKey::new(
             "max_unexpected",
             "The largest number of --unexpected.",
-            FactValue::Number(|all| Some(all.unexpected.most)),
+            KeyValue::Number(|all| Some(all.unexpected.most)),
         )
         .printed("Unexpected", |depths| depths.split(':').next_back()),
     ])
@@ -304,11 +302,11 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              {MAX_HOPS}."
         ))
     })
-    .words(&[Word::number(9, "hops", |all| &mut all.hops)])
-    .facts(&[Fact::new(
+    .words(&[OptionWord::number(9, "hops", |all| &mut all.hops)])
+    .keys(&[OptionKey::new(
         "hops",
         "--hops: puts of a chain of trig-lat, from NIC to NIC.",
-        FactValue::Number(|all| (all.fan == 0).then_some(all.hops)),
+        KeyValue::Number(|all| (all.fan == 0).then_some(all.hops)),
     )
     .column()
     .printed("Hops", |hops| Some(hops))]),
@@ -327,16 +325,16 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              'doorbell': with one store to the doorbell of that counter.",
         )
     })
-    .words(&[Word::text(
+    .words(&[OptionWord::text(
         10,
         "start",
         |all| text(all.start != ChainStart::Put, all.start),
         |all, word| ChainStart::named(word).map(|start| all.start = start),
     )])
-    .facts(&[Fact::new(
+    .keys(&[OptionKey::new(
         "start",
         "--start: how the client's CPU starts a chain: \"put\", \"counter\" or \"doorbell\".",
-        FactValue::Text(|all| all.start.to_string()),
+        KeyValue::Text(|all| all.start.to_string()),
     )
     .column()
     .printed("Chain Start", |start| Some(start))])
@@ -353,11 +351,11 @@ pub(super) const OPTIONS: &[ToolOption] = &[
             ),
         )
     })
-    .words(&[Word::number(11, "fan", |all| &mut all.fan)])
-    .facts(&[Fact::new(
+    .words(&[OptionWord::number(11, "fan", |all| &mut all.fan)])
+    .keys(&[OptionKey::new(
         "fan",
         "--fan: puts of trig-lat that one counter fires together; 0 for hops one after the other.",
-        FactValue::Number(|all| Some(all.fan)),
+        KeyValue::Number(|all| Some(all.fan)),
     )
     .column()
     .printed("Fan", |puts| puts.split(' ').next())])
@@ -386,11 +384,11 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              and launches the next one. Warm-up, iterations, duration and gap apply to both.",
         )
     })
-    .words(&[Word::switch(15, "compare-write", |all| &mut all.compare_write)])
-    .facts(&[Fact::new(
+    .words(&[OptionWord::switch(15, "compare-write", |all| &mut all.compare_write)])
+    .keys(&[OptionKey::new(
         "compare_write",
         "--compare-write: whether writes were measured after the chains of each size.",
-        FactValue::Switch(|all| all.compare_write),
+        KeyValue::Switch(|all| all.compare_write),
     )]),
     run(CHAINS, |_| {
         Def::switch("restricted", |typed| typed.run.unrestricted = false).explained(
@@ -443,7 +441,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              and expected bytes. The check is not part of the measurement.{peer}"
         ))
     })
-    .words(&[Word::switch(4, "verify", |all| &mut all.verify)]),
+    .words(&[OptionWord::switch(4, "verify", |all| &mut all.verify)]),
 ];
 
 /// Returns the sentence of an option that legacy tools lack, for tools with a peer.

@@ -8,21 +8,18 @@ mod buffers;
 mod client;
 mod connection;
 mod duration;
-mod fact;
 mod measured;
 mod output;
 mod placement;
 mod server;
 mod tool_option;
 mod values;
-mod word;
 pub mod words;
 
 use crate::extensions::Extensions;
 use crate::tool::Tool;
 use crate::tools::{TOOLS, has_one_status, peer_tools};
-pub use fact::{Fact, FactValue};
-pub use tool_option::{Def, Governs, ToolOption};
+pub use tool_option::{Def, Governs, KeyValue, OptionKey, ToolOption};
 
 /// A group of the help text.
 #[derive(Debug)]
@@ -53,13 +50,13 @@ fn shared() -> Vec<&'static ToolOption> {
 }
 
 /// Returns the keys that options have in the documents, in their order.
-pub fn facts() -> impl Iterator<Item = &'static Fact> {
-    shared().into_iter().flat_map(|option| option.facts)
+pub fn keys() -> impl Iterator<Item = &'static OptionKey> {
+    shared().into_iter().flat_map(|option| option.keys)
 }
 
 /// Returns the keys of the options of `tool`.
-pub fn facts_of(tool: &Tool) -> impl Iterator<Item = &'static Fact> {
-    shared_of(tool).flat_map(|option| option.facts)
+pub fn keys_of(tool: &Tool) -> impl Iterator<Item = &'static OptionKey> {
+    shared_of(tool).flat_map(|option| option.keys)
 }
 
 fn shared_of(tool: &Tool) -> impl Iterator<Item = &'static ToolOption> {

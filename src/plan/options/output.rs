@@ -1,8 +1,9 @@
 //! The options of the results: what is printed, which documents are written, what is checked.
 
-use super::tool_option::{ALL, BANDWIDTH, Def, LATENCY, LISTS, ToolOption, process, results, run};
+use super::tool_option::{
+    ALL, BANDWIDTH, Def, LATENCY, LISTS, OptionWord, ToolOption, process, results, run,
+};
 use super::values::{label, percentiles};
-use super::word::Word;
 use crate::outputs::INTERVALS;
 use crate::tools::has_one_status;
 use cli::usage::{Completion, Value};
@@ -100,7 +101,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              off: they are acknowledged before they arrive. The peer must be cxidiag.",
         )
     })
-    .words(&[Word::switch(3, "both-ends", |all| &mut all.both_ends)]),
+    .words(&[OptionWord::switch(3, "both-ends", |all| &mut all.both_ends)]),
     process(ALL, |_| {
         Def::new(
             "counters",
@@ -121,7 +122,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              available, and not 0. A server shows those of its own NIC.",
         )
     })
-    .words(&[Word::text(
+    .words(&[OptionWord::text(
         8,
         "counters",
         |all| all.counters.map(|preset| preset.to_string()),

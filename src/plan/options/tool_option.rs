@@ -1,7 +1,9 @@
-//! The declaration of one option of tools.
+//! The declaration of one option of tools, with its words on the control connection and its keys in
+//! the documents.
 
-use super::fact::Fact;
-use super::word::Word;
+use std::fmt::Display;
+use std::str::FromStr;
+
 use crate::extensions::Extensions;
 use crate::tool::Tool;
 use crate::tools::has_one_status;
@@ -58,9 +60,9 @@ pub struct ToolOption {
     pub takers: Takers,
     /// Its words on the control connection, if both sides take part and legacy tools lack it. A
     /// server that does not know a word in use is refused.
-    pub words: &'static [Word],
+    pub words: &'static [OptionWord],
     /// Its keys in the documents, if `report::outcome::Options` does not have them.
-    pub facts: &'static [Fact],
+    pub keys: &'static [OptionKey],
     /// Its lines in the summary.
     pub lines: &'static [SummaryLine],
     /// Returns the definition for a tool that takes the option.
@@ -79,13 +81,13 @@ impl ToolOption {
     }
 
     /// Returns the option that has these words on the control connection.
-    pub const fn words(self, words: &'static [Word]) -> Self {
+    pub const fn words(self, words: &'static [OptionWord]) -> Self {
         Self { words, ..self }
     }
 
     /// Returns the option that has these keys in the documents.
-    pub const fn facts(self, facts: &'static [Fact]) -> Self {
-        Self { facts, ..self }
+    pub const fn keys(self, keys: &'static [OptionKey]) -> Self {
+        Self { keys, ..self }
     }
 
     /// Returns the option that has these lines in the summary.
@@ -102,7 +104,7 @@ pub const fn process(takers: Takers, definition: fn(&Tool) -> Def) -> ToolOption
         frequent: false,
         takers,
         words: &[],
-        facts: &[],
+        keys: &[],
         lines: &[],
         definition,
     }
@@ -116,4 +118,126 @@ pub const fn run(takers: Takers, definition: fn(&Tool) -> Def) -> ToolOption {
 /// Returns an option that governs the output of the results.
 pub const fn results(takers: Takers, definition: fn(&Tool) -> Def) -> ToolOption {
     ToolOption { governs: Governs::Results, ..process(takers, definition) }
+}
+
+/// A key of an option in the documents, where `null` stands for a tool without this option.
+#[derive(Debug)]
+pub struct OptionKey {
+    pub key: &'static str,
+    /// Its description in the schema of the documents.
+    pub description: &'static str,
+    pub value: KeyValue,
+    /// Whether CSV has a column of this name.
+    pub has_column: bool,
+    pub printed: Option<PrintedKey>,
+}
+
+/// The label of a line of the summary, and a function that returns the value in the line.
+pub type PrintedKey = (&'static str, fn(&str) -> Option<&str>);
+
+/// Returns the value of a run; `None` if it does not apply.
+#[derive(Clone, Copy, Debug)]
+pub enum KeyValue {
+    Number(fn(&Extensions) -> Option<u16>),
+    Switch(fn(&Extensions) -> bool),
+    Text(fn(&Extensions) -> String),
+}
+
+impl OptionKey {
+    pub const fn new(key: &'static str, description: &'static str, value: KeyValue) -> Self {
+        Self { key, description, value, has_column: false, printed: None }
+    }
+
+    /// Returns the key that CSV has as a column.
+    pub const fn column(self) -> Self {
+        Self { has_column: true, ..self }
+    }
+
+    /// Returns the key whose value a line of the summary has.
+    pub const fn printed(self, label: &'static str, read: fn(&str) -> Option<&str>) -> Self {
+        Self { printed: Some((label, read)), ..self }
+    }
+}
+
+/// The word of an option.
+#[derive(Debug)]
+pub struct OptionWord {
+    /// Place among all words, whose order stays. A new word comes last.
+    pub place: u8,
+    pub name: &'static str,
+    value: WordValue,
+}
+
+/// The value of a word, in `Extensions`.
+#[derive(Debug)]
+enum WordValue {
+    /// The word alone means that the option is in use.
+    Switch(fn(&mut Extensions) -> &mut bool),
+    /// The option is in use if the number differs from [`Extensions::NONE`].
+    Number(fn(&mut Extensions) -> &mut u16),
+    /// Returns the value as text if the option is in use.
+    Text(fn(&Extensions) -> Option<String>, SetText),
+}
+
+/// Sets the value that a text states. Returns `None` if it is not valid.
+type SetText = fn(&mut Extensions, &str) -> Option<()>;
+
+impl OptionWord {
+    pub const fn switch(
+        place: u8,
+        name: &'static str,
+        part: fn(&mut Extensions) -> &mut bool,
+    ) -> Self {
+        Self { place, name, value: WordValue::Switch(part) }
+    }
+
+    pub const fn number(
+        place: u8,
+        name: &'static str,
+        part: fn(&mut Extensions) -> &mut u16,
+    ) -> Self {
+        Self { place, name, value: WordValue::Number(part) }
+    }
+
+    pub const fn text(
+        place: u8,
+        name: &'static str,
+        text: fn(&Extensions) -> Option<String>,
+        set: SetText,
+    ) -> Self {
+        Self { place, name, value: WordValue::Text(text, set) }
+    }
+
+    /// Returns the value as text if the option is in use; a switch has an empty one.
+    pub fn value(&self, mut extensions: Extensions) -> Option<String> {
+        match self.value {
+            WordValue::Switch(part) => part(&mut extensions).then(String::new),
+            WordValue::Number(part) => {
+                let mut none = Extensions::NONE;
+                let number = *part(&mut extensions);
+                text(number != *part(&mut none), number)
+            }
+            WordValue::Text(text, _) => text(&extensions),
+        }
+    }
+
+    /// Sets the value that [`Self::value`] returned. Returns `None` if it is not valid.
+    pub fn set(&self, extensions: &mut Extensions, text: &str) -> Option<()> {
+        match self.value {
+            WordValue::Switch(part) => text.is_empty().then(|| *part(extensions) = true),
+            WordValue::Number(part) => set(part(extensions), text),
+            WordValue::Text(_, set) => set(extensions, text),
+        }
+    }
+}
+
+/// Sets `value` to what `text` states. Returns `None` if the text is not valid.
+pub fn set<T: FromStr>(value: &mut T, text: &str) -> Option<()> {
+    *value = text.parse().ok()?;
+    Some(())
+}
+
+/// Returns `value` as text if the option is in use.
+pub fn text(is_used: bool, value: impl Display) -> Option<String> {
+    is_used.then(|| value.to_string())
 }

@@ -2,11 +2,11 @@
 //! options in use with its version; a server that does not know one of them is refused.
 
 use super::shared;
-use super::word::Word;
+use super::tool_option::OptionWord;
 use crate::extensions::Extensions;
 
 /// Returns all words in their order.
-fn all() -> impl Iterator<Item = &'static Word> {
+fn all() -> impl Iterator<Item = &'static OptionWord> {
     shared().into_iter().flat_map(|option| option.words)
 }
 

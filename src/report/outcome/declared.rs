@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use plan::extensions::Extensions;
-use plan::options::{self, Fact, FactValue};
+use plan::options::{self, KeyValue, OptionKey};
 use plan::tool::Tool;
 
 /// The values of these keys, beside other keys of a document that was read. A key without a value
@@ -17,34 +17,56 @@ pub struct DeclaredOptions(BTreeMap<String, Value>);
 impl DeclaredOptions {
     /// Returns the options of a run of `tool`.
     pub fn of(tool: &Tool, extensions: &Extensions) -> Self {
-        let value = |value: FactValue| match value {
-            FactValue::Number(number) => number(extensions).into(),
-            FactValue::Switch(is_on) => is_on(extensions).into(),
-            FactValue::Text(text) => text(extensions).into(),
+        let value = |value: KeyValue| match value {
+            KeyValue::Number(number) => number(extensions).into(),
+            KeyValue::Switch(is_on) => is_on(extensions).into(),
+            KeyValue::Text(text) => text(extensions).into(),
         };
-        Self(options::facts_of(tool).map(|fact| (fact.key.to_owned(), value(fact.value))).collect())
+        Self(options::keys_of(tool).map(|key| (key.key.to_owned(), value(key.value))).collect())
     }
 
     /// Returns the options that a summary shows, of which `line` returns the value with a label.
     pub fn printed<'a>(line: impl Fn(&str) -> Option<&'a str>) -> Self {
-        let value = |fact: &Fact| {
-            let (label, read) = fact.printed?;
+        let value = |key: &OptionKey| {
+            let (label, read) = key.printed?;
             let text = read(line(label)?)?;
-            match fact.value {
-                FactValue::Number(_) => text.parse::<u16>().ok().map(Value::from),
-                FactValue::Switch(_) => None,
-                FactValue::Text(_) => Some(text.into()),
+            match key.value {
+                KeyValue::Number(_) => text.parse::<u16>().ok().map(Value::from),
+                KeyValue::Switch(_) => None,
+                KeyValue::Text(_) => Some(text.into()),
             }
         };
-        Self(
-            options::facts().filter_map(|fact| Some((fact.key.to_owned(), value(fact)?))).collect(),
-        )
+        Self(options::keys().filter_map(|key| Some((key.key.to_owned(), value(key)?))).collect())
     }
 }
 
 impl Serialize for DeclaredOptions {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(options::facts().map(|fact| (fact.key, self.0.get(fact.key))))
+        serializer.collect_map(options::keys().map(|key| (key.key, self.0.get(key.key))))
+    }
+}
+
+#[cfg(any(test, feature = "testing"))]
+impl schemars::JsonSchema for DeclaredOptions {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "DeclaredOptions".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        let mut property = |key: &OptionKey| {
+            let mut schema = match key.value {
+                KeyValue::Number(_) => Option::<u16>::json_schema(generator),
+                KeyValue::Switch(_) => Option::<bool>::json_schema(generator),
+                KeyValue::Text(_) => Option::<String>::json_schema(generator),
+            };
+            schema.insert("description".into(), key.description.into());
+            schema.insert("default".into(), Value::Null);
+            (key.key.to_owned(), schema.to_value())
+        };
+        let properties: serde_json::Map<String, Value> =
+            options::keys().map(&mut property).collect();
+        let keys: Vec<&str> = options::keys().map(|key| key.key).collect();
+        schemars::json_schema!({ "type": "object", "properties": properties, "required": keys })
     }
 }
 

@@ -15,8 +15,6 @@
 mod bandwidth;
 mod counters;
 mod declared;
-#[cfg(any(test, feature = "testing"))]
-mod declared_schema;
 mod expectation;
 mod extent;
 mod latency;
