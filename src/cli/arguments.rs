@@ -101,7 +101,7 @@ pub fn passed_on(long: &'static str) -> impl TypedValueParser<Value = String> {
 
 /// The options of service, VNI and traffic class, which are passed on to the tools.
 #[derive(Clone, Debug, Default, Args)]
-pub struct ServiceRequest {
+pub struct ServiceArguments {
     /// CXI service (default: as for the tools)
     #[arg(short = 'v', long, value_name = "SVC_ID", value_parser = passed_on("svc-id"))]
     svc_id: Option<String>,
@@ -115,7 +115,7 @@ pub struct ServiceRequest {
     traffic_class: Option<String>,
 }
 
-impl ServiceRequest {
+impl ServiceArguments {
     /// Returns arguments for the tools.
     pub fn arguments(&self) -> Vec<String> {
         [&self.svc_id, &self.vni, &self.traffic_class].into_iter().flatten().cloned().collect()

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Command};
 
-use cli::arguments::{ServiceRequest, TypedArguments, passed_on};
+use cli::arguments::{ServiceArguments, TypedArguments, passed_on};
 use cli::usage::{Completion, Usage};
 use cli::{arguments, derived, output};
 use facts::child::PROGRAM;
@@ -79,7 +79,7 @@ pub struct PingRequest {
     pub all_nics: bool,
 
     #[command(flatten)]
-    service: ServiceRequest,
+    service: ServiceArguments,
 
     /// Let each NIC answer itself; no HOST
     #[arg(long = "loopback")]

@@ -47,7 +47,7 @@ pub fn lines(
         let header = line(&|column| column.title.clone());
         widest = widest.max(header.len());
         lines.push(header);
-        lines.extend((0..measured.len()).map(|at| line(&|column| column.cells[at].clone())));
+        lines.extend((0..measured.len()).map(|row| line(&|column| column.cells[row].clone())));
     }
     for (mark, meaning) in [
         (FEW_SAMPLES, "fewer than 10 samples above this percentile: unreliable"),

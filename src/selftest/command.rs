@@ -15,7 +15,7 @@ use crate::peer::{CHECKS, PEER, PeerRuns};
 use crate::run::CheckSelection;
 use crate::table::CheckEffect;
 use crate::text;
-use cli::arguments::{ServiceRequest, TypedArguments, passed_on};
+use cli::arguments::{ServiceArguments, TypedArguments, passed_on};
 use cli::usage::{Completion, Usage};
 use cli::{arguments, derived, output};
 use facts::child::PROGRAM;
@@ -207,7 +207,7 @@ struct SelfTestRequest {
     with_names: bool,
 
     #[command(flatten)]
-    service: ServiceRequest,
+    service: ServiceArguments,
 
     #[arg(short = 'q', long = "quiet", help = output::QUIET)]
     is_quiet: bool,

@@ -12,7 +12,7 @@ use clap::{ArgAction, Args, Command};
 use crate::result::metrics::SERIES;
 use campaign::quiet::findings::Test;
 use campaign::quiet::pairs;
-use cli::arguments::ServiceRequest;
+use cli::arguments::ServiceArguments;
 use cli::nearest::{nearest, question};
 use cli::output::MetricsRequest;
 use cli::parser::device_hint;
@@ -259,7 +259,7 @@ pub struct SurveyRequest {
     pub at_once: bool,
 
     #[command(flatten)]
-    pub service: ServiceRequest,
+    pub service: ServiceArguments,
 
     /// Check the nodes first, as 'cxidiag check' does
     ///

@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::{Args, Command};
 
 use super::request::{Hosts, hosts};
-use cli::arguments::{ServiceRequest, TypedArguments};
+use cli::arguments::{ServiceArguments, TypedArguments};
 use cli::usage::{Completion, Usage};
 use cli::{arguments, derived, output};
 use facts::device::{DEFAULT_DEVICE, DeviceName};
@@ -74,7 +74,7 @@ pub struct WhyRequest {
     loopback: Option<u32>,
 
     #[command(flatten)]
-    pub service: ServiceRequest,
+    pub service: ServiceArguments,
 
     #[arg(short, long, help = format!("TCP port of the servers (default: {DEFAULT_PORT})"))]
     #[arg(value_name = "PORT", value_parser = derived::number(1..=u16::MAX))]

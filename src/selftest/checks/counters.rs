@@ -152,10 +152,10 @@ const CHECKS: &[FactCheck] = &[
     .shows("CT_SET writes the counts back"),
     inferred("increment-by-command", "nic.md 3.12", |bench| {
         let (mut trigger, counter) = counted(bench)?;
-        let by = Counts { success: 3, failure: 0 };
+        let increment = Counts { success: 3, failure: 0 };
         tell(bench, &mut trigger, |batch| {
             batch.emit_set(&counter, Some(77), None)?;
-            batch.emit_increment(&counter, by)?;
+            batch.emit_increment(&counter, increment)?;
             batch.emit_get(&counter)
         })?;
         last_written(bench, &counter, 80, 0)
@@ -259,9 +259,9 @@ const CHECKS: &[FactCheck] = &[
         let (mut trigger, first) = counted(bench)?;
         let second = Counter::with_write_back(&bench.lni)?;
         let third = Counter::with_write_back(&bench.lni)?;
-        let by = Counts { success: 7, failure: 0 };
+        let increment = Counts { success: 7, failure: 0 };
         tell(bench, &mut trigger, |batch| {
-            batch.emit_trigger_increment(&first, 1, &second, by)?;
+            batch.emit_trigger_increment(&first, 1, &second, increment)?;
             batch.emit_trigger_set(&second, 7, &third, Some(9), None)?;
             batch.emit_trigger_event(&third, 9)
         })?;

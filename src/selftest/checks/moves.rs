@@ -192,9 +192,9 @@ const CHECKS: &[FactCheck] = &[
         let pattern = bench.fill()?;
         for last in 0..20 {
             for number in 0..10 {
-                let from = bench.local.iova(if number == 9 { last } else { 100 + number });
+                let source = bench.local.iova(if number == 9 { last } else { 100 + number });
                 let mut put = bench.dma(C_CMD_PUT, 3000);
-                put.set_local_addr(from).set_flush(number == 9);
+                put.set_local_addr(source).set_flush(number == 9);
                 bench.send(|batch| batch.emit_dma(&put))?;
             }
             for _ in 0..10 {

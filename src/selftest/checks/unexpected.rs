@@ -16,7 +16,7 @@ const CHECKS: &[FactCheck] = &[
     stated("message", "nic.md 8.6", |bench| {
         let mut portal = bench.portal(0, matching)?;
         unexpected(bench, &mut portal, &[5])?;
-        let pattern: Vec<u8> = (0..20).map(|at| at + 1).collect();
+        let pattern: Vec<u8> = (1..=20).collect();
         has("data", &bench.remote, 0, &pattern)
     })
     .shows("a message that only OVERFLOW matches is a long PUT there, and the ACK says OVERFLOW"),
