@@ -8,6 +8,20 @@ use cli::usage::{Completion, Usage};
 use cli::{arguments, derived};
 use facts::error::{Failure, invalid};
 
+/// Options about the NICs that are checked, and the nodes.
+const OF_CHECK: [&str; 10] = [
+    "no-traffic",
+    "quick",
+    "window",
+    "link-speed",
+    "expect-nics",
+    "ranks",
+    "hosts",
+    "meeting-point",
+    "bad-nodes",
+    "csv",
+];
+
 /// Returns what the command takes.
 pub fn usage() -> Usage {
     Usage {
@@ -69,37 +83,14 @@ fn excluded(typed: &TypedArguments<CheckRequest>) -> Option<String> {
     }
     if request.stress.is_some() {
         let why = "has no effect with --stress, which loads the NICs of this machine";
-        let found = given(&[
-            "no-traffic",
-            "quick",
-            "window",
-            "link-speed",
-            "expect-nics",
-            "ranks",
-            "hosts",
-            "meeting-point",
-            "bad-nodes",
-            "csv",
-        ]);
-        return found.map(|long| format!("--{long} {why}"));
+        return given(&OF_CHECK).map(|long| format!("--{long} {why}"));
     }
     if request.job.is_some() {
         let why = "has no effect with --job, which checks settings";
-        let found = given(&[
-            "interval",
-            "cpu",
-            "busy-ok",
-            "no-traffic",
-            "quick",
-            "window",
-            "link-speed",
-            "expect-nics",
-            "ranks",
-            "hosts",
-            "bad-nodes",
-            "csv",
-        ]);
-        return found.map(|long| format!("--{long} {why}"));
+        let own = ["device", "libcxi", "interval", "cpu", "busy-ok"];
+        let others = OF_CHECK.into_iter().filter(|long| *long != "meeting-point");
+        let others: Vec<&str> = own.into_iter().chain(others).collect();
+        return given(&others).map(|long| format!("--{long} {why}"));
     }
     if let Some(long) = given(&["interval", "cpu"]) {
         return Some(format!("--{long} needs --stress"));

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use super::finding::{FindingSeverity, LIBFABRIC, SettingFinding};
+use super::finding::{FindingSeverity, LIBFABRIC, OWN, SettingFinding};
 use super::table::RULES;
 use super::values::boolean;
 use crate::document::UNTESTED;
@@ -32,6 +32,8 @@ const NAMED_NOTES: usize = 3;
 pub struct ProcessSettings {
     /// Values by name; version and path of libfabric below `libfabric`.
     pub settings: BTreeMap<String, String>,
+    /// Names that begin with `FI_` and that its libfabric does not know.
+    pub unknown: BTreeSet<String>,
     pub findings: Vec<SettingFinding>,
 }
 
@@ -56,6 +58,10 @@ pub struct JobCheck {
     pub processes: usize,
     /// Number of different settings.
     pub settings: usize,
+    /// Number of these whose names begin with FI_: libfabric's own.
+    pub libfabric_settings: usize,
+    /// Names of libfabric_settings that the libfabric of a process does not know.
+    pub unknown: BTreeSet<String>,
     /// Version and path of each libfabric that was asked.
     pub libfabric: BTreeSet<String>,
     /// What was found, bad findings first.
@@ -105,6 +111,8 @@ impl JobCheck {
             summary: String::new(),
             processes: answers.len(),
             settings: names.len(),
+            libfabric_settings: names.iter().filter(|name| name.starts_with(OWN)).count(),
+            unknown: processes.iter().flat_map(|(_, process)| process.unknown.clone()).collect(),
             libfabric: libraries.cloned().collect(),
             findings,
         };
@@ -131,8 +139,14 @@ impl JobCheck {
                 FindingSeverity::Note => {}
             }
         }
+        let known = match self.libfabric_settings {
+            0 => "",
+            _ if !self.unknown.is_empty() => "",
+            own if own == self.settings => " knows all names",
+            _ => " knows all FI_ names",
+        };
         let libraries: String =
-            self.libfabric.iter().map(|library| format!("; {library} knows all names")).collect();
+            self.libfabric.iter().map(|library| format!("; {library}{known}")).collect();
         let notes: BTreeSet<String> =
             self.findings.iter().map(|found| format!("{} {}", found.code, found.setting)).collect();
         let mut named: Vec<String> = notes.iter().take(NAMED_NOTES).cloned().collect();

@@ -21,7 +21,7 @@ const IMPLIED: [(&str, &str); 5] = [
 
 /// What is known of a process.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Evidence {
+pub struct JobEvidence {
     /// Names and values of the settings in its environment.
     pub settings: BTreeMap<String, String>,
     /// Settings of the file libfabric.conf, by name; the environment's where the file's is used.
@@ -57,7 +57,7 @@ pub enum ParameterType {
     Size,
 }
 
-impl Evidence {
+impl JobEvidence {
     /// Returns what is known from this environment. Values of secrets are left out.
     pub fn new(
         environment: impl IntoIterator<Item = (String, String)>,

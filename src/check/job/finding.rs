@@ -7,6 +7,9 @@ use crate::document::UNTESTED;
 /// The name below which libfabric is compared as if it was a setting.
 pub const LIBFABRIC: &str = "libfabric";
 
+/// The beginning of the names that libfabric itself reads and reports.
+pub const OWN: &str = "FI_";
+
 facts::named_enum! {
     /// How bad a finding is, the worst first.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::document::ProcessSettings;
-use super::evidence::{Evidence, SECRET};
+use super::evidence::{JobEvidence, SECRET};
 use super::library;
 use super::table::RULES;
 use super::values::strtol;
@@ -109,7 +109,7 @@ pub fn check(process: JobProcess, command: &[OsString]) -> Result<ProcessSetting
     let environment = environment.iter().map(|(name, value)| {
         (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned())
     });
-    let evidence = Evidence::new(environment, library, facts);
+    let evidence = JobEvidence::new(environment, library, facts);
     let evidence = with_configuration(evidence, conf.unwrap_or_default());
     Ok(ProcessSettings::new(&evidence, untested.as_deref()))
 }
@@ -243,7 +243,10 @@ fn configuration(path: &str, root: &Path) -> BTreeMap<String, String> {
 }
 
 /// Adds the settings of the system file, which count where the environment has none.
-fn with_configuration(mut evidence: Evidence, mut conf: BTreeMap<String, String>) -> Evidence {
+fn with_configuration(
+    mut evidence: JobEvidence,
+    mut conf: BTreeMap<String, String>,
+) -> JobEvidence {
     // 1.17 does not read the file.
     if evidence.version() < Some(1018) {
         return evidence;
@@ -257,7 +260,7 @@ fn with_configuration(mut evidence: Evidence, mut conf: BTreeMap<String, String>
             None => drop(evidence.settings.insert(name.clone(), value.clone())),
         }
     }
-    Evidence { conf, ..evidence }
+    JobEvidence { conf, ..evidence }
 }
 
 #[cfg(test)]
@@ -332,7 +335,7 @@ mod tests {
         let environment = || [("FI_HMEM".to_owned(), "system".to_owned())];
         let with = |version: &str| {
             let facts = BTreeMap::from([("version".to_owned(), version.to_owned())]);
-            with_configuration(Evidence::new(environment(), None, facts), conf.clone()).settings
+            with_configuration(JobEvidence::new(environment(), None, facts), conf.clone()).settings
         };
         assert_eq!(with("1.18")["FI_CXI_ODP"], "1");
         assert_eq!(with("1.18")["FI_HMEM"], "system");

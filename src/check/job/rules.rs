@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use super::evidence::{Evidence, ParameterType, SECRET};
+use super::evidence::{JobEvidence, ParameterType, SECRET};
 use super::finding::SettingFinding;
-use super::table::{RULES, Rule, Rules};
+use super::table::{RULES, SettingRule, SettingRules};
 use super::values::{boolean, dotted, entries, is_like, meant, nearest_name, nearest_word, strtol};
 
-impl Rules {
+impl SettingRules {
     /// Returns what the rules find. A rule for all names of a kind is for settings about which no
     /// rule before it has found anything, and no rule after it is for them.
-    pub fn findings(&self, evidence: &Evidence) -> Vec<SettingFinding> {
+    pub fn findings(&self, evidence: &JobEvidence) -> Vec<SettingFinding> {
         let mut found: Vec<SettingFinding> = Vec::new();
         let mut judged: BTreeSet<&str> = BTreeSet::new();
         for (rule, pattern) in
@@ -47,8 +47,8 @@ impl Rules {
 
 /// Evaluates conditions about one setting.
 struct Judge<'a> {
-    rules: &'a Rules,
-    evidence: &'a Evidence,
+    rules: &'a SettingRules,
+    evidence: &'a JobEvidence,
     /// The setting that a rule is about: `@`.
     subject: &'a str,
 }
@@ -89,7 +89,7 @@ impl Judge<'_> {
         operands.split(" or ").find_map(|operand| self.text(operand).or_else(|| number(operand)))
     }
 
-    fn fires(&self, rule: &Rule) -> bool {
+    fn fires(&self, rule: &SettingRule) -> bool {
         let raw = self.evidence.raw(self.subject);
         let is_named = raw.is_some() || rule.names.iter().any(|name| name.ends_with('?'));
         let is_other = rule.lines.get("words").is_none_or(|words| {
@@ -190,7 +190,7 @@ impl Judge<'_> {
     }
 
     /// Fills the places `{...}` of a text; `None` if one is unknown.
-    fn filled(&self, rule: &Rule, text: &str) -> Option<String> {
+    fn filled(&self, rule: &SettingRule, text: &str) -> Option<String> {
         let mut parts = text.split('{');
         let first = parts.next().map(str::to_owned);
         parts.try_fold(first?, |filled, part| {
@@ -199,7 +199,7 @@ impl Judge<'_> {
         })
     }
 
-    fn place(&self, rule: &Rule, place: &str) -> Option<String> {
+    fn place(&self, rule: &SettingRule, place: &str) -> Option<String> {
         let raw = || self.evidence.raw(self.subject).unwrap_or_default();
         let list = |name: &str| {
             let text = self.text(name).unwrap_or_default();
@@ -282,7 +282,7 @@ fn matches_interface(list: &str, interfaces: &str) -> bool {
     })
 }
 
-impl Evidence {
+impl JobEvidence {
     /// Returns the text of a setting or fact, as it is set.
     pub fn raw(&self, name: &str) -> Option<&str> {
         self.settings.get(name).or_else(|| self.facts.get(name)).map(String::as_str)

@@ -7,21 +7,22 @@ use super::finding::FindingSeverity;
 use super::values::is_like;
 
 /// What `settings.txt` says.
-pub static RULES: LazyLock<Rules> = LazyLock::new(|| Rules::read(include_str!("settings.txt")));
+pub static RULES: LazyLock<SettingRules> =
+    LazyLock::new(|| SettingRules::read(include_str!("settings.txt")));
 
 /// Names, lists and rules.
 #[derive(Debug, Default)]
-pub struct Rules {
+pub struct SettingRules {
     /// What a line says about a name: words, or `word=text`.
     pub names: BTreeMap<&'static str, Vec<&'static str>>,
     /// The other lines before the first rule: their first word, and the others.
     lists: Vec<(&'static str, Vec<&'static str>)>,
-    pub rules: Vec<Rule>,
+    pub rules: Vec<SettingRule>,
 }
 
 /// A paragraph, with the text of its lines by their first words.
 #[derive(Debug)]
-pub struct Rule {
+pub struct SettingRule {
     pub id: &'static str,
     pub severity: Option<FindingSeverity>,
     pub kind: &'static str,
@@ -29,7 +30,7 @@ pub struct Rule {
     pub lines: BTreeMap<&'static str, &'static str>,
 }
 
-impl Rules {
+impl SettingRules {
     fn read(text: &'static str) -> Self {
         let mut rules = Self::default();
         for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
@@ -38,7 +39,7 @@ impl Rules {
             let mut word = || words.next().unwrap_or_default();
             match (first, rules.rules.last_mut()) {
                 ("name", _) => drop(rules.names.insert(word(), words.collect())),
-                ("rule", _) => rules.rules.push(Rule {
+                ("rule", _) => rules.rules.push(SettingRule {
                     id: word(),
                     severity: {
                         let name = word();

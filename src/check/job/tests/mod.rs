@@ -5,7 +5,7 @@ mod planted;
 use std::collections::BTreeMap;
 
 use super::document::{JobCheck, ProcessSettings, families, page};
-use super::evidence::{Evidence, LibfabricAnswer, ParameterType, SECRET};
+use super::evidence::{JobEvidence, LibfabricAnswer, ParameterType, SECRET};
 use super::finding::{FindingSeverity, SettingFinding};
 use super::judge::findings;
 use super::table::RULES;
@@ -54,7 +54,7 @@ pub fn settings(text: &str) -> Vec<(String, String)> {
 }
 
 /// Returns a process on a node with four NICs. `changes` are facts, `-name` removes one.
-pub fn evidence(version: &str, changes: &str, environment: &str) -> Evidence {
+pub fn evidence(version: &str, changes: &str, environment: &str) -> JobEvidence {
     let nics = "cxi0,cxi1,cxi2,cxi3";
     let facts = [
         ("nics", nics),
@@ -84,14 +84,14 @@ pub fn evidence(version: &str, changes: &str, environment: &str) -> Evidence {
         }
     }
     let library = Some(library(version, &parts));
-    let mut evidence = Evidence::new(settings(environment), library, facts);
+    let mut evidence = JobEvidence::new(settings(environment), library, facts);
     if evidence.prefers_file() {
         conf = conf
             .into_iter()
             .map(|(name, value)| (name.clone(), evidence.settings.insert(name, value).unwrap()))
             .collect();
     }
-    Evidence { conf, ..evidence }
+    JobEvidence { conf, ..evidence }
 }
 
 /// Returns the fields of each line of a table.
@@ -224,7 +224,7 @@ fn equal_defaults_and_known_names_are_no_findings() {
     let mut library = hpe.library.unwrap();
     library.names.insert("FI_CXI_FORCE_DEV_REG_COPY".into(), ParameterType::Bool);
     let settings = settings_of_hpe();
-    let hpe = Evidence::new(settings, Some(library), BTreeMap::new());
+    let hpe = JobEvidence::new(settings, Some(library), BTreeMap::new());
     assert_eq!(findings(&hpe), []);
 }
 
@@ -309,7 +309,7 @@ fn concludes_from_findings_and_what_was_not_asked() {
                 more)";
     assert_eq!((bad.exit_status, bad.summary.as_str()), (3, line));
     assert_eq!(bad.result().unwrap_err().status(), 3);
-    let unasked = Evidence::new(settings("FI_CXI_FOO=1"), None, BTreeMap::new());
+    let unasked = JobEvidence::new(settings("FI_CXI_FOO=1"), None, BTreeMap::new());
     let unasked = ProcessSettings::new(&unasked, Some("no libfabric"));
     let check = job(vec![("n1", Ok(unasked))]);
     assert_eq!(
@@ -318,6 +318,21 @@ fn concludes_from_findings_and_what_was_not_asked() {
     );
     let counts = families(&bad).into_iter().find(|family| family.name == "cxidiag_job_findings");
     assert_eq!(counts.unwrap().samples.len(), 2);
+}
+
+#[test]
+fn says_of_which_names_libfabric_knows_all() {
+    let path = "/opt/cray/libfabric/2.3/lib64/libfabric.so.1";
+    for (typed, known) in [
+        ("FI_CXI_COMPAT=0", " (notes: L4 FI_CXI_COMPAT)"),
+        ("FI_LOG_LEVEL=warn ; NCCL_CROSS_NIC=1", " knows all FI_ names"),
+        ("NCCL_CROSS_NIC=1", ""),
+    ] {
+        let check = job(vec![("n1", answer("2.3", typed))]);
+        let line = check.summary.split_once(path).map(|(_, rest)| rest);
+        let notes = line.and_then(|line| line.strip_prefix(known));
+        assert!(notes.is_some_and(|rest| rest.is_empty() || rest.starts_with(" (")), "{line:?}");
+    }
 }
 
 #[test]

@@ -1,33 +1,20 @@
 //! Faults planted at random in the correct public sets: each is named, and nothing else.
 
+use fastrand::Rng;
+
 use super::*;
 
-/// Returns pseudorandom numbers, the same ones in each run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) as usize % limit
-    }
-
-    fn pick<'a, T>(&mut self, all: &'a [T]) -> &'a T {
-        &all[self.below(all.len())]
-    }
-}
-
 /// Returns a setting with a fault of this kind, and the rules that may name it.
-fn planted(random: &mut Random, kind: usize) -> (String, Vec<&'static str>) {
+fn planted(random: &mut Rng, kind: usize) -> (String, Vec<&'static str>) {
     match kind {
         0 => {
             // One letter or part is missing, twice, or at another place.
             let names = library("2.3", &["cxi", "cuda"]).names;
             let names: Vec<String> = names.into_keys().filter(|name| name.len() > 14).collect();
-            let name = random.pick(&names).clone();
-            let place = 8 + random.below(name.len() - 9);
+            let name = random.choice(&names).expect("names").clone();
+            let place = 8 + random.usize(..name.len() - 9);
             let mut wrong = name.clone();
-            match random.below(3) {
+            match random.usize(..3) {
                 0 => drop(wrong.remove(place)),
                 1 => wrong.insert(place, 'Q'),
                 _ => {
@@ -48,14 +35,14 @@ fn planted(random: &mut Random, kind: usize) -> (String, Vec<&'static str>) {
                 ("FI_CXI_RDZV_THRESHOLD=", 12_582_913, "L15"),
                 ("FI_CXI_RDZV_GET_MIN=", 12_582_912, "L17"),
             ];
-            let (name, least, rule) = random.pick(&wrong);
-            (format!("{name}{}", least + random.below(1 << 20)), vec![rule])
+            let (name, least, rule) = random.choice(wrong).expect("faults");
+            (format!("{name}{}", least + random.usize(..1 << 20)), vec![rule])
         }
         2 => {
             let names = ["OFLOW_BUF_SIZE", "DEFAULT_CQ_SIZE", "RDZV_THRESHOLD", "DEFAULT_TX_SIZE"];
-            let number = 1 + random.below(64);
-            let unit = random.pick(&["K", "M", "k", "MiB", "MB"]);
-            (format!("FI_CXI_{}={number}{unit}", random.pick(&names)), vec!["L8"])
+            let number = 1 + random.usize(..64);
+            let unit = random.choice(["K", "M", "k", "MiB", "MB"]).expect("units");
+            (format!("FI_CXI_{}={number}{unit}", random.choice(names).expect("names")), vec!["L8"])
         }
         3 => {
             let wrong = [
@@ -68,8 +55,8 @@ fn planted(random: &mut Random, kind: usize) -> (String, Vec<&'static str>) {
                 ("MPICH_OFI_NIC_POLICY=GPU ; MPICH_GPU_SUPPORT_ENABLED=0", "L2 M2"),
                 ("OMPI_MCA_mtl=ofi ; OMPI_MCA_pml=ob1", "M10"),
             ];
-            let (text, rules) = random.pick(&wrong);
-            ((*text).to_owned(), rules.split(' ').collect())
+            let (text, rules) = random.choice(wrong).expect("faults");
+            (text.to_owned(), rules.split(' ').collect())
         }
         _ => {
             let wrong = [
@@ -81,8 +68,8 @@ fn planted(random: &mut Random, kind: usize) -> (String, Vec<&'static str>) {
                 ("NCCL_NET_GDR_LEVEL=phb", "N5"),
                 ("FI_CXI_DEVICE_NAME=hsn0", "L21"),
             ];
-            let (text, rule) = random.pick(&wrong);
-            ((*text).to_owned(), vec![rule])
+            let (text, rule) = random.choice(wrong).expect("faults");
+            (text.to_owned(), vec![rule])
         }
     }
 }
@@ -95,10 +82,10 @@ fn names_planted_faults_and_nothing_else() {
         })
         .collect();
     assert!(correct.len() >= 8, "{}", correct.len());
-    let mut random = Random(1);
+    let mut random = Rng::with_seed(1);
     let (mut named, mut wrong) = (0, String::new());
     for number in 0..100 {
-        let line = random.pick(&correct);
+        let line = random.choice(&correct).expect("sets");
         let (fault, rules) = planted(&mut random, number % 5);
         // The set's own value gives way to the planted one.
         let mut all: BTreeMap<String, String> = settings(line[3]).into_iter().collect();
