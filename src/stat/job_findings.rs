@@ -270,7 +270,8 @@ pub fn never_answered_of(changes: &CounterChanges) -> Option<u64> {
     (errors > 0 && holds).then_some(errors)
 }
 
-/// Nodes that exchange nothing need no NIC, but a job of several nodes is rarely meant so.
+/// Nodes that exchange nothing need no NIC, but a job of several nodes is rarely meant so. [I] RDMA
+/// between nodes is in HPC format; TCP over the interface of a NIC is not.
 fn nic_not_used(job: &JobEvidence) -> Vec<JobObservation> {
     let packets = |nic: &JobNic| nic.changes.count("hni_tx_ok_opt");
     let hosts: BTreeSet<&str> = job.nics.iter().map(|nic| nic.host.as_str()).collect();
@@ -278,8 +279,8 @@ fn nic_not_used(job: &JobEvidence) -> Vec<JobObservation> {
         return Vec::new();
     }
     let text = format!(
-        "the NIC was not used: {} hosts sent no packet in HPC format; 'cxidiag check --job' finds \
-         settings that leave the NIC",
+        "no NIC of {} hosts sent a packet in HPC format: the job probably used no RDMA; \
+         'cxidiag check --job' finds settings that leave the NIC",
         hosts.len()
     );
     JobObservation::from_job(0.0, text)

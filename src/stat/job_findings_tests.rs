@@ -264,7 +264,8 @@ fn names_a_job_of_several_nodes_that_uses_no_nic() {
     };
     let found = job(&[Some(0), Some(0)]);
     assert_eq!(found[0].code, "nic_not_used");
-    assert!(found[0].text.starts_with("the NIC was not used: 2 hosts sent no packet"));
+    let expected = "no NIC of 2 hosts sent a packet in HPC format: the job probably used no RDMA;";
+    assert!(found[0].text.starts_with(expected), "{}", found[0].text);
     for counts in [&[Some(0)][..], &[Some(0), Some(1)], &[Some(0), None], &[None, None]] {
         assert!(job(counts).is_empty(), "{counts:?}");
     }
