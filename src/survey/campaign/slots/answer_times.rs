@@ -83,22 +83,21 @@ impl AnswerTimes {
         suspects
     }
 
-    /// Returns some pairs without an answer of a block, of different NICs, that may be slower than
-    /// their class: their smaller operations were answered, and a NIC of which some pairs are dead
-    /// is not in them.
-    pub fn lone_pairs(&self, test: &Test, block: &MeasuredRounds) -> Vec<Pair> {
+    /// Returns the pairs without an answer of a block that may be slower than their class: their
+    /// smaller operations were answered, and a NIC of which some pairs are dead is not in them.
+    pub fn lone_pairs(&self, test: &Test, block: &MeasuredRounds) -> BTreeSet<Pair> {
         let is_of_dead_nic = |pair: &Pair| {
             let dead = |nic| self.dead.iter().filter(|dead| dead.nics().contains(nic)).count();
             pair.nics().iter().any(|nic| dead(nic) >= PROBES)
         };
         let failed = block.pairs.iter().filter(|result| matches!(result.answer, Answer::Failed(_)));
-        let unanswered = failed.map(|result| &result.pair).filter(|pair| {
+        let unanswered = failed.map(|result| result.pair).filter(|pair| {
             test.size_bytes > SMALL
                 && block.unanswered.contains(pair)
                 && !self.dead.contains(pair)
                 && !is_of_dead_nic(pair)
         });
-        some_disjoint(unanswered, &mut BTreeSet::new())
+        unanswered.collect()
     }
 
     /// Notes how long a single operation of a pair takes that is slower than its class.
@@ -177,7 +176,7 @@ pub fn probes(suspects: &Suspects) -> Vec<Pair> {
 }
 
 /// Returns some of these pairs without a NIC in common, and not in `nics`, to which it adds them.
-fn some_disjoint<'a>(
+pub fn some_disjoint<'a>(
     pairs: impl Iterator<Item = &'a Pair>,
     nics: &mut BTreeSet<NicId>,
 ) -> Vec<Pair> {

@@ -381,10 +381,18 @@ impl QuietSurvey {
         loop {
             let lone = self.answer_times.lone_pairs(&self.tests()[test.index()], block);
             let slot = with_window(answer_times::WINDOWS[0]);
-            if lone.is_empty() || self.left().is_some_and(|left| left < slot) {
+            if lone.is_empty() {
                 break;
             }
-            for result in self.measure_singles(crew, recorder, test, lone, slot)? {
+            if self.left().is_some_and(|left| left < slot) {
+                // Nothing tells dead pairs from slow ones: they stay untested.
+                for own in block.pairs.iter_mut().filter(|own| lone.contains(&own.pair)) {
+                    own.answer = Answer::Untested(Untested::ShortSlot);
+                }
+                break;
+            }
+            let some = answer_times::some_disjoint(lone.iter(), &mut BTreeSet::new());
+            for result in self.measure_singles(crew, recorder, test, some, slot)? {
                 match result.answer {
                     Answer::Measured(figures) => {
                         let time = answer_times::time(figures, size_bytes);

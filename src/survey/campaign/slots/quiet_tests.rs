@@ -181,6 +181,14 @@ fn with_rates(
     cluster.tests[1].size_bytes = 65_536;
     cluster.faults.extend(fault);
     let plan = plan(&cluster, "random:4");
+    run_with_rates(cluster, rates, plan)
+}
+
+fn run_with_rates(
+    cluster: Cluster,
+    rates: &[(Class, f64)],
+    plan: QuietPlan,
+) -> (Findings, ModelCrew) {
     let mut crew = ModelCrew::new(cluster, &[]);
     crew.rates = rates.iter().copied().collect();
     let mut quiet = QuietSurvey::new(crew.members(), plan).unwrap();
@@ -270,4 +278,17 @@ fn slow_parts_of_slow_fabrics_are_measured() {
             assert_eq!(findings.answered, findings.planned, "{unit:?} {factor}: {:?}", crew.notes);
         }
     }
+}
+
+/// A slot that tells slow pairs from dead ones is longer than what is left of the time.
+#[test]
+fn slow_part_is_not_dead_when_the_time_is_short() {
+    let mut cluster = Cluster::new([4, 2, 2, 1], &["write-lat", "write-bw"], 1);
+    cluster.tests[1].size_bytes = 65_536;
+    let (unit, effect) = (Unit::Nic(NicId(3)), Effect::Throttles(4.0));
+    cluster.faults.push(Fault { unit, direction: Direction::Both, effect });
+    let ends = Some(Instant::now() + Duration::from_secs(3));
+    let plan = QuietPlan { ends, ..plan(&cluster, "random:4") };
+    let (findings, crew) = run_with_rates(cluster, &all_classes(25e6), plan);
+    assert_eq!((bad(&findings), crew.long_slots), (Vec::new(), 0));
 }
