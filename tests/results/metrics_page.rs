@@ -11,13 +11,13 @@ use super::schema::assert_documented;
 use campaign::quiet::findings::{Certainty, Unit};
 use check::document::testing::check;
 use check::fleet_document::{FleetCheck, testing as fleet_testing};
-use check::job::document::JobCheck;
+use check::job::document::{JobCheck, ProcessSettings};
+use check::job::finding::SettingFinding;
 use check::stress_document::testing as stress_testing;
 use check::stress_metrics;
 use facts::severity::Severity;
 use health::{Finding, ITEMS};
 use page::openmetrics::{Family, Kind, Sample};
-use serde_json::json;
 use serve::probe_metrics;
 use stat::job::JobStat;
 use stat::{metrics as stat_metrics, testing as stat_testing};
@@ -136,11 +136,12 @@ fn commands() -> Vec<(&'static str, Vec<Family>)> {
     let node = ("nid1".to_owned(), Ok(fleet_testing::document(1, &[bad])));
     let fleet = FleetCheck::new(SystemTime::UNIX_EPOCH, Duration::ZERO, vec![node]);
 
-    let process = json!({"settings": {}, "findings": [{
-        "code": "L2", "severity": "bad", "kind": "no-effect", "setting": "FI_CXI_FOO", "value": "1",
-        "text": "", "instead": null, "source": "", "processes": 1, "nodes": "",
-    }]});
-    let process = serde_json::from_value(process).expect("what a process sends");
+    let setting = SettingFinding { setting: "FI_CXI_FOO".to_owned(), ..SettingFinding::default() };
+    let process = ProcessSettings {
+        findings: vec![setting],
+        settings: BTreeMap::new(),
+        unknown: BTreeSet::new(),
+    };
     let answers = vec![("nid1".to_owned(), Ok(process))];
     let settings = JobCheck::new(SystemTime::UNIX_EPOCH, Duration::ZERO, &answers);
 

@@ -3,7 +3,7 @@
 
 pub mod document;
 mod evidence;
-mod finding;
+pub mod finding;
 mod judge;
 mod library;
 mod process;
