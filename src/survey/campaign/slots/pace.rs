@@ -26,6 +26,10 @@ const BUSY_PART: usize = 3;
 /// Number of slots of the first block of a test, which shows how much time the processes need.
 const FIRST_SLOTS: usize = 2;
 
+/// How many times as long as for other tests the first slots of a test are for the work beyond the
+/// measurement.
+const NEW_TEST: u32 = 3;
+
 /// A survey that takes longer than this says so early.
 const LONG: Duration = Duration::from_secs(60);
 
@@ -102,9 +106,12 @@ impl Pace {
 
     /// Returns the length of a slot: short, or for pairs that were late or failed before.
     fn slot(&self, test: TestId, is_short: bool) -> Duration {
-        let known = self.beyond.get(&test).filter(|_| is_short);
-        let slot =
-            known.map_or_else(|| longest(self.pair), |beyond| sufficient(self.pair, *beyond));
+        let known = self.beyond.get(&test).copied();
+        // A test that was not measured yet may need more time than the others.
+        let known = known.or_else(|| Some(NEW_TEST * *self.beyond.values().max()?));
+        let slot = known
+            .filter(|_| is_short)
+            .map_or_else(|| longest(self.pair), |beyond| sufficient(self.pair, beyond));
         slot.max(*self.shortest.get(&test).unwrap_or(&SHORTEST_SLOT))
     }
 
@@ -192,6 +199,16 @@ mod tests {
         // Another test needs another time.
         assert_eq!(pace.block(&rounds(&[0, 0, 1]), true, None).0, 2);
         assert_eq!(pace.block(&rounds(&[1, 1, 1]), true, None), (2, milliseconds(400)));
+    }
+
+    #[test]
+    fn first_slots_of_a_test_follow_from_the_other_tests() {
+        let mut pace = Pace::new(milliseconds(60));
+        pace.note(TEST, milliseconds(15), false);
+        let slot = sufficient(milliseconds(60), milliseconds(45));
+        assert_eq!(pace.block(&rounds(&[1, 1, 1]), true, None), (2, slot));
+        assert!(slot < longest(milliseconds(60)));
+        assert_eq!(pace.block(&rounds(&[2, 2]), false, None), (2, longest(milliseconds(60))));
     }
 
     #[test]
