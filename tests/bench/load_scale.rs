@@ -21,8 +21,7 @@ use crew::star::{Expected, Work};
 use facts::device::FabricAddress;
 use fastrand::Rng;
 use load::conductor::{Cap, LoadConductor, LoadSetup};
-use load::slot::LoadSlot;
-use load::slots::slot;
+use load::slot::{LoadSlot, slot};
 use load::testing::{fabric, setup};
 use postcard::{from_bytes, to_stdvec};
 

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::findings::{Grade, LoadFigure, LoadFindings, LoadUnit};
 use super::model::{ModelFabric, SlowLinks, bisect, d4, flows};
-use super::names::pattern_name;
 use super::pattern::{Distance, Pattern, Set};
+use super::slot::pattern_name;
 use super::testing::VECTOR_9;
 use campaign::quiet::ids::NicId;
 

@@ -1,31 +1,28 @@
-//! A fabric under load in progress: which load slots come next, and what the results so far say.
-//! The coordinator of a survey drives it, and so does a model of a fabric.
+//! A fabric under load in progress: its settings, which load slots come next, and what the results
+//! so far say. The first slots have a part of the load, to see whether it is harmless (load.md
+//! 3.8). The coordinator of a survey drives it, and so does a model of a fabric.
 
 use std::collections::BTreeSet;
 
+use super::bandwidths;
 use super::confirm::{RETESTS, Retest, certainty, remove_verdicts, steps_again};
-use super::course::{CourseFacts, course};
+use super::course::{CourseFacts, CourseStep, course};
 use super::findings::{Grade, LeftOut, LoadFindings, LoadJudgement, LoadSettings};
-pub use super::preview::LoadPreview;
-use super::preview::preview;
-use super::ramp::ramp;
+use super::flows::{flows, seeded_rng};
+use super::located::{part, placed, reordered};
+use super::results::{LoadResults, ResultFacts};
 use super::roles::RoleRules;
+pub use super::round::LoadSizes;
+use super::round::{LoadRound, RoundFacts, RoundNics, timing_of};
 pub use super::safety::Cap;
 use super::safety::{Alarm, LEAST_LOST_NODES, alarms};
-use super::sets;
-pub use super::setup::LoadSetup;
-use super::steps::CourseStep;
-pub use super::timing::LoadSizes;
+use super::slot::{LoadMeasurement, LoadSlot};
+use super::spec::LoadSpec;
 use super::verdicts::grade_patterns;
-use crate::located::{part, placed, reordered};
-use crate::results::LoadResults;
-use crate::round::{LoadRound, RoundFacts, RoundNics};
-use crate::seeded_rng::seeded_rng;
-use crate::slot::{LoadMeasurement, LoadSlot};
 use campaign::quiet::findings::Certainty;
 use campaign::quiet::ids::{NicId, NodeId};
 use campaign::quiet::roster::Roster;
-use campaign::timetable::TaskResult;
+use campaign::timetable::{SlotTimes, TaskResult};
 
 /// A fabric under load in progress.
 #[derive(Debug)]
@@ -284,7 +281,7 @@ impl LoadConductor {
         }
         grade_patterns(&mut findings);
         for bandwidth in &mut findings.bandwidths {
-            sets::shorten(&mut bandwidth.sets);
+            bandwidths::shorten(&mut bandwidth.sets);
         }
         if self.busy.is_some() {
             remove_verdicts(&mut findings);
@@ -324,4 +321,121 @@ fn why_impossible(left_out: &[LeftOut], cap: Option<usize>) -> String {
     let cap = cap
         .map_or(String::new(), |most| format!(" (at most {most} NICs may send: see --load-cap)"));
     format!("no load is possible{cap}: {}", reasons.join("; "))
+}
+
+/// The settings that the user has chosen, and what the coordinator knows about the fabric.
+#[derive(Clone, Debug)]
+pub struct LoadSetup {
+    /// The patterns.
+    pub wanted: LoadSpec,
+    /// Bytes of the load.
+    pub sizes: LoadSizes,
+    /// Part of the nodes that are victims, in percent.
+    pub victims_percent: u8,
+    /// How many NICs may be aggressors.
+    pub cap: Cap,
+    /// Bandwidth of a NIC in bytes per second, if it is known.
+    pub nic_rate: Option<f64>,
+    /// What the verdict needs to know. The seed is of roles and peers, too.
+    pub facts: ResultFacts,
+}
+
+impl LoadSetup {
+    /// Returns what the verdict of a round needs to know.
+    pub fn result_facts(&self, is_partial: bool, seed: u64) -> ResultFacts {
+        ResultFacts { is_partial, seed, ..self.facts.clone() }
+    }
+
+    /// Returns what all rounds have in common. `rate` is the bandwidth of a NIC.
+    pub fn pass_facts<'a>(
+        &'a self,
+        roster: &'a Roster,
+        rules: RoleRules,
+        rate: Option<f64>,
+    ) -> RoundFacts<'a> {
+        RoundFacts { roster, rate, theory: self.facts.theory.as_ref(), sizes: self.sizes, rules }
+    }
+}
+
+/// Part of the time of slots in which nothing is sent between blocks.
+const IDLE: f64 = 0.1;
+
+/// What a survey will send. Retests are not part of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LoadPreview {
+    /// Number of NICs that can be used.
+    pub nics: u32,
+    /// Most NICs that send at once.
+    pub most_aggressors: u32,
+    /// Whether a cap keeps the load below what the NICs can do.
+    pub is_partial: bool,
+    /// Number of slots.
+    pub slots: u32,
+    /// Time of the slots and between blocks.
+    pub seconds: f64,
+    /// Most bytes per second of all NICs together, if the rate of a NIC is known.
+    pub peak: Option<f64>,
+    /// Most bytes of all NICs together, if the rate of a NIC is known.
+    pub total_bytes: Option<f64>,
+    /// The patterns, and their numbers of slots.
+    pub patterns: Vec<(String, u32)>,
+    /// Patterns and NICs that are left out.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// Returns what the steps of a round will send, after `ramp` slots of its widest pattern.
+pub fn preview(round: &LoadRound, facts: RoundFacts, ramp: u32) -> LoadPreview {
+    let mut preview = LoadPreview { slots: ramp, ..LoadPreview::default() };
+    // Seconds in which a NIC sends, added up over the NICs.
+    let mut sending = 0.0;
+    for step in &round.steps {
+        let slots = round.slots(*step, 0, facts.rules);
+        let timing = timing_of(&slots, facts);
+        let times = SlotTimes::from_slot(timing.slot_ns);
+        let loaded_s = (times.stop_ns - times.start_ns) as f64 / 1e9;
+        for slot in &slots {
+            let sources = slot.flows.len() as u32;
+            preview.most_aggressors = preview.most_aggressors.max(sources);
+            sending += f64::from(step.repetitions) * f64::from(sources) * loaded_s;
+        }
+        preview.slots += step.slots();
+        preview.seconds += f64::from(step.slots()) * timing.slot_ns as f64 / 1e9;
+        preview.patterns.push((step.title(), step.slots()));
+    }
+    let steps_slots = f64::from(preview.slots - ramp).max(1.0);
+    preview.seconds *= (1.0 + f64::from(ramp) / steps_slots) * (1.0 + IDLE);
+    preview.peak = facts.rate.map(|rate| rate * f64::from(preview.most_aggressors));
+    preview.total_bytes = facts.rate.map(|rate| rate * sending);
+    preview
+}
+
+/// The parts of the aggressors.
+const PARTS_OF_LOAD: [f64; 3] = [0.125, 0.25, 0.5];
+
+/// Returns load slots with parts of the sources of the widest pattern of a round, the smallest part
+/// last.
+pub fn ramp(round: &LoadRound, facts: RoundFacts, seed: u64) -> Vec<LoadSlot> {
+    let Some(pattern) = round.widest() else {
+        return Vec::new();
+    };
+    let mut all = flows(pattern, &round.nics.nics, 0, seed);
+    seeded_rng(seed, 0).shuffle(&mut all);
+    let counts = PARTS_OF_LOAD.map(|part| (part * all.len() as f64) as usize);
+    let load_slot = |(place, count): (u32, usize)| {
+        let mut slot = LoadSlot {
+            purpose: LoadMeasurement::Ramp,
+            repetition: 0,
+            place,
+            flows: all[..count].to_vec(),
+            victims: Vec::new(),
+            slot_ns: 0,
+            window_bytes: 0,
+        };
+        timing_of(std::slice::from_ref(&slot), facts).set(&mut slot);
+        slot
+    };
+    let counts = (0..).zip(counts).filter(|(_, count)| *count > 0);
+    let mut load_slots: Vec<LoadSlot> = counts.map(load_slot).collect();
+    load_slots.reverse();
+    load_slots
 }

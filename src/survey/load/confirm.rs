@@ -1,8 +1,8 @@
 //! What is measured again, and what the retests say about the first measurement (load.md 3.7).
 
+use super::course::CourseStep;
 use super::findings::{BandwidthFigures, Grade, LoadFigure, LoadFindings, LoadJudgement, LoadUnit};
 use super::pattern::Pattern;
-use super::steps::CourseStep;
 use crate::slot::LoadMeasurement;
 use campaign::quiet::findings::{Certainty, Direction};
 

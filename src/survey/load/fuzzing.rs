@@ -2,16 +2,14 @@
 //! panics that reads it. `tests/fuzz` runs the targets under libFuzzer, a test of this package on
 //! the stable toolchain.
 
-mod targets;
-#[cfg(test)]
-mod tests;
-
 use serde_json::Value;
+pub use targets::targets;
+use targets::{block, course, load_block, rounds, tests};
 
 use crate::conductor::{Cap, LoadConductor, LoadSetup, LoadSizes};
-use crate::foreign::foreign_traffic;
 use crate::pattern::Pattern;
 use crate::results::ResultFacts;
+use crate::safety::foreign_traffic;
 use crate::slot::{LoadFlow, LoadMeasurement, LoadSlot};
 use crate::spec;
 use campaign::quiet::answer::{Figures, Pair};
@@ -27,8 +25,10 @@ use campaign::timetable::{Report, SurveyWork, TaskAnswer};
 use crew::star::Order;
 use crew::star::fuzzing::{AcceptedMessage, StarFuzzer, assert_text};
 pub use crew::star::fuzzing::{RECEIVERS, Receiver};
-pub use targets::targets;
-use targets::{block, course, load_block, rounds, tests};
+
+mod targets;
+#[cfg(test)]
+mod tests;
 
 /// Messages after which the conclusions of the survey are drawn, and it begins again.
 const RESULTS: usize = 500;

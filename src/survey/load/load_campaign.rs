@@ -5,9 +5,8 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use crate::conductor::LoadConductor;
-use crate::foreign::foreign_traffic;
-use crate::slot::LoadSlot;
-use crate::slots::slot;
+use crate::safety::foreign_traffic;
+use crate::slot::{LoadSlot, slot};
 use campaign::quiet::ids::NicId;
 use campaign::quiet::roster::Roster;
 use campaign::slots::members::Members;

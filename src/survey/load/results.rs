@@ -3,19 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::bandwidths::{self, Yardstick};
-use super::blame;
+use super::blame::{self, crossed_links};
 use super::counters::CounterSums;
-use super::crossed::crossed_links;
 use super::culprit::Culprit;
 use super::findings::{BandwidthFigures, Grade, ImpactFigures, LoadFindings, LoadJudgement};
-use super::impacts;
-use super::isolation;
 pub use super::limits::ResultFacts;
-use super::names::{pattern_name, under_name};
 use super::pattern::Pattern;
 use super::rates::SlotRates;
-use super::verdicts;
+use super::slot::{pattern_name, under_name};
 use super::victims::Victims;
+use super::{impacts, verdicts};
 use crate::slot::{LoadMeasurement, LoadSlot, VictimKey};
 use campaign::quiet::roster::Roster;
 use campaign::timetable::TaskResult;
@@ -101,7 +98,7 @@ impl LoadResults {
         let yardstick =
             Yardstick { quiet, shape: self.facts.theory.filter(|_| !self.facts.is_partial) };
         let pattern_figures = |(pattern, slots): (&Pattern, &Vec<SlotRates>)| {
-            let figures = bandwidths::figures(&self.roster, *pattern, slots, yardstick);
+            let figures = bandwidths::pattern_bandwidths(&self.roster, *pattern, slots, yardstick);
             (*pattern, figures)
         };
         let bandwidths: BTreeMap<Pattern, BandwidthFigures> =
@@ -112,7 +109,8 @@ impl LoadResults {
         };
         let impacts: Vec<(VictimKey, ImpactFigures)> =
             self.victims.iter().flat_map(victim_impacts).collect();
-        let isolations = isolation::figures(&self.victims, self.facts.other_class.as_deref());
+        let isolations =
+            impacts::isolation_figures(&self.victims, self.facts.other_class.as_deref());
         let culprits = blame::culprits(&self.roster, &self.rates);
         let mut judgements: Vec<LoadJudgement> = culprits.iter().map(Culprit::judgement).collect();
         let mut system_judgements = verdicts::share_judgements(&bandwidths);
@@ -123,7 +121,7 @@ impl LoadResults {
         judgements.extend(unexplained);
         judgements.extend(verdicts::impact_judgements(&self.roster, &impacts));
         judgements.extend(verdicts::unanswered_judgement(&self.victims));
-        judgements.extend(isolations.iter().filter_map(isolation::judgement));
+        judgements.extend(isolations.iter().filter_map(impacts::judgement));
         judgements.extend(self.counters.judgements(&self.roster));
         judgements.sort_by_key(|judgement| (judgement.grade != Grade::Bad, judgement.unit));
         let mut impacts: Vec<ImpactFigures> =
