@@ -187,11 +187,10 @@ const ENGINE: House = House {
     shown_in: &["ffi/softnic/src/engine/mod.rs"],
     floors: &[
         &[
-            ("address", "VNIs, and addresses of portals table entries"),
+            ("address", "VNIs, addresses of portals table entries, match ids"),
             ("arithmetic", "the arithmetic of atomic operations"),
             ("bytes", "copies and atomic updates of memory that programs use"),
             ("list_counts", "counts of list entries"),
-            ("match_id", "match ids"),
             ("return_codes", "return codes"),
             ("table", "tables of objects by number"),
         ],
@@ -204,15 +203,13 @@ const ENGINE: House = House {
         ],
         &[
             ("event_queue", "event queues"),
-            ("lists", "the lists of a portals table entry"),
+            ("lists", "list entries, and the places of operations in them"),
             ("location", "where translated bytes are: memory of the CPU or of a GPU"),
-            ("request_list", "the messages that software matches"),
             ("ring", "the NIC's side of a command queue"),
             ("wire", "the wire, as the engine sees it"),
         ],
         &[
             ("memory", "addresses as the NIC sees them"),
-            ("placement", "places in list entries"),
             ("transactions", "operations that wait for their response"),
         ],
         &[
@@ -221,10 +218,9 @@ const ENGINE: House = House {
             ("incoming", "operations of other NICs"),
             ("lni", "LNIs"),
         ],
-        &[("portal", "portals table entries"), ("triggers", "triggered operations")],
+        &[("portal", "portals table entries, and matching"), ("triggers", "triggered operations")],
         &[
             ("counter_commands", "commands about counters"),
-            ("matching", "matching"),
             ("rendezvous", "gets of rendezvous puts"),
         ],
         &[

@@ -2,22 +2,20 @@
 
 use cxi_sys::*;
 
+use super::arithmetic;
 use super::error_flags::ErrorFlag;
 use super::event_queue::{EventQueue, SLOT};
 use super::events::{self, TargetEvent};
 use super::list_counts::{ListCount, MatchedOperation};
-use super::lists::{ListEntry, UnexpectedHeader};
+use super::lists::{self, EntryRange, Landing, ListEntry, UnexpectedHeader};
 use super::lni::Lni;
 use super::memory::MemoryAccess;
 use super::packet::{Packet, PacketKind};
-use super::placement::{self, EntryRange, Landing};
-use super::portal::{Pte, has_place};
-use super::request_list;
+use super::portal::{self, Pte, has_place};
 use super::return_codes::ReturnCode;
 use super::state::Engine;
 use super::table::Table;
 use super::wire::{PeerId, Wire};
-use super::{arithmetic, matching};
 
 impl<W: Wire> Engine<W> {
     /// Matches an operation with a list entry, checks its whole length, so that an operation that
@@ -61,8 +59,8 @@ impl<W: Wire> Engine<W> {
         {
             return (None, self.fail(packet, C_RC_PTLTE_SW_MANAGED));
         }
-        let found = matching::find(pte, packet);
-        let attempts = matching::attempts(pte, found);
+        let found = portal::find_entry(pte, packet);
+        let attempts = portal::compared_entries(pte, found);
         self.lists.searched(attempts, 1);
         self.wire.walk(attempts - usize::from(found.is_some()));
         let Some((list, at)) = found else {
@@ -89,14 +87,12 @@ impl<W: Wire> Engine<W> {
             Ok(place) => place.end(&entry.command),
             Err(_) => used,
         };
-        let used_up = placement::consume(&entry.command, &mut used, end);
+        let used_up = lists::consume(&entry.command, &mut used, end);
         let landing = Landing {
             pte: number,
             entry: entry.command,
-            place: place.unwrap_or(EntryRange {
-                start: placement::clamped(&entry, packet).start,
-                length: 0,
-            }),
+            place: place
+                .unwrap_or(EntryRange { start: lists::clamped(&entry, packet).start, length: 0 }),
             auto_unlinked: used_up,
         };
         if place.is_ok() && !has_room(packet, &landing, pte, &mut self.eqs) {
@@ -139,7 +135,7 @@ impl<W: Wire> Engine<W> {
             list: list as u8,
             use_once,
             manage_local,
-            truncated: manage_local && place.length < placement::needed(&entry, packet),
+            truncated: manage_local && place.length < lists::needed(&entry, packet),
             cached: !has_matching && !use_once && !manage_local,
         };
         self.lists.matched(matching, 1);
@@ -167,7 +163,7 @@ impl<W: Wire> Engine<W> {
         landing: &Landing,
     ) -> ReturnCode {
         let nid = self.wire.nid(Some(peer));
-        let headers = request_list::headers(packet, nid, landing.mlength(packet));
+        let headers = lists::headers(packet, nid, landing.mlength(packet));
         let length = landing.headers(packet);
         let pte = self.ptes.get(landing.pte);
         let lni = pte.and_then(|pte| self.lnis.get(pte.lni));
@@ -261,7 +257,7 @@ fn check(
     let is_refused = packet.restricted
         && command.manage_local()
         && !pte.options.en_restricted_unicast_lm
-        && !request_list::has(command);
+        && !lists::is_on_request_list(command);
     if is_refused {
         return Err(C_RC_RESTRICTED_UNICAST);
     }
@@ -273,7 +269,7 @@ fn check(
     if (reads && !command.op_get()) || (writes && !command.op_put()) {
         return Err(C_RC_OP_VIOLATION);
     }
-    let place = placement::place(entry, packet)?;
+    let place = lists::place(entry, packet)?;
     let length = u64::from(place.length);
     let is_atomic = packet.kind == PacketKind::Atomic;
     if is_atomic && !arithmetic::is_valid(packet.amo) {

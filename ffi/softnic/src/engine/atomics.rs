@@ -6,9 +6,9 @@ use cxi_sys::*;
 
 use super::arithmetic;
 use super::bytes::copy;
+use super::lists::Landing;
 use super::memory::MemoryAccess;
 use super::packet::{Packet, PacketKind};
-use super::placement::Landing;
 use super::return_codes::ReturnCode;
 use super::state::Engine;
 use super::wire::{ReceivedPacket, Wire};

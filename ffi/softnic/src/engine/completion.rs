@@ -4,8 +4,8 @@ use cxi_sys::*;
 
 use super::counter::Counting;
 use super::events::{self, InitiatorEvent, TargetEvent};
+use super::lists::Landing;
 use super::packet::{Packet, PacketKind};
-use super::placement::Landing;
 use super::rendezvous::{Fetcher, RendezvousRest};
 use super::return_codes::ReturnCode;
 use super::state::Engine;

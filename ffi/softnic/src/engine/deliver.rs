@@ -2,8 +2,8 @@
 
 use cxi_sys::*;
 
+use super::lists::Landing;
 use super::packet::PacketKind;
-use super::placement::Landing;
 use super::state::Engine;
 use super::wire::{PeerId, ReceivedPacket, Wire};
 

@@ -8,8 +8,8 @@ use cxi_sys::*;
 
 use super::arithmetic::Amo;
 use super::event_queue::EventQueue;
+use super::lists::Landing;
 use super::packet::{Packet, PacketKind};
-use super::placement::Landing;
 use super::return_codes::ReturnCode;
 use super::table::Table;
 

@@ -1,7 +1,7 @@
 //! Operations of other NICs in progress at this one.
 
+use super::lists::Landing;
 use super::packet::Packet;
-use super::placement::Landing;
 use super::return_codes::ReturnCode;
 use super::wire::PeerId;
 

@@ -32,10 +32,9 @@
 //!    | transmit           transmit queues, and what their commands do                            |
 //!    +-------------------------------------------------------------------------------------------+
 //!  6 | counter_commands   commands about counters                                                |
-//!    | matching           matching                                                               |
 //!    | rendezvous         gets of rendezvous puts                                                |
 //!    +-------------------------------------------------------------------------------------------+
-//!  5 | portal             portals table entries                                                  |
+//!  5 | portal             portals table entries, and matching                                    |
 //!    | triggers           triggered operations                                                   |
 //!    +-------------------------------------------------------------------------------------------+
 //!  4 | commands           the fields of commands                                                 |
@@ -44,13 +43,11 @@
 //!    | lni                LNIs                                                                   |
 //!    +-------------------------------------------------------------------------------------------+
 //!  3 | memory             addresses as the NIC sees them                                         |
-//!    | placement          places in list entries                                                 |
 //!    | transactions       operations that wait for their response                                |
 //!    +-------------------------------------------------------------------------------------------+
 //!  2 | event_queue        event queues                                                           |
-//!    | lists              the lists of a portals table entry                                     |
+//!    | lists              list entries, and the places of operations in them                     |
 //!    | location           where translated bytes are: memory of the CPU or of a GPU              |
-//!    | request_list       the messages that software matches                                     |
 //!    | ring               the NIC's side of a command queue                                      |
 //!    | wire               the wire, as the engine sees it                                        |
 //!    +-------------------------------------------------------------------------------------------+
@@ -60,11 +57,10 @@
 //!    | packet_counts      counts of packets                                                      |
 //!    | telemetry          telemetry counters                                                     |
 //!    +-------------------------------------------------------------------------------------------+
-//!  0 | address            VNIs, and addresses of portals table entries                           |
+//!  0 | address            VNIs, addresses of portals table entries, match ids                    |
 //!    | arithmetic         the arithmetic of atomic operations                                    |
 //!    | bytes              copies and atomic updates of memory that programs use                  |
 //!    | list_counts        counts of list entries                                                 |
-//!    | match_id           match ids                                                              |
 //!    | return_codes       return codes                                                           |
 //!    | table              tables of objects by number                                            |
 //!    +-------------------------------------------------------------------------------------------+
@@ -92,18 +88,14 @@ mod list_counts;
 mod lists;
 mod lni;
 pub mod location;
-mod match_id;
-mod matching;
 mod memory;
 pub mod packet;
 pub mod packet_counts;
 pub mod page_costs;
-mod placement;
 pub mod portal;
 mod put;
 mod remembered;
 mod rendezvous;
-mod request_list;
 pub mod return_codes;
 pub mod ring;
 mod state;
@@ -129,12 +121,11 @@ mod test_node;
 
 use cxi_sys::*;
 
-pub use address::VniRange;
+pub use address::{PID_BITS, VniRange};
 pub use arithmetic::Amo;
 use counter::Counting;
 use event_queue::EventQueue;
 pub use lni::{Domain, ELEMENTS, LNIS, LNIS_PER_RGID, Lni, Md, PROFILES, Profile, Reservation};
-pub use match_id::PID_BITS;
 pub use memory::{Full, HUGE_SHIFT_AT};
 use packet::{Packet, PacketKind};
 use rendezvous::Fetcher;

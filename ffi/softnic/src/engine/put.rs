@@ -4,9 +4,9 @@ use cxi_sys::*;
 
 use super::bytes::copy;
 use super::incoming::IncompletePut;
+use super::lists::Landing;
 use super::memory::MemoryAccess;
 use super::packet::{Packet, PacketKind};
-use super::placement::Landing;
 use super::remembered::Remembered;
 use super::return_codes::ReturnCode;
 use super::state::Engine;

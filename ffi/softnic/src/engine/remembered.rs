@@ -13,13 +13,12 @@ use cxi_sys::*;
 use super::address::Address;
 use super::counter::Counting;
 use super::list_counts::{ListCount, ListCounts, MatchedOperation};
+use super::lists::Landing;
 use super::lni::Lni;
 use super::location::MemoryKind;
-use super::matching;
 use super::memory::MemoryAccess;
 use super::packet::{Packet, PacketKind};
-use super::placement::Landing;
-use super::portal::Pte;
+use super::portal::{self, Pte};
 
 /// Where puts like the last one land.
 pub struct Remembered {
@@ -51,7 +50,7 @@ impl Remembered {
             return None;
         }
         // Behind another entry, a put of another length might match that one.
-        if matching::find(pte, packet) != Some((C_PTL_LIST_PRIORITY, 0)) {
+        if portal::find_entry(pte, packet) != Some((C_PTL_LIST_PRIORITY, 0)) {
             return None;
         }
         // Translated as a whole, so that each part of it is mapped too.

@@ -3,14 +3,13 @@
 use cxi_sys::records::{FaUnicast, RdzvMatchBits, RdzvUserPtr, TargetCmd};
 use cxi_sys::*;
 
-use super::address::Address;
+use super::address::{self, Address, PID_BITS};
 use super::counter::Counting;
 use super::event_queue::EventQueue;
 use super::events::{self, InitiatorEvent, TargetEvent};
 use super::list_counts::{ListCount, ListCounts};
-use super::match_id::{self, PID_BITS};
+use super::lists::EntryRange;
 use super::packet::{Packet, PacketKind};
-use super::placement::EntryRange;
 use super::portal::{EntriesInUse, Pte};
 use super::table::Table;
 use super::transactions::{OpenTransaction, ReplyDestination, Transactions};
@@ -77,7 +76,7 @@ impl RendezvousRest<'_> {
 
     /// Returns the PID of the source, from its match id.
     fn pid(&self) -> u16 {
-        match_id::pid_of(self.put.initiator)
+        address::pid_of(self.put.initiator)
     }
 
     fn dfa(&self) -> u32 {
@@ -179,7 +178,7 @@ impl<W: Wire> Fetcher<'_, W> {
             class: rest.put.class,
             tag,
             address: Address::new(vni, pid, GET_INDEX),
-            initiator: match_id::match_id(rest.put.address.pid(), self.wire.nid(None)),
+            initiator: address::match_id(rest.put.address.pid(), self.wire.nid(None)),
             remote_offset: rest.remote_offset(),
             total: rest.length(),
             tail: [rest.match_bits(), rest.put.header_data()],

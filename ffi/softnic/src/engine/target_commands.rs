@@ -8,14 +8,13 @@ use super::counter::Counting;
 use super::event_queue::EventQueue;
 use super::events::TargetEvent;
 use super::list_counts::ListCount;
-use super::lists::{ListEntry, UnexpectedHeader};
-use super::portal::{EntriesInUse, Pte, has_place};
+use super::lists::{self, ListEntry, UnexpectedHeader};
+use super::portal::{self, EntriesInUse, Pte, has_place};
 use super::rendezvous::{Fetcher, RendezvousRest};
 use super::return_codes::ReturnCode;
 use super::ring::RingCommand;
 use super::table::Table;
 use super::wire::Wire;
-use super::{matching, placement};
 
 /// The parts of the NIC that target commands of one LNI use.
 pub struct TargetParts<'a, W> {
@@ -227,9 +226,9 @@ fn match_unexpected<W: Wire>(entry: &mut ListEntry, nic: &mut TargetParts<'_, W>
             return false;
         };
         nic.entries[pte.element] -= 1;
-        let place = placement::clamped(entry, &found.header);
+        let place = lists::clamped(entry, &found.header);
         let end = place.end(&entry.command);
-        let used_up = placement::consume(&entry.command, &mut entry.used, end);
+        let used_up = lists::consume(&entry.command, &mut entry.used, end);
         let mut event = overflow_event(&found, &entry.command);
         event.auto_unlinked = used_up;
         let command = &entry.command;
@@ -263,7 +262,7 @@ fn match_unexpected<W: Wire>(entry: &mut ListEntry, nic: &mut TargetParts<'_, W>
 fn next_match(pte: &Pte, entry: &ListEntry, from: usize) -> Option<usize> {
     let headers = pte.lists.unexpected.iter().enumerate().skip(from);
     let mut matching =
-        headers.filter(|(_, found)| matching::matches(&pte.options, entry, &found.header));
+        headers.filter(|(_, found)| portal::matches_entry(&pte.options, entry, &found.header));
     Some(matching.next()?.0)
 }
 

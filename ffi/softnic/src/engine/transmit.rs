@@ -7,7 +7,7 @@
 use cxi_sys::records::{CStateCmd, CmdHeader, CqCmd, FaUnicast};
 use cxi_sys::*;
 
-use super::address::Address;
+use super::address::{Address, PID_BITS};
 use super::commands::{Operation, Source};
 use super::counter_commands::{self, IssuingQueue};
 use super::error_flags::ErrorFlag;
@@ -15,7 +15,6 @@ use super::event_queue::{self, EventQueue};
 use super::events::{self, FailedCommand, InitiatorEvent};
 use super::lni::Lni;
 use super::location::Staging;
-use super::match_id::PID_BITS;
 use super::packet::{INLINE, MTU, Origin, Packet, PacketKind, Rendezvous};
 use super::return_codes::ReturnCode;
 use super::ring::{CommandRing, RingCommand};
