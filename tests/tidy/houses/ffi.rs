@@ -189,7 +189,6 @@ const ENGINE: House = House {
         &[
             ("address", "VNIs, addresses of portals table entries, match ids"),
             ("arithmetic", "the arithmetic of atomic operations"),
-            ("bytes", "copies and atomic updates of memory that programs use"),
             ("list_counts", "counts of list entries"),
             ("return_codes", "return codes"),
             ("table", "tables of objects by number"),
@@ -204,7 +203,7 @@ const ENGINE: House = House {
         &[
             ("event_queue", "event queues"),
             ("lists", "list entries, and the places of operations in them"),
-            ("location", "where translated bytes are: memory of the CPU or of a GPU"),
+            ("location", "copies and atomic updates of memory of the CPU or of a GPU"),
             ("ring", "the NIC's side of a command queue"),
             ("wire", "the wire, as the engine sees it"),
         ],
@@ -215,7 +214,6 @@ const ENGINE: House = House {
         &[
             ("commands", "the fields of commands"),
             ("events", "the fields of events"),
-            ("incoming", "operations of other NICs"),
             ("lni", "LNIs"),
         ],
         &[("portal", "portals table entries, and matching"), ("triggers", "triggered operations")],
@@ -229,18 +227,13 @@ const ENGINE: House = House {
             ("target_queue", "target queues"),
             ("transmit", "transmit queues, and what their commands do"),
         ],
-        &[("state", "all objects of one open NIC")],
-        &[("page_costs", "pages whose translation takes time")],
+        &[("state", "all objects of one open NIC, and operations in progress there")],
         &[
             ("admission", "whether a received operation is accepted"),
-            ("atomics", "received atomic operations"),
             ("completion", "how operations end: counts, events, response"),
-            ("deliver", "received packets: each goes to its operation"),
-            ("doorbells", "doorbells that the engine is called for"),
-            ("get", "received gets"),
-            ("put", "received puts"),
+            ("received", "received puts, gets and atomic operations"),
         ],
-        &[("mod", "polling, failed peers, removal of objects")],
+        &[("mod", "polling, received packets, doorbells, failed peers, removal of objects")],
     ],
 };
 

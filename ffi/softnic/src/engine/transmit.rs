@@ -9,12 +9,13 @@ use cxi_sys::*;
 
 use super::address::{Address, PID_BITS};
 use super::commands::{Operation, Source};
+use super::counter;
 use super::counter_commands::{self, IssuingQueue};
 use super::error_flags::ErrorFlag;
 use super::event_queue::{self, EventQueue};
 use super::events::{self, FailedCommand, InitiatorEvent};
 use super::lni::Lni;
-use super::location::Staging;
+use super::location::{self, Staging};
 use super::packet::{INLINE, MTU, Origin, Packet, PacketKind, Rendezvous};
 use super::return_codes::ReturnCode;
 use super::ring::{CommandRing, RingCommand};
@@ -22,7 +23,6 @@ use super::table::Table;
 use super::transactions::{OpenTransaction, ReplyDestination, Transactions};
 use super::triggers::{CountingEvents, LaunchedCommand};
 use super::wire::{PeerId, Waiting, Wire};
-use super::{bytes, counter};
 
 /// The most commands executed before other queues get their turn.
 const BURST: usize = 32;
@@ -488,7 +488,7 @@ impl Transfer {
         if length > 0 {
             let tail = packet.tail.as_mut_ptr().cast();
             // SAFETY: `advance` passes `length` readable bytes, and the tail holds 16.
-            unsafe { bytes::copy(payload, tail, length) };
+            unsafe { location::copy(payload, tail, length) };
         }
     }
 

@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 
 use super::port::{CELLS, LANES, Port, TIMED};
-use crate::engine::bytes::copy;
+use crate::engine::location::copy;
 use crate::engine::packet::{MTU, Packet, PacketKind};
 use crate::engine::wire::ReceivedPacket;
 

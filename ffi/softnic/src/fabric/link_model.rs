@@ -17,7 +17,7 @@ use super::translation::Translation;
 use super::ways::Ways;
 use crate::engine::ReturnCode;
 use crate::engine::packet::{Origin, Packet, PacketKind};
-use crate::engine::page_costs::pages;
+use crate::engine::received::pages;
 use crate::engine::telemetry::LinkCounts;
 use crate::environment::Nics;
 use crate::random::Random;
