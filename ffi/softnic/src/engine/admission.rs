@@ -3,18 +3,17 @@
 use cxi_sys::*;
 
 use super::arithmetic;
-use super::error_flags::ErrorFlag;
 use super::event_queue::{EventQueue, SLOT};
 use super::events::{self, TargetEvent};
-use super::list_counts::{ListCount, MatchedOperation};
 use super::lists::{self, EntryRange, Landing, ListEntry, UnexpectedHeader};
 use super::lni::Lni;
 use super::memory::MemoryAccess;
 use super::packet::{Packet, PacketKind};
 use super::portal::{self, Pte, has_place};
-use super::return_codes::ReturnCode;
+use super::return_codes::{ErrorFlag, ReturnCode};
 use super::state::Engine;
 use super::table::Table;
+use super::telemetry::{ListCount, MatchedOperation};
 use super::wire::{PeerId, Wire};
 
 impl<W: Wire> Engine<W> {

@@ -12,49 +12,45 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//! 10 | mod                polling, received packets, doorbells, failed peers, removal of objects |
+//! 10 | mod             polling, received packets, doorbells, failed peers, removal of objects    |
 //!    +-------------------------------------------------------------------------------------------+
-//!  9 | admission          whether a received operation is accepted                               |
-//!    | completion         how operations end: counts, events, response                           |
-//!    | received           received puts, gets and atomic operations                              |
+//!  9 | admission       whether a received operation is accepted                                  |
+//!    | completion      how operations end: counts, events, response                              |
+//!    | received        received puts, gets and atomic operations                                 |
 //!    +-------------------------------------------------------------------------------------------+
-//!  8 | state              all objects of one open NIC, and operations in progress there          |
+//!  8 | state           all objects of one open NIC, and operations in progress there             |
 //!    +-------------------------------------------------------------------------------------------+
-//!  7 | remembered         the landing of the last put                                            |
-//!    | target_commands    what commands to targets do                                            |
-//!    | target_queue       target queues                                                          |
-//!    | transmit           transmit queues, and what their commands do                            |
+//!  7 | remembered      the landing of the last put                                               |
+//!    | target_queue    target queues, and what their commands do                                 |
+//!    | transmit        transmit queues, and what their commands do                               |
 //!    +-------------------------------------------------------------------------------------------+
-//!  6 | counter_commands   commands about counters                                                |
-//!    | rendezvous         gets of rendezvous puts                                                |
+//!  6 | rendezvous      gets of rendezvous puts                                                   |
 //!    +-------------------------------------------------------------------------------------------+
-//!  5 | portal             portals table entries, and matching                                    |
-//!    | triggers           triggered operations                                                   |
+//!  5 | portal          portals table entries, and matching                                       |
+//!    | triggers        triggered operations, and commands about counters                         |
 //!    +-------------------------------------------------------------------------------------------+
-//!  4 | commands           the fields of commands                                                 |
-//!    | events             the fields of events                                                   |
-//!    | lni                LNIs                                                                   |
+//!  4 | commands        the fields of commands                                                    |
+//!    | events          the fields of events                                                      |
+//!    | lni             LNIs                                                                      |
 //!    +-------------------------------------------------------------------------------------------+
-//!  3 | memory             addresses as the NIC sees them                                         |
-//!    | transactions       operations that wait for their response                                |
+//!  3 | memory          addresses as the NIC sees them                                            |
+//!    | transactions    operations that wait for their response                                   |
 //!    +-------------------------------------------------------------------------------------------+
-//!  2 | event_queue        event queues                                                           |
-//!    | lists              list entries, and the places of operations in them                     |
-//!    | location           copies and atomic updates of memory of the CPU or of a GPU             |
-//!    | ring               the NIC's side of a command queue                                      |
-//!    | wire               the wire, as the engine sees it                                        |
+//!  2 | event_queue     event queues                                                              |
+//!    | lists           list entries, and the places of operations in them                        |
+//!    | location        copies and atomic updates of memory of the CPU or of a GPU                |
+//!    | ring            the NIC's side of a command queue                                         |
+//!    | wire            the wire, as the engine sees it                                           |
 //!    +-------------------------------------------------------------------------------------------+
-//!  1 | counter            counting events                                                        |
-//!    | error_flags        error flags that programs can set                                      |
-//!    | packet             packets                                                                |
-//!    | packet_counts      counts of packets                                                      |
-//!    | telemetry          telemetry counters                                                     |
+//!  1 | counter         counting events                                                           |
+//!    | packet          packets                                                                   |
+//!    | packet_counts   counts of packets                                                         |
+//!    | telemetry       telemetry counters                                                        |
 //!    +-------------------------------------------------------------------------------------------+
-//!  0 | address            VNIs, addresses of portals table entries, match ids                    |
-//!    | arithmetic         the arithmetic of atomic operations                                    |
-//!    | list_counts        counts of list entries                                                 |
-//!    | return_codes       return codes                                                           |
-//!    | table              tables of objects by number                                            |
+//!  0 | address         VNIs, addresses of portals table entries, match ids                       |
+//!    | arithmetic      the arithmetic of atomic operations                                       |
+//!    | return_codes    return codes, and the error flags that they set                           |
+//!    | table           tables of objects by number                                               |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
 //!
@@ -66,13 +62,10 @@ mod arithmetic;
 mod commands;
 mod completion;
 pub mod counter;
-mod counter_commands;
-pub mod error_flags;
 pub mod event_queue;
 mod events;
 #[cfg(test)]
 mod flow_tests;
-mod list_counts;
 mod lists;
 mod lni;
 pub mod location;
@@ -82,16 +75,11 @@ pub mod packet_counts;
 pub mod portal;
 pub mod received;
 mod remembered;
-#[cfg(test)]
-mod remembered_tests;
 mod rendezvous;
-#[cfg(test)]
-mod rendezvous_tests;
 pub mod return_codes;
 pub mod ring;
 mod state;
 mod table;
-mod target_commands;
 pub mod target_queue;
 pub mod telemetry;
 #[cfg(test)]
@@ -115,7 +103,7 @@ use rendezvous::Fetcher;
 pub use return_codes::ReturnCode;
 use ring::CommandRing;
 pub use state::Engine;
-use target_commands::TargetParts;
+use target_queue::TargetParts;
 use transmit::TransmitParts;
 use wire::{PeerId, ReceivedPacket, Wire, send_header};
 

@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use cxi_sys::*;
 
 use super::event_queue::EventQueue;
-use super::list_counts::ListCounts;
 use super::lists::Landing;
 use super::lni::{Domain, LNIS, Lni, Md};
 use super::location::Staging;
@@ -15,7 +14,7 @@ use super::remembered::Remembered;
 use super::return_codes::ReturnCode;
 use super::table::Table;
 use super::target_queue::TargetQueue;
-use super::telemetry::Telemetry;
+use super::telemetry::{ListCounts, Telemetry};
 use super::transactions::Transactions;
 use super::transmit::TransmitQueue;
 use super::triggers::CountingEvents;

@@ -10,18 +10,16 @@ use cxi_sys::*;
 use super::address::{Address, PID_BITS};
 use super::commands::{Operation, Source};
 use super::counter;
-use super::counter_commands::{self, IssuingQueue};
-use super::error_flags::ErrorFlag;
 use super::event_queue::{self, EventQueue};
 use super::events::{self, FailedCommand, InitiatorEvent};
 use super::lni::Lni;
 use super::location::{self, Staging};
 use super::packet::{INLINE, MTU, Origin, Packet, PacketKind, Rendezvous};
-use super::return_codes::ReturnCode;
+use super::return_codes::{ErrorFlag, ReturnCode};
 use super::ring::{CommandRing, RingCommand};
 use super::table::Table;
 use super::transactions::{OpenTransaction, ReplyDestination, Transactions};
-use super::triggers::{CountingEvents, LaunchedCommand};
+use super::triggers::{self, CountingEvents, IssuingQueue, LaunchedCommand};
 use super::wire::{PeerId, Waiting, Wire};
 
 /// The most commands executed before other queues get their turn.
@@ -243,7 +241,7 @@ impl TransmitQueue {
                     slot: self.ring.slot(),
                     c_state: &self.c_state,
                 };
-                counter_commands::execute(command, &issuer, nic.counters, nic.eqs)?;
+                triggers::execute_command(command, &issuer, nic.counters, nic.eqs)?;
                 Ok(CommandResult::Done)
             }
             (C_CMD_TYPE_CQ, C_CMD_CQ_FENCE) => {

@@ -3,9 +3,8 @@
 use std::collections::VecDeque;
 
 use super::arithmetic::Amo;
-use super::error_flags::ErrorFlag;
 use super::packet::Packet;
-use super::return_codes::ReturnCode;
+use super::return_codes::{ErrorFlag, ReturnCode};
 
 /// Another NIC, as the wire numbers it. The numbers of NICs that are gone are reused.
 pub type PeerId = usize;

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::directory::Directory;
 use super::link_time::now;
-use crate::engine::error_flags::{ErrorFlag, NicBlock, Raise};
+use crate::engine::return_codes::{ErrorFlag, NicBlock, Raise};
 
 /// Interrupts of a flag that the driver handles within [`WINDOW`]. The next one masks the flag.
 const MOST: u64 = 10;

@@ -6,9 +6,9 @@ use super::directory::is_owned;
 use super::port::{LANES, TIMED};
 use super::receive::SOON;
 use super::{Fabric, gathered, link_time};
-use crate::engine::error_flags::{ErrorFlag, Raise};
 use crate::engine::location::copy;
 use crate::engine::packet::{MTU, Packet, SEGMENT};
+use crate::engine::return_codes::{ErrorFlag, Raise};
 use crate::engine::wire::{PeerId, ReceivedPacket, Wire};
 use crate::engine::{Amo, ReturnCode};
 
