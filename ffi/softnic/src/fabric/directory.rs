@@ -14,11 +14,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::file_user::FileUser;
-use super::lock;
-use super::place::FabricDirectory;
+use super::place::{self, FabricDirectory, FileUser, Sharing};
 use super::port::{self, PortHeader};
-use super::sharing::Sharing;
 use super::totals::Totals;
 use super::triggered;
 use crate::counter_names;
@@ -100,7 +97,7 @@ impl Directory {
         let lock = rustix::fs::open(path, flags, Mode::empty())?;
         let stat = rustix::fs::fstat(&lock)?;
         let sharing = Sharing::of(&stat, place.user)?;
-        lock::lock(&lock)?;
+        place::lock(&lock)?;
         // The name must still lead to the locked directory.
         let named = rustix::fs::lstat(path)?;
         if (named.st_dev, named.st_ino) != (stat.st_dev, stat.st_ino) {
@@ -506,5 +503,39 @@ fn retry_interrupted(mut call: impl FnMut() -> Result<(), Errno>) -> Result<(), 
             Err(Errno::INTR) => continue,
             result => return result,
         }
+    }
+}
+
+/// What the directory of the fabric has, and what it needs for one more NIC.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Space {
+    /// The directory.
+    pub path: PathBuf,
+    /// Bytes of its file system.
+    pub size: u64,
+    /// Bytes that are free.
+    pub free: u64,
+    /// Bytes that all open NICs and one more need.
+    pub needed: u64,
+}
+
+impl Space {
+    /// Returns the space of the fabric of the environment; `None` if it cannot be seen.
+    pub fn from_environment() -> Option<Self> {
+        let place = FabricDirectory::from_environment().ok()?;
+        // The directory is removed with its last NIC.
+        let directory = Directory::lock_existing(&place).ok();
+        let needed = match &directory {
+            Some(directory) => directory.needed().ok()?,
+            None => port::reserved(1) as u64,
+        };
+        let mut ancestors = place.path.ancestors();
+        let found = ancestors.find_map(|path| rustix::fs::statvfs(path).ok())?;
+        Some(Self {
+            size: found.f_blocks * found.f_frsize,
+            free: found.f_bavail * found.f_frsize,
+            needed,
+            path: place.path,
+        })
     }
 }

@@ -1,7 +1,7 @@
 //! Where packets wait between leaving their NIC and arriving at another.
 
+use super::link_settings::{Between, CLASSES, FULL_BANDWIDTH, Slowness};
 use super::link_time::{nanoseconds, time_on_link};
-use super::slowness::{Between, CLASSES, FULL_BANDWIDTH, Slowness};
 use crate::environment::Nics;
 
 /// A part of the way that packets occupy one after another.
