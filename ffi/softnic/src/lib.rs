@@ -33,7 +33,6 @@
 //!    | environment      NICs and driver parameters, from environment variables                   |
 //!    | fork             files that child processes must not inherit                              |
 //!    | interrupt        descriptors that programs sleep on                                       |
-//!    | prefetch         hints for the caches of the CPU                                          |
 //!    +-------------------------------------------------------------------------------------------+
 //!  3 | engine           the NIC: a state machine without input or output                         |
 //!    +-------------------------------------------------------------------------------------------+
@@ -73,7 +72,6 @@ mod network;
 mod nic;
 mod on_demand;
 mod pages;
-mod prefetch;
 mod preload;
 mod process_memory;
 mod random;

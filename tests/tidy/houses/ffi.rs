@@ -163,7 +163,6 @@ pub const SOFTWARE_NIC: Package = Package {
                 ("environment", "NICs and driver parameters, from environment variables"),
                 ("fork", "files that child processes must not inherit"),
                 ("interrupt", "descriptors that programs sleep on"),
-                ("prefetch", "hints for the caches of the CPU"),
             ],
             &[("fabric", "the wire between NICs: shared memory in a private directory")],
             &[("nic", "one open device: the engine, shared by the threads that run it")],

@@ -5,9 +5,8 @@
 //! through its own port too.
 
 mod directory;
-mod early;
 mod error_flags;
-mod gathered;
+mod lane;
 mod link_model;
 mod link_settings;
 mod link_time;
@@ -42,15 +41,13 @@ use crate::environment::{self, Driver, Nics};
 use crate::random::Random;
 use crate::{counter_names, fork};
 pub use directory::{Directory, Space};
-use early::EarlyPackets;
 pub use error_flags::ErrorFlags;
-use gathered::Unread;
+use lane::{EarlyPackets, Remote, Unread};
 use link_model::LinkModel;
 pub use link_settings::{Health, LinkSettings, PCIE_MAX, PcieLanes, Slowness};
 pub use link_time::now;
 use links::Links;
 pub use links::{LinksDelay, NicLinkCounts, nic_counts as nic_link_counts};
-use peers::Remote;
 pub use place::{FabricDirectory, describe_holder, fallback, identity, owner};
 use port::{Endpoints, LANES, VNIS};
 pub use port::{LniUse, Port};

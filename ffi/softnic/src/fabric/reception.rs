@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::gathered::Unread;
+use super::lane::Unread;
 use super::link_settings::Slowness;
 use super::link_time::{HEADER, nanoseconds, time_on_link};
 use crate::engine::packet::{MTU, Packet, PacketKind};

@@ -5,7 +5,7 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 use super::directory::is_owned;
-use super::gathered::{self, Unread};
+use super::lane::{self, Unread};
 use super::port::{CELLS, LANES, TIMED};
 use super::reception::Load;
 use super::{Fabric, link_time};
@@ -87,7 +87,7 @@ impl Wire for Fabric {
             return false;
         }
         if self.link.is_none()
-            && let Some(response) = gathered::pack(packet)
+            && let Some(response) = lane::pack_response(packet)
         {
             if remote.gathered.add(response) {
                 remote.send_gathered(self.instance);
@@ -327,7 +327,7 @@ impl Fabric {
         self.is_delivered(lane, due, |_| load) && self.early.next(lane, arrival)
     }
 
-    /// Empties the ring of a lane as far as [`EarlyPackets`](super::early::EarlyPackets) does.
+    /// Empties the ring of a lane as far as [`EarlyPackets`](super::lane::EarlyPackets) does.
     fn take_early(&mut self, lane: usize) {
         let head = self.inbound[lane].head;
         let taken = self.early.take_from_ring(&self.port, lane, head);
@@ -389,7 +389,7 @@ impl Fabric {
         let inbound = &self.inbound[lane];
         let index = inbound.responses.next();
         let word = self.port.cell_word(lane, inbound.head, index);
-        gathered::unpack(word.load(Ordering::Relaxed), packet);
+        lane::unpack_response(word.load(Ordering::Relaxed), packet);
     }
 
     /// Notes the due time of a packet.
