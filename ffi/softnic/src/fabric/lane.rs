@@ -1,4 +1,5 @@
-//! The sending end of a lane, and responses that share a cell.
+//! Both ends of a lane, responses that share a cell, and packets taken out of their ring before
+//! they are due.
 //!
 //! The target of small puts answers each with a response, of which only a tag and a length differ.
 //! Up to six responses to one NIC share a cell, so that both NICs move one cache line for them
@@ -79,7 +80,7 @@ const KIND: u64 = 8 << 32;
 const KIND_MASK: u64 = 0xff << 32;
 
 /// Responses in one cell, after the words for the kind and the sender.
-const MOST: usize = 6;
+const MOST_RESPONSES: usize = 6;
 const FIRST: usize = 2;
 
 /// Lengths with more bits are sent alone.
@@ -88,7 +89,7 @@ const LENGTH_BITS: u32 = 30;
 /// The responses for the next cell to one NIC.
 #[derive(Default)]
 pub struct GatheredResponses {
-    words: [u64; MOST],
+    words: [u64; MOST_RESPONSES],
     count: usize,
 }
 
@@ -104,7 +105,7 @@ impl GatheredResponses {
     pub fn add(&mut self, response: u64) -> bool {
         self.words[self.count] = response;
         self.count += 1;
-        self.count == MOST
+        self.count == MOST_RESPONSES
     }
 
     /// Writes the responses to a cell, except for its first word, and returns that word without its
@@ -162,7 +163,7 @@ impl Unread {
     #[inline]
     pub fn of(first: u64) -> Self {
         let count = (first >> 48) as usize;
-        if first & KIND_MASK != KIND || count > MOST {
+        if first & KIND_MASK != KIND || count > MOST_RESPONSES {
             return Self::default();
         }
         Self { next: FIRST, end: FIRST + count }
@@ -194,7 +195,7 @@ impl Unread {
 
 /// The most packets kept for one lane, 8 MiB of payload. With more the ring stays full, and its
 /// sender waits.
-const MOST: usize = 4096;
+const MOST_EARLY: usize = 4096;
 
 struct Early {
     due: u64,
@@ -221,6 +222,14 @@ impl LanePackets {
 }
 
 /// The packets that are kept, in order for each lane.
+///
+/// They were taken out of their ring before they are due. On a link with latency many packets are
+/// in flight, and a ring has few cells. So the receiver moves packets that are not due from a ring
+/// that fills up into private memory.
+///
+/// On a fabric of switches, answers do not queue behind requests, nor acknowledgements behind data:
+/// each kind is in order by itself. Then packets that are not due leave the ring at once, because
+/// one behind them may be due before.
 pub struct EarlyPackets {
     lanes: [LanePackets; LANES],
     /// Lanes with packets, one bit each.
@@ -250,7 +259,7 @@ impl EarlyPackets {
         if !self.overtake && port.first_word(lane, half).is_none() {
             return head;
         }
-        while self.lanes[lane].len() < MOST
+        while self.lanes[lane].len() < MOST_EARLY
             && let Some(first) = port.first_word(lane, head)
             // A NIC without a link model shares cells and sends longer packets.
             && first & TIMED != 0
@@ -319,8 +328,12 @@ impl EarlyPackets {
 }
 
 /// Requests the line of `place` for writing.
+///
+/// The lines of a ring between two processors are in the cache of the other one. Without the hint
+/// the stores to each line wait for it; with the hint, several lines move at the same time. It
+/// changes nothing but time. Architectures other than x86-64 do without it.
 #[inline(always)]
-pub fn prefetch_for_write<T>(place: *const T) {
+fn prefetch_for_write<T>(place: *const T) {
     // The intrinsic of the standard library requests the line for reading on processors without
     // PREFETCHW. All of 64 bits have the instruction; some of them ignore it.
     #[cfg(target_arch = "x86_64")]
