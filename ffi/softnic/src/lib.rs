@@ -32,7 +32,6 @@
 //!    | doorbell         doorbells, and which of them trap                                        |
 //!    | environment      NICs and driver parameters, from environment variables                   |
 //!    | fork             files that child processes must not inherit                              |
-//!    | interrupt        descriptors that programs sleep on                                       |
 //!    +-------------------------------------------------------------------------------------------+
 //!  3 | engine           the NIC: a state machine without input or output                         |
 //!    +-------------------------------------------------------------------------------------------+
@@ -66,7 +65,6 @@ mod fabric;
 mod fork;
 mod gpu;
 mod huge_page;
-mod interrupt;
 mod libcxi;
 mod network;
 mod nic;

@@ -162,7 +162,6 @@ pub const SOFTWARE_NIC: Package = Package {
                 ("doorbell", "doorbells, and which of them trap"),
                 ("environment", "NICs and driver parameters, from environment variables"),
                 ("fork", "files that child processes must not inherit"),
-                ("interrupt", "descriptors that programs sleep on"),
             ],
             &[("fabric", "the wire between NICs: shared memory in a private directory")],
             &[("nic", "one open device: the engine, shared by the threads that run it")],

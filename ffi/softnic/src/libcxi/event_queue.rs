@@ -1,12 +1,17 @@
-//! Event queues (libcxi.md 8.1).
+//! Event queues, and wait objects, which wake programs that sleep in poll(2) until there is an
+//! event (libcxi.md 8.1).
 
 use std::ffi::{c_int, c_void};
-use std::sync::Arc;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use cxi_sys::records::EqSwState;
 use cxi_sys::*;
 use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
+};
 use rustix::thread::CapabilitySet;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -15,7 +20,6 @@ use super::service::registry::{allocate, publish};
 use crate::engine::Engine;
 use crate::engine::event_queue::{EventQueue, Interrupt, Thresholds, Time};
 use crate::fabric::Fabric;
-use crate::interrupt::WaitObject;
 use crate::nic::SoftwareNic;
 use crate::pages::{Pages, page_size};
 use crate::process_memory::{check_writable, kernel_page_size};
@@ -337,4 +341,153 @@ pub unsafe extern "C" fn cxil_evtq_adjust_reserved_fc(evtq: *mut cxi_eq, value: 
             Ok(reserved as c_int)
         })
     })
+}
+
+/// Makes a wait object.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cxil_alloc_wait_obj(
+    lni: *mut cxil_lni,
+    wait: *mut *mut cxil_wait_obj,
+) -> c_int {
+    from_c!(answer_at(wait, || {
+        let lni = from_c!(handle(lni))?;
+        let object = Arc::new(WaitObject::new()?);
+        lni.nic.with(|engine| {
+            let owner = engine.lnis.get_mut(lni.number).ok_or(Errno::INVAL)?;
+            owner.wait_objects += 1;
+            Ok(())
+        })?;
+        Ok(hand_out(WaitHandle { nic: lni.nic.clone(), lni: lni.number, object }))
+    }))
+}
+
+/// Destroys a wait object. EBUSY while an event queue signals it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cxil_destroy_wait_obj(wait: *mut cxil_wait_obj) -> c_int {
+    from_c!(end(wait, |wait: &WaitHandle| {
+        wait.nic.with(|engine| {
+            if Arc::strong_count(&wait.object) > 1 {
+                return Err(Errno::BUSY);
+            }
+            let owner = engine.lnis.get_mut(wait.lni).ok_or(Errno::INVAL)?;
+            owner.wait_objects -= 1;
+            Ok(())
+        })
+    }))
+}
+
+/// Returns the descriptor to poll, which is ready (POLLPRI and POLLIN) from an event on until it is
+/// cleared. EIO in a child process.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cxil_get_wait_obj_fd(wait: *mut cxil_wait_obj) -> c_int {
+    answer_number(|| {
+        let WaitHandle { nic, object, .. } = from_c!(handle(wait))?;
+        nic.with(|_| Ok(object.descriptor()))
+    })
+}
+
+/// Clears a wait object. Does nothing for null, and in a child process, because the socket belongs
+/// to the parent.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cxil_clear_wait_obj(wait: *mut cxil_wait_obj) {
+    answer(|| {
+        let WaitHandle { nic, object, .. } = from_c!(handle(wait))?;
+        nic.with(|_| {
+            object.clear();
+            Ok(())
+        })
+    });
+}
+
+/// A descriptor that poll(2) reports as ready from a signal until it is cleared.
+///
+/// The descriptor of the driver is a file of sysfs, which is polled for POLLPRI. This one is a
+/// socket with an out-of-band byte, which gives POLLPRI and POLLIN.
+pub struct WaitObject {
+    ours: OwnedFd,
+    theirs: OwnedFd,
+    signaled: Mutex<bool>,
+}
+
+impl WaitObject {
+    /// Makes a descriptor that is not ready.
+    ///
+    /// # Errors
+    /// The errno of socketpair(2).
+    pub fn new() -> Result<Self, Errno> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        Ok(Self { ours, theirs, signaled: Mutex::new(false) })
+    }
+
+    /// Returns the descriptor to poll.
+    pub fn descriptor(&self) -> RawFd {
+        self.theirs.as_raw_fd()
+    }
+
+    /// Makes the descriptor not ready.
+    pub fn clear(&self) {
+        let mut signaled = self.lock();
+        if !*signaled {
+            return;
+        }
+        let mut byte = [0; 1];
+        // After an out-of-band byte was received, an ordinary receive removes its mark from the
+        // queue.
+        for flags in [RecvFlags::OOB, RecvFlags::empty()] {
+            while recv(&self.theirs, &mut byte, flags).is_err_and(|error| error == Errno::INTR) {}
+        }
+        *signaled = false;
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, bool> {
+        self.signaled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Interrupt for WaitObject {
+    /// Makes the descriptor ready, if it is not.
+    fn signal(&self) {
+        let mut signaled = self.lock();
+        if !*signaled {
+            *signaled = true;
+            // Before Linux 5.15 local sockets have no out-of-band bytes: then an ordinary byte
+            // gives POLLIN.
+            if send(&self.ours, &[1], SendFlags::OOB).is_err() {
+                let _ = send(&self.ours, &[1], SendFlags::empty());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::BorrowedFd;
+
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    use super::*;
+
+    fn events(wait: &WaitObject) -> PollFlags {
+        // SAFETY: `wait` owns the descriptor and lives until the end of this function.
+        let descriptor = unsafe { BorrowedFd::borrow_raw(wait.descriptor()) };
+        let mut polled = [PollFd::new(&descriptor, PollFlags::PRI | PollFlags::IN)];
+        let at_once = Timespec::default();
+        poll(&mut polled, Some(&at_once)).unwrap();
+        polled[0].revents()
+    }
+
+    #[test]
+    fn is_ready_from_signal_until_cleared() {
+        let wait = WaitObject::new().unwrap();
+        assert_eq!(events(&wait), PollFlags::empty());
+        for _ in 0..3 {
+            wait.signal();
+            wait.signal();
+            assert!(events(&wait).contains(PollFlags::PRI));
+            wait.clear();
+            assert_eq!(events(&wait), PollFlags::empty());
+            wait.clear();
+        }
+    }
 }
