@@ -7,43 +7,37 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//! 14 | lib              the names that users see                                                 |
+//! 12 | lib              the names that users see                                                 |
 //!    +-------------------------------------------------------------------------------------------+
-//! 13 | snapshot         these files, and the telemetry counters, at one moment                   |
+//! 11 | snapshot         files of sysfs and of the retry handler, and counters, at one moment     |
 //!    +-------------------------------------------------------------------------------------------+
-//! 12 | retry_handler    the NICs as the retry handler's files show them                          |
+//! 10 | sysfs            the NICs as the kernel's files show them                                 |
 //!    +-------------------------------------------------------------------------------------------+
-//! 11 | sysfs            the NICs as the kernel's files show them                                 |
+//!  9 | libcxi           the functions, their rules and errno values                              |
 //!    +-------------------------------------------------------------------------------------------+
-//! 10 | libcxi           the functions, their rules and errno values                              |
+//!  8 | counters         the telemetry counters of a NIC, over all processes                      |
 //!    +-------------------------------------------------------------------------------------------+
-//!  9 | counters         the telemetry counters of a NIC, over all processes                      |
+//!  7 | runner           the threads that run engines                                             |
 //!    +-------------------------------------------------------------------------------------------+
-//!  8 | runner           the threads that run engines                                             |
+//!  6 | trap             doorbells whose stores the library notices                               |
 //!    +-------------------------------------------------------------------------------------------+
-//!  7 | trap             doorbells whose stores the library notices                               |
+//!  5 | nic              one open device: the engine, shared by the threads that run it           |
 //!    +-------------------------------------------------------------------------------------------+
-//!  6 | nic              one open device: the engine, shared by the threads that run it           |
+//!  4 | fabric           the wire between NICs: shared memory in a private directory              |
 //!    +-------------------------------------------------------------------------------------------+
-//!  5 | fabric           the wire between NICs: shared memory in a private directory              |
-//!    +-------------------------------------------------------------------------------------------+
-//!  4 | counter_names    the names of the telemetry counters                                      |
+//!  3 | counter_names    the names of the telemetry counters                                      |
 //!    | cpu              CPU time for the engine thread                                           |
-//!    | doorbell         doorbells, and which of them trap                                        |
+//!    | doorbell         doorbells, which of them trap, the preloaded library                     |
 //!    | environment      NICs and driver parameters, from environment variables                   |
 //!    | fork             files that child processes must not inherit                              |
 //!    +-------------------------------------------------------------------------------------------+
-//!  3 | engine           the NIC: a state machine without input or output                         |
-//!    +-------------------------------------------------------------------------------------------+
-//!  2 | on_demand        memory that the program may unmap at any time                            |
+//!  2 | engine           the NIC: a state machine without input or output                         |
 //!    +-------------------------------------------------------------------------------------------+
 //!  1 | network          switches and links between NICs, as functions of the time                |
-//!    | process_memory   what the process has mapped                                              |
+//!    | process_memory   memory of the process, and memory that it may unmap                      |
 //!    +-------------------------------------------------------------------------------------------+
 //!  0 | gpu              memory of GPUs                                                           |
-//!    | huge_page        the huge pages of a mapping                                              |
 //!    | pages            memory shared with other threads and processes                           |
-//!    | preload          the library that `cxi-softnic` preloads                                  |
 //!    | random           random numbers from a seed                                               |
 //!    | summary          the packets of a program, for `cxi-softnic`                              |
 //!    +-------------------------------------------------------------------------------------------+
@@ -64,16 +58,12 @@ mod environment;
 mod fabric;
 mod fork;
 mod gpu;
-mod huge_page;
 mod libcxi;
 mod network;
 mod nic;
-mod on_demand;
 mod pages;
-mod preload;
 mod process_memory;
 mod random;
-mod retry_handler;
 mod runner;
 mod snapshot;
 pub mod summary;

@@ -144,22 +144,19 @@ pub const SOFTWARE_NIC: Package = Package {
         floors: &[
             &[
                 ("gpu", "memory of GPUs"),
-                ("huge_page", "the huge pages of a mapping"),
                 ("pages", "memory shared with other threads and processes"),
-                ("preload", "the library that `cxi-softnic` preloads"),
                 ("random", "random numbers from a seed"),
                 ("summary", "the packets of a program, for `cxi-softnic`"),
             ],
             &[
                 ("network", "switches and links between NICs, as functions of the time"),
-                ("process_memory", "what the process has mapped"),
+                ("process_memory", "memory of the process, and memory that it may unmap"),
             ],
-            &[("on_demand", "memory that the program may unmap at any time")],
             &[("engine", "the NIC: a state machine without input or output")],
             &[
                 ("counter_names", "the names of the telemetry counters"),
                 ("cpu", "CPU time for the engine thread"),
-                ("doorbell", "doorbells, and which of them trap"),
+                ("doorbell", "doorbells, which of them trap, the preloaded library"),
                 ("environment", "NICs and driver parameters, from environment variables"),
                 ("fork", "files that child processes must not inherit"),
             ],
@@ -170,8 +167,7 @@ pub const SOFTWARE_NIC: Package = Package {
             &[("counters", "the telemetry counters of a NIC, over all processes")],
             &[("libcxi", "the functions, their rules and errno values")],
             &[("sysfs", "the NICs as the kernel's files show them")],
-            &[("retry_handler", "the NICs as the retry handler's files show them")],
-            &[("snapshot", "these files, and the telemetry counters, at one moment")],
+            &[("snapshot", "files of sysfs and of the retry handler, and counters, at one moment")],
             &[("lib", "the names that users see")],
         ],
     },
@@ -192,16 +188,15 @@ const ENGINE: House = House {
         ],
         &[
             ("counter", "counting events"),
-            ("packet", "packets"),
             ("packet_counts", "counts of packets"),
             ("telemetry", "telemetry counters"),
+            ("wire", "packets, and the wire as the engine sees it"),
         ],
         &[
             ("event_queue", "event queues"),
             ("lists", "list entries, and the places of operations in them"),
             ("location", "copies and atomic updates of memory of the CPU or of a GPU"),
             ("ring", "the NIC's side of a command queue"),
-            ("wire", "the wire, as the engine sees it"),
         ],
         &[
             ("memory", "addresses as the NIC sees them"),

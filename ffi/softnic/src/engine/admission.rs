@@ -8,13 +8,12 @@ use super::events::{self, TargetEvent};
 use super::lists::{self, EntryRange, Landing, ListEntry, UnexpectedHeader};
 use super::lni::Lni;
 use super::memory::MemoryAccess;
-use super::packet::{Packet, PacketKind};
 use super::portal::{self, Pte, has_place};
 use super::return_codes::{ErrorFlag, ReturnCode};
 use super::state::Engine;
 use super::table::Table;
 use super::telemetry::{ListCount, MatchedOperation};
-use super::wire::{PeerId, Wire};
+use super::wire::{Packet, PacketKind, PeerId, Wire};
 
 impl<W: Wire> Engine<W> {
     /// Matches an operation with a list entry, checks its whole length, so that an operation that

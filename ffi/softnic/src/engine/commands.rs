@@ -9,9 +9,9 @@ use super::arithmetic::{self, Amo};
 use super::counter::Counting;
 use super::location::Staging;
 use super::memory::{AddressSpace, MemoryAccess};
-use super::packet::{Origin, PacketKind, Rendezvous};
 use super::return_codes::ReturnCode;
 use super::ring::RingCommand;
+use super::wire::{Origin, PacketKind, Rendezvous};
 
 /// Memory of the initiator.
 #[derive(Clone, Copy)]

@@ -9,9 +9,9 @@ use cxi_sys::*;
 use super::arithmetic::Amo;
 use super::event_queue::EventQueue;
 use super::lists::Landing;
-use super::packet::{Packet, PacketKind};
 use super::return_codes::ReturnCode;
 use super::table::Table;
+use super::wire::{Packet, PacketKind};
 
 /// An event at the initiator: ACK, REPLY or SEND.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,8 +11,8 @@ use std::collections::VecDeque;
 use cxi_sys::records::TargetCmd;
 use cxi_sys::*;
 
-use super::packet::{Packet, PacketKind};
 use super::return_codes::ReturnCode;
+use super::wire::{Packet, PacketKind};
 
 /// Lists that software appends to: PRIORITY, OVERFLOW and REQUEST, by their numbers.
 const APPENDABLE: usize = 3;

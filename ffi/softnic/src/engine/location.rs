@@ -6,10 +6,10 @@ use std::sync::{Mutex, PoisonError};
 
 use cxi_sys::{C_RC_NO_TRANSLATION, C_RC_PCIE_UNSUCCESS_CMPL};
 
-use super::packet::SEGMENT;
 use super::return_codes::ReturnCode;
+use super::wire::SEGMENT;
 use crate::gpu::Gpu;
-use crate::on_demand;
+use crate::process_memory;
 
 /// Copies `len` bytes. An aligned 8-byte word is written in one store, because programs poll such
 /// words.
@@ -149,7 +149,7 @@ impl MemoryLocation {
         }
         // Programs poll aligned words of 8 bytes, so these are written in one store.
         let done = if len == 8 && self.va.is_multiple_of(8) {
-            let found = on_demand::fault_in(to, len);
+            let found = process_memory::fault_in(to, len);
             if found {
                 // SAFETY: the caller guarantees `from`, and `fault_in` has just found 8 bytes.
                 unsafe { copy(from, to, len) };
@@ -158,7 +158,7 @@ impl MemoryLocation {
         } else {
             // SAFETY: the caller guarantees `from`; the program mapped the memory at `va` for the
             // NIC.
-            unsafe { on_demand::copy(from, to, len) }
+            unsafe { process_memory::copy_on_demand(from, to, len) }
         };
         done.then_some(()).ok_or(C_RC_NO_TRANSLATION)
     }
@@ -196,7 +196,7 @@ impl MemoryLocation {
         }
         let from = std::ptr::with_exposed_provenance(self.va);
         // SAFETY: the caller guarantees `to`; the program mapped the memory at `va` for the NIC.
-        let done = unsafe { on_demand::copy(from, to, len) };
+        let done = unsafe { process_memory::copy_on_demand(from, to, len) };
         done.then_some(()).ok_or(C_RC_NO_TRANSLATION)
     }
 
@@ -232,7 +232,7 @@ impl MemoryLocation {
     ) -> Result<u128, ReturnCode> {
         let place = std::ptr::with_exposed_provenance_mut(self.va);
         match self.memory {
-            MemoryKind::OnDemand if !on_demand::fault_in(place, len) => {
+            MemoryKind::OnDemand if !process_memory::fault_in(place, len) => {
                 return Err(C_RC_NO_TRANSLATION);
             }
             MemoryKind::Pinned | MemoryKind::OnDemand => {

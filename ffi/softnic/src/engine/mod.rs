@@ -4,7 +4,7 @@
 //! does a bounded amount of work, and returns. It does no input or output: packets go through
 //! [`wire::Wire`], wake-ups through [`event_queue::Interrupt`], the time of day comes from
 //! [`event_queue::Clock`], memory of a GPU is accessed through [`crate::gpu::Gpu`], and memory
-//! mapped on demand through [`crate::on_demand`].
+//! mapped on demand through [`crate::process_memory`].
 //!
 //! A file uses only files on floors below its own, or on its own floor without a circle:
 //!
@@ -40,12 +40,11 @@
 //!    | lists           list entries, and the places of operations in them                        |
 //!    | location        copies and atomic updates of memory of the CPU or of a GPU                |
 //!    | ring            the NIC's side of a command queue                                         |
-//!    | wire            the wire, as the engine sees it                                           |
 //!    +-------------------------------------------------------------------------------------------+
 //!  1 | counter         counting events                                                           |
-//!    | packet          packets                                                                   |
 //!    | packet_counts   counts of packets                                                         |
 //!    | telemetry       telemetry counters                                                        |
+//!    | wire            packets, and the wire as the engine sees it                               |
 //!    +-------------------------------------------------------------------------------------------+
 //!  0 | address         VNIs, addresses of portals table entries, match ids                       |
 //!    | arithmetic      the arithmetic of atomic operations                                       |
@@ -70,7 +69,6 @@ mod lists;
 mod lni;
 pub mod location;
 mod memory;
-pub mod packet;
 pub mod packet_counts;
 pub mod portal;
 pub mod received;
@@ -98,14 +96,13 @@ use event_queue::EventQueue;
 use lists::Landing;
 pub use lni::{Domain, ELEMENTS, LNIS, LNIS_PER_RGID, Lni, Md, PROFILES, Profile, Reservation};
 pub use memory::{Full, HUGE_SHIFT_AT};
-use packet::{Packet, PacketKind};
 use rendezvous::Fetcher;
 pub use return_codes::ReturnCode;
 use ring::CommandRing;
 pub use state::Engine;
 use target_queue::TargetParts;
 use transmit::TransmitParts;
-use wire::{PeerId, ReceivedPacket, Wire, send_header};
+use wire::{Packet, PacketKind, PeerId, ReceivedPacket, Wire, send_header};
 
 /// Packets handled in one poll before command queues get their turn again.
 const RECEIVE_BURST: usize = 64;

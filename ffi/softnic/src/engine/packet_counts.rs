@@ -1,6 +1,6 @@
 //! Counts of the packets of the link, by kind, transport, traffic class and size.
 
-use super::packet::{MTU, Packet, PacketKind};
+use super::wire::{MTU, Packet, PacketKind};
 
 /// Bytes of a packet on the link in addition to its payload.
 const HEADER: u64 = 64;

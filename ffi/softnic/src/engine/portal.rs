@@ -8,9 +8,9 @@ use super::event_queue::EventQueue;
 use super::events::{self, TargetEvent};
 use super::lists::{self, ListEntry, PortalLists};
 use super::lni::ELEMENTS;
-use super::packet::{Packet, PacketKind};
 use super::return_codes::ReturnCode;
 use super::table::Table;
+use super::wire::{Packet, PacketKind};
 
 /// List entries of a processing element (libcxi.md 2.2, 11).
 pub const MAX_ENTRIES: usize = 16384;

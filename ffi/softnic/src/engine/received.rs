@@ -12,11 +12,10 @@ use super::arithmetic;
 use super::lists::Landing;
 use super::location::{MemoryLocation, copy};
 use super::memory::MemoryAccess;
-use super::packet::{INLINE, Origin, Packet, PacketKind};
 use super::remembered::Remembered;
 use super::return_codes::ReturnCode;
 use super::state::{Engine, IncompletePut, IncompleteReply};
-use super::wire::{ReceivedPacket, Wire};
+use super::wire::{INLINE, Origin, Packet, PacketKind, ReceivedPacket, Wire};
 
 impl<W: Wire> Engine<W> {
     /// Handles a packet of a put.

@@ -16,9 +16,9 @@ use super::lists::Landing;
 use super::lni::Lni;
 use super::location::MemoryKind;
 use super::memory::MemoryAccess;
-use super::packet::{Packet, PacketKind};
 use super::portal::{self, Pte};
 use super::telemetry::{ListCount, ListCounts, MatchedOperation};
+use super::wire::{Packet, PacketKind};
 
 /// Where puts like the last one land.
 pub struct Remembered {

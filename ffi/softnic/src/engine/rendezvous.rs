@@ -8,13 +8,12 @@ use super::counter::Counting;
 use super::event_queue::EventQueue;
 use super::events::{self, InitiatorEvent, TargetEvent};
 use super::lists::EntryRange;
-use super::packet::{Packet, PacketKind};
 use super::portal::{EntriesInUse, Pte};
 use super::table::Table;
 use super::telemetry::{ListCount, ListCounts};
 use super::transactions::{OpenTransaction, ReplyDestination, Transactions};
 use super::triggers::CountingEvents;
-use super::wire::{Waiting, Wire, send_or_wait};
+use super::wire::{Packet, PacketKind, Waiting, Wire, send_or_wait};
 
 /// The portal index of the get for a rendezvous put: the last of a PID (nic.md 4.1).
 const GET_INDEX: u16 = (1 << (17 - PID_BITS)) - 1;
@@ -446,7 +445,7 @@ mod tests {
                 kind: PacketKind::Rendezvous,
                 address: Address::new(VNI, PID, 0),
                 total: 100,
-                rendezvous: crate::engine::packet::Rendezvous { eager, ..Default::default() },
+                rendezvous: crate::engine::wire::Rendezvous { eager, ..Default::default() },
                 ..Packet::default()
             };
             if let Some(packet) = Packet::from_words(packet.to_words()) {

@@ -8,7 +8,6 @@ use super::event_queue::EventQueue;
 use super::lists::Landing;
 use super::lni::{Domain, LNIS, Lni, Md};
 use super::location::Staging;
-use super::packet::Packet;
 use super::portal::{EntriesInUse, PortalMap, Pte};
 use super::remembered::Remembered;
 use super::return_codes::ReturnCode;
@@ -18,7 +17,7 @@ use super::telemetry::{ListCounts, Telemetry};
 use super::transactions::Transactions;
 use super::transmit::TransmitQueue;
 use super::triggers::CountingEvents;
-use super::wire::{PeerId, Waiting, Wire};
+use super::wire::{Packet, PeerId, Waiting, Wire};
 
 /// One open NIC.
 pub struct Engine<W> {

@@ -12,11 +12,10 @@ use cxi_sys::*;
 use super::event_queue::EventQueue;
 use super::lists::ListEntry;
 use super::location::MemoryLocation;
-use super::packet::{MTU, Packet};
 use super::portal::{PortalMap, Pte, PteOptions};
 use super::ring::{CommandRing, StatusPolicy};
 use super::transmit::TransmitQueue;
-use super::wire::{PeerId, ReceivedPacket, Wire};
+use super::wire::{MTU, Packet, PeerId, ReceivedPacket, Wire};
 use super::{Engine, Lni, Profile, ReturnCode, VniRange};
 use crate::pages::Pages;
 

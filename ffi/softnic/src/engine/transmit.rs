@@ -14,13 +14,12 @@ use super::event_queue::{self, EventQueue};
 use super::events::{self, FailedCommand, InitiatorEvent};
 use super::lni::Lni;
 use super::location::{self, Staging};
-use super::packet::{INLINE, MTU, Origin, Packet, PacketKind, Rendezvous};
 use super::return_codes::{ErrorFlag, ReturnCode};
 use super::ring::{CommandRing, RingCommand};
 use super::table::Table;
 use super::transactions::{OpenTransaction, ReplyDestination, Transactions};
 use super::triggers::{self, CountingEvents, IssuingQueue, LaunchedCommand};
-use super::wire::{PeerId, Waiting, Wire};
+use super::wire::{INLINE, MTU, Origin, Packet, PacketKind, PeerId, Rendezvous, Waiting, Wire};
 
 /// The most commands executed before other queues get their turn.
 const BURST: usize = 32;

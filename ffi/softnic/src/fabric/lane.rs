@@ -15,8 +15,7 @@ use cxi_sys::C_RC_OK;
 
 use super::port::{CELLS, LANES, Port, TIMED};
 use crate::engine::location::copy;
-use crate::engine::packet::{MTU, Packet, PacketKind};
-use crate::engine::wire::ReceivedPacket;
+use crate::engine::wire::{MTU, Packet, PacketKind, ReceivedPacket};
 
 /// Cells between the one that is written and the one whose cache line is requested meanwhile.
 const AHEAD: u32 = 4;

@@ -14,9 +14,9 @@ use super::links::Links;
 use super::reception::{ReceivingSide, Translation};
 use super::ways::Ways;
 use crate::engine::ReturnCode;
-use crate::engine::packet::{Origin, Packet, PacketKind};
 use crate::engine::received::pages;
 use crate::engine::telemetry::LinkCounts;
+use crate::engine::wire::{Origin, Packet, PacketKind};
 use crate::environment::Nics;
 use crate::random::Random;
 
@@ -297,7 +297,7 @@ mod tests {
     use cxi_sys::{C_RC_NO_SPACE, C_RC_PT_DISABLED};
 
     use super::*;
-    use crate::engine::packet::MTU;
+    use crate::engine::wire::MTU;
     use crate::fabric::link_settings::InjectedError;
 
     fn new(settings: LinkSettings, nid: u32, slot: u32) -> Option<Box<LinkModel>> {

@@ -15,7 +15,7 @@ use super::directory::Directory;
 use super::link_time::now;
 use super::place::FabricDirectory;
 use super::port::allocate;
-use crate::engine::packet::{Packet, PacketKind};
+use crate::engine::wire::{Packet, PacketKind};
 use crate::environment;
 use crate::network::{Cells, Count, Network, Parcel};
 use crate::pages::Pages;

@@ -20,8 +20,8 @@ use rustix::thread::futex::{self, Timespec};
 use rustix::thread::{gettid, sched_getcpu};
 
 use crate::counter_names::COUNT;
-use crate::engine::packet::{Packet, SEGMENT, WIRE_FLAG};
 use crate::engine::triggers::POOLS;
+use crate::engine::wire::{Packet, SEGMENT, WIRE_FLAG};
 use crate::engine::{ELEMENTS, LNIS, PROFILES, Profile, VniRange};
 use crate::pages::Pages;
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::lane::Unread;
 use super::link_settings::Slowness;
 use super::link_time::{HEADER, nanoseconds, time_on_link};
-use crate::engine::packet::{MTU, Packet, PacketKind};
+use crate::engine::wire::{MTU, Packet, PacketKind};
 
 /// The translation of addresses for the reads or the writes of a NIC: one page after another.
 #[derive(Default)]

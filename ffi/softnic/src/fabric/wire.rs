@@ -10,9 +10,8 @@ use super::port::{CELLS, LANES, TIMED};
 use super::reception::Load;
 use super::{Fabric, link_time};
 use crate::engine::location::copy;
-use crate::engine::packet::{MTU, Packet, SEGMENT};
 use crate::engine::return_codes::{ErrorFlag, Raise};
-use crate::engine::wire::{PeerId, ReceivedPacket, Wire};
+use crate::engine::wire::{MTU, Packet, PeerId, ReceivedPacket, SEGMENT, Wire};
 use crate::engine::{Amo, ReturnCode};
 
 impl Wire for Fabric {
@@ -421,7 +420,7 @@ mod tests {
 
     use super::*;
     use crate::engine::VniRange;
-    use crate::engine::packet::PacketKind;
+    use crate::engine::wire::PacketKind;
     use crate::environment::Nics;
     use crate::fabric::LinkSettings;
     use crate::fabric::link_model::LinkModel;

@@ -13,9 +13,8 @@ use crate::engine::{Engine, Full, HUGE_SHIFT_AT, Md};
 use crate::fabric::Fabric;
 use crate::gpu::{self, DmaBuf, GpuAddress, Import};
 use crate::nic::SoftwareNic;
-use crate::on_demand;
 use crate::pages::page_size;
-use crate::process_memory::{check_access, common_page_size, populate};
+use crate::process_memory::{self, check_access, common_page_size, populate};
 
 /// Handle of a mapping.
 #[repr(C)]
@@ -190,7 +189,7 @@ fn host_memory(start: usize, end: usize, flags: u32) -> Result<MemoryLocation, E
         })?;
         return Ok(MemoryLocation::pinned(start));
     }
-    if !on_demand::is_available() {
+    if !process_memory::can_copy_on_demand() {
         return Err(Errno::OPNOTSUPP);
     }
     if flags & CXI_MAP_FAULT != 0 {

@@ -10,10 +10,10 @@ use rustix::thread::CapabilitySet;
 use super::boundary::{Handle, answer, from_c, hand_out, require_capability};
 use super::device::PID_GRANULE;
 use super::service::registry::{allocate, publish};
-use crate::engine::packet::PacketKind;
 use crate::engine::portal::{
     ANY_DROP_COUNT, MAX_ENTRIES, PortalMap, Pte, PteOptions, ReportedExceptions,
 };
+use crate::engine::wire::PacketKind;
 use crate::nic::SoftwareNic;
 
 /// Handle of a portals table entry.

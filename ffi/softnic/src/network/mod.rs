@@ -5,7 +5,6 @@
 //! packet arrives. All rules are functions of the time and of these clocks: tests run them on a
 //! clock of their own, and NICs on the time of the machine.
 
-mod cells;
 mod clocks;
 mod routes;
 #[cfg(test)]
@@ -14,10 +13,8 @@ mod sources;
 
 use topology::{Congestion, Routing, Topology};
 
-pub use cells::{CellLayout, Cells, Count};
-use cells::{TICKS, occupy, put_forward};
-pub use clocks::Parcel;
-use clocks::{Station, Timing, TrafficClasses};
+pub use clocks::{CellLayout, Cells, Count, Parcel};
+use clocks::{Station, TICKS, Timing, TrafficClasses, occupy, put_forward};
 use routes::{Path, SwitchMap, SwitchPaths};
 use sources::{Rivals, TargetSources};
 

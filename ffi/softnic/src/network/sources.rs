@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::cells::{CellLayout, Cells, TICKS, queue};
+use super::clocks::{CellLayout, Cells, TICKS, queue};
 
 const UNIT: u64 = 16;
 const BYTES_BITS: u32 = 20;

@@ -8,8 +8,8 @@ use std::sync::OnceLock;
 
 use super::range::{TrapState, open, place_of, ring, state};
 use super::store::{Store, StoredValue, decode};
+use crate::doorbell::Preload;
 use crate::pages::page_size;
-use crate::preload::Preload;
 
 /// The action of the program for SIGSEGV, which gets all faults that are not stores to doorbells.
 /// Where [`Preload`] is loaded, it knows this action instead.

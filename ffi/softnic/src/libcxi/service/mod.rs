@@ -75,7 +75,7 @@ pub unsafe extern "C" fn cxil_get_svc_rsrc_use(
 }
 
 /// Returns the resources in use by a resource group.
-pub fn use_of(registry: &ServiceRegistry, group: &Service) -> cxi_rsrc_use {
+fn use_of(registry: &ServiceRegistry, group: &Service) -> cxi_rsrc_use {
     cxi_rsrc_use {
         svc_id: group.id,
         tle_pool_id: group.triggered_pool.into(),
