@@ -4,9 +4,8 @@
 use cxi_sys::C_CMD_SIZE_256B;
 use cxi_sys::records::CmdHeader;
 
-use crate::bus::{Bus, LaunchWindow};
+use crate::bus::{Bus, LaunchWindow, Ring};
 use crate::error::EmitError;
-use crate::ring::Ring;
 
 /// Bytes of a half-slot.
 const HALF: usize = 32;

@@ -12,7 +12,7 @@ use cxi_sys::{
     CXI_CQ_IS_TX, CXI_CQ_TX_WITH_TRIG_CMDS, CXI_CQ_UPDATE_ALWAYS, cxi_cq, cxi_cq_alloc_opts,
 };
 
-use crate::bus::{Bus, MappedQueue};
+use crate::bus::{Bus, MappedQueue, Ring};
 use crate::counter::{Counter, CounterHandle};
 use crate::error::{EmitError, Error};
 use crate::event_queue::{EventQueue, EventQueueHandle};
@@ -22,7 +22,6 @@ use crate::lni::{LniHandle, ProfileHandle};
 use crate::memory::{MemoryRegion, RegionHandle};
 use crate::observer::{QueueKind, Registration, StateLocation};
 use crate::owned::{Destroy, Owned};
-use crate::ring::Ring;
 
 pub(crate) const ALLOCATE: &str = "cxil_alloc_cmdq";
 

@@ -50,24 +50,19 @@ pub const WRAPPER: Package = Package {
                 ("error", "errors and return codes"),
                 ("fence", "fences between memory and doorbells"),
                 ("inherited", "descriptors that this process inherited"),
-                ("ring", "cursors of rings"),
                 ("signals", "signals, with who has sent each"),
                 ("standard_output", "which standard streams are open"),
                 ("witness", "signals that the process group gets"),
             ],
-            &[("pages", "memory of whole pages")],
+            &[("pages", "memory of whole pages, ordinary or huge")],
             &[
-                ("bus", "memory of rings, and launch pages"),
+                ("bus", "memory of rings, their cursors, launch pages"),
                 ("event", "one event"),
                 ("gpu", "memory of GPUs"),
                 ("library", "the table of functions, and failed releases"),
                 ("placement", "the CPUs of a thread, the NUMA node of its memory"),
             ],
-            &[
-                ("backing", "the pages behind memory"),
-                ("huge_page", "memory of one huge page"),
-                ("launch", "doorbells and low-latency writes"),
-            ],
+            &[("launch", "doorbells and low-latency writes")],
             &[
                 ("observer", "what the NIC says about its objects, for any thread"),
                 ("owned", "the order in which objects are released"),
@@ -77,7 +72,10 @@ pub const WRAPPER: Package = Package {
                 ("lni", "interface of the process on a NIC, VNI, traffic class"),
                 ("service", "services: the right to use a NIC"),
             ],
-            &[("counter", "counting events"), ("memory", "memory mapped for the NIC")],
+            &[
+                ("counter", "counting events"),
+                ("memory", "memory of the host or of a GPU, mapped for the NIC"),
+            ],
             &[("event_queue", "event queues")],
             &[
                 ("attempt", "single calls with any arguments"),
@@ -110,14 +108,10 @@ pub const TOPOLOGY: Package = Package {
         shown_in: &["ffi/topology/src/lib.rs"],
         floors: &[
             &[
-                ("description", "switches, NICs, cables, rules and faults"),
+                ("description", "switches, NICs, cables, directed links, rules and faults"),
                 ("grammar", "words `name=value`, of other variables of the software NIC, too"),
             ],
-            &[
-                ("link", "directed links, with what faults leave of them"),
-                ("values", "the values of words"),
-            ],
-            &[("items", "items of a file, and the fabric that they describe so far")],
+            &[("items", "items of a file, their values, and the fabric that they describe so far")],
             &[
                 ("dragonfly", "the item for a whole dragonfly"),
                 ("faults", "the items for what is wrong"),
