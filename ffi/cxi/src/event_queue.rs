@@ -62,17 +62,7 @@ impl EventQueue {
         let (queue, queue_len) = (pages.as_ptr(), pages.len());
         let rights = CXI_MAP_PIN | CXI_MAP_READ | CXI_MAP_WRITE;
         let region = RegionHandle::map(lni, pages.into(), rights)?;
-        let attr = cxi_eq_attr {
-            queue: queue.cast(),
-            queue_len,
-            flags,
-            status_thresh_base: 0,
-            status_thresh_delta: 0,
-            status_thresh_count: 0,
-            ec_delay: 0,
-            cpu_affinity: 0,
-            reserved_slots: reserved,
-        };
+        let attr = attributes(queue, queue_len, flags, reserved);
         let object = Owned::allocate(
             lni.library(),
             CALL,
@@ -447,6 +437,21 @@ impl<M: EventMemory> Consumer<M> {
         for offset in (from..to).step_by(8) {
             self.memory.zero(offset);
         }
+    }
+}
+
+/// Returns the attributes of a queue in these bytes that does not report how full it is.
+fn attributes(queue: *mut u8, queue_len: usize, flags: u64, reserved: u32) -> cxi_eq_attr {
+    cxi_eq_attr {
+        queue: queue.cast(),
+        queue_len,
+        flags,
+        status_thresh_base: 0,
+        status_thresh_delta: 0,
+        status_thresh_count: 0,
+        ec_delay: 0,
+        cpu_affinity: 0,
+        reserved_slots: reserved,
     }
 }
 

@@ -217,12 +217,8 @@ fn serve(devices: &Receiver<Vec<Arc<SoftwareNic>>>) {
     loop {
         // Read before the messages, so that a later message is noticed.
         let seen = CHANGES.load(Ordering::SeqCst);
-        loop {
-            match devices.try_recv() {
-                Ok(nics) => update_served(&mut served, &nics),
-                Err(TryRecvError::Empty) => break,
-                Err(TryRecvError::Disconnected) => return,
-            }
+        if !receive_devices(devices, &mut served) {
+            return;
         }
         trap::check_handler();
         let now = Instant::now();
@@ -230,13 +226,7 @@ fn serve(devices: &Receiver<Vec<Arc<SoftwareNic>>>) {
             probed = now;
             served.iter().for_each(|device| device.nic.probe());
         }
-        for device in &mut served {
-            if device.nic.port().are_counts_requested() {
-                device.nic.publish_counts();
-            }
-            device.check_calls(now);
-            device.poll(now);
-        }
+        served.iter_mut().for_each(|device| device.serve(now));
         let hot = served.iter().any(|device| device.is_hot(now));
         let spins = hot
             && match cpus.spare(now) {
@@ -258,13 +248,7 @@ fn serve(devices: &Receiver<Vec<Arc<SoftwareNic>>>) {
             cpus.unbind();
         }
         if spins {
-            let mut traffic = false;
-            for _ in 0..POLLS_PER_READING {
-                for device in &mut served {
-                    traffic |= device.poll(now);
-                }
-            }
-            if traffic {
+            if poll_often(&mut served, now) {
                 yielded = now;
             } else if now - yielded >= YIELD {
                 yielded = now;
@@ -281,6 +265,28 @@ fn serve(devices: &Receiver<Vec<Arc<SoftwareNic>>>) {
             }
         }
     }
+}
+
+/// Takes the lists of open devices that have arrived. False if none can arrive any more.
+fn receive_devices(devices: &Receiver<Vec<Arc<SoftwareNic>>>, served: &mut Vec<ServedNic>) -> bool {
+    loop {
+        match devices.try_recv() {
+            Ok(nics) => update_served(served, &nics),
+            Err(TryRecvError::Empty) => return true,
+            Err(TryRecvError::Disconnected) => return false,
+        }
+    }
+}
+
+/// Polls the devices until the clock is read again. True if there was traffic.
+fn poll_often(served: &mut [ServedNic], now: Instant) -> bool {
+    let mut traffic = false;
+    for _ in 0..POLLS_PER_READING {
+        for device in &mut *served {
+            traffic |= device.poll(now);
+        }
+    }
+    traffic
 }
 
 /// Whether no other thread polls the devices. Without any, as before the first message, there is
@@ -309,6 +315,15 @@ fn update_served(served: &mut Vec<ServedNic>, nics: &[Arc<SoftwareNic>]) {
 }
 
 impl ServedNic {
+    /// Does once what the device needs: counts that a reader asked for, and work.
+    fn serve(&mut self, now: Instant) {
+        if self.nic.port().are_counts_requested() {
+            self.nic.publish_counts();
+        }
+        self.check_calls(now);
+        self.poll(now);
+    }
+
     /// Checks whether another thread polls the device.
     fn check_calls(&mut self, now: Instant) {
         let calls = self.nic.calls();

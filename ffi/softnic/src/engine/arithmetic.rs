@@ -158,35 +158,39 @@ pub fn execute(amo: Amo, target: u128, first: u128, second: u128) -> (u128, Exce
                 }
             }
         }
-        (kind, _) => {
-            let signed = matches!(
-                kind,
-                C_AMO_TYPE_INT8_T | C_AMO_TYPE_INT16_T | C_AMO_TYPE_INT32_T | C_AMO_TYPE_INT64_T
-            );
-            // Moves the sign bit to the top.
-            let extend = |value: u128| (value << (128 - bits)) as i128;
-            let order = |x: u128, y: u128| {
-                if signed { extend(x).cmp(&extend(y)) } else { x.cmp(&y) }
-            };
-            let truth = u128::from;
-            let value = match op {
-                C_AMO_OP_MIN if order(first, target).is_lt() => first,
-                C_AMO_OP_MAX if order(first, target).is_gt() => first,
-                C_AMO_OP_MIN | C_AMO_OP_MAX => target,
-                C_AMO_OP_SUM => target.wrapping_add(first) & mask,
-                C_AMO_OP_LOR => truth(target != 0 || first != 0),
-                C_AMO_OP_LAND => truth(target != 0 && first != 0),
-                C_AMO_OP_LXOR => truth((target != 0) != (first != 0)),
-                C_AMO_OP_BOR => target | first,
-                C_AMO_OP_BAND => target & first,
-                C_AMO_OP_BXOR => target ^ first,
-                C_AMO_OP_AXOR => (target & !second) ^ first,
-                _ => cswap(Some(order(second, target))),
-            };
-            (value, Exceptions::NONE)
-        }
+        _ => (execute_integer(amo, bits, target, first, second), Exceptions::NONE),
     };
     (value, exceptions)
+}
+
+/// Computes an operation on integers of `bits` bits, but not a swap. The operands have no other
+/// bits.
+fn execute_integer(amo: Amo, bits: u32, target: u128, first: u128, second: u128) -> u128 {
+    let signed = matches!(
+        u32::from(amo.kind),
+        C_AMO_TYPE_INT8_T | C_AMO_TYPE_INT16_T | C_AMO_TYPE_INT32_T | C_AMO_TYPE_INT64_T
+    );
+    // Moves the sign bit to the top.
+    let extend = |value: u128| (value << (128 - bits)) as i128;
+    let order = |x: u128, y: u128| {
+        if signed { extend(x).cmp(&extend(y)) } else { x.cmp(&y) }
+    };
+    let truth = u128::from;
+    match u32::from(amo.op) {
+        C_AMO_OP_MIN if order(first, target).is_lt() => first,
+        C_AMO_OP_MAX if order(first, target).is_gt() => first,
+        C_AMO_OP_MIN | C_AMO_OP_MAX => target,
+        C_AMO_OP_SUM => target.wrapping_add(first) & (u128::MAX >> (128 - bits)),
+        C_AMO_OP_LOR => truth(target != 0 || first != 0),
+        C_AMO_OP_LAND => truth(target != 0 && first != 0),
+        C_AMO_OP_LXOR => truth((target != 0) != (first != 0)),
+        C_AMO_OP_BOR => target | first,
+        C_AMO_OP_BAND => target & first,
+        C_AMO_OP_BXOR => target ^ first,
+        C_AMO_OP_AXOR => (target & !second) ^ first,
+        _ if holds(u32::from(amo.comparison), Some(order(second, target))) => first,
+        _ => target,
+    }
 }
 
 fn wide((value, exceptions): (u64, Exceptions)) -> (u128, Exceptions) {

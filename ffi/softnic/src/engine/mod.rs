@@ -124,42 +124,8 @@ impl<W: Wire> Engine<W> {
             self.commanded = true;
             worked = true;
         }
-        let mut nic = TransmitParts {
-            wire: &mut self.wire,
-            lnis: &self.lnis,
-            eqs: &mut self.eqs,
-            transactions: &mut self.transactions,
-            waiting: &mut self.waiting,
-            counters: &mut self.counters,
-            staging: &mut self.staging,
-        };
-        for number in 0..self.tx.len() {
-            if let Some(queue) = self.tx.get_mut(number) {
-                let ran = queue.run(number, &mut nic);
-                self.commanded |= ran;
-                worked |= ran;
-            }
-        }
-        let mut portals = TargetParts {
-            ptes: &mut self.ptes,
-            eqs: &mut self.eqs,
-            entries: &mut self.entries,
-            fetcher: Fetcher {
-                wire: &mut self.wire,
-                transactions: &mut self.transactions,
-                counters: &mut self.counters,
-                waiting: &mut self.waiting,
-                lists: &mut self.lists,
-                enabled: self.rendezvous_gets,
-            },
-        };
-        let mut commanded = false;
-        for number in 0..self.tgt.len() {
-            if let Some(queue) = self.tgt.get_mut(number) {
-                commanded |= queue.run(number, &mut portals);
-            }
-        }
-        if commanded {
+        worked |= self.run_transmit_queues();
+        if self.run_target_queues() {
             worked = true;
             self.commanded = true;
             self.forget_landing();
@@ -181,6 +147,54 @@ impl<W: Wire> Engine<W> {
             self.eqs.values_mut().for_each(EventQueue::signal_if_due);
         }
         worked
+    }
+
+    /// Executes commands to initiators. True if there were any.
+    #[inline]
+    fn run_transmit_queues(&mut self) -> bool {
+        let mut nic = TransmitParts {
+            wire: &mut self.wire,
+            lnis: &self.lnis,
+            eqs: &mut self.eqs,
+            transactions: &mut self.transactions,
+            waiting: &mut self.waiting,
+            counters: &mut self.counters,
+            staging: &mut self.staging,
+        };
+        let mut worked = false;
+        for number in 0..self.tx.len() {
+            if let Some(queue) = self.tx.get_mut(number) {
+                let ran = queue.run(number, &mut nic);
+                self.commanded |= ran;
+                worked |= ran;
+            }
+        }
+        worked
+    }
+
+    /// Executes commands to targets. True if there were any.
+    #[inline]
+    fn run_target_queues(&mut self) -> bool {
+        let mut portals = TargetParts {
+            ptes: &mut self.ptes,
+            eqs: &mut self.eqs,
+            entries: &mut self.entries,
+            fetcher: Fetcher {
+                wire: &mut self.wire,
+                transactions: &mut self.transactions,
+                counters: &mut self.counters,
+                waiting: &mut self.waiting,
+                lists: &mut self.lists,
+                enabled: self.rendezvous_gets,
+            },
+        };
+        let mut commanded = false;
+        for number in 0..self.tgt.len() {
+            if let Some(queue) = self.tgt.get_mut(number) {
+                commanded |= queue.run(number, &mut portals);
+            }
+        }
+        commanded
     }
 
     /// Writes TIMESTAMP events that are due.

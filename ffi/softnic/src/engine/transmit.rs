@@ -107,13 +107,23 @@ impl TransmitQueue {
     fn refuse<W>(
         &mut self,
         operation: &Operation,
-        completion: &InitiatorEvent,
+        code: ReturnCode,
+        tgt_error: bool,
         nic: &mut TransmitParts<'_, W>,
-    ) {
+    ) -> CommandResult {
         self.ring.is_refused = true;
-        let code = completion.return_code;
         nic.counters.count_completion(operation.counting, 0, code, nic.eqs);
-        events::initiator(nic.eqs, operation.eq, completion);
+        let completion = InitiatorEvent {
+            kind: completion_kind(operation),
+            user_ptr: operation.user_ptr,
+            mlength: 0,
+            ptl_list: 0,
+            rendezvous: false,
+            tgt_error,
+            return_code: code,
+        };
+        events::initiator(nic.eqs, operation.eq, &completion);
+        CommandResult::Done
     }
 
     /// Executes the commands of the queue, up to a bound. True if there was anything to do.
@@ -272,6 +282,36 @@ impl TransmitQueue {
         Ok(CommandResult::Done)
     }
 
+    /// Returns what the NIC has to remember of an operation until its response arrives. `number` is
+    /// the number of this queue.
+    #[inline]
+    fn transaction(
+        &self,
+        number: usize,
+        peer: PeerId,
+        eq: u16,
+        operation: &Operation,
+    ) -> OpenTransaction {
+        OpenTransaction {
+            peer,
+            queue: Some(number),
+            eq,
+            user_ptr: operation.user_ptr,
+            event: completion_kind(operation),
+            length: operation.length,
+            destination: operation.result.map(|to| ReplyDestination {
+                lni: self.lni,
+                lac: to.lac,
+                iova: to.iova,
+            }),
+            rendezvous: None,
+            success_disable: operation.success_disable,
+            counting: operation.counting,
+            local_error: None,
+            probed: false,
+        }
+    }
+
     /// Starts an operation, or completes it at once if it cannot be sent.
     #[inline]
     fn start<W: Wire>(
@@ -295,95 +335,69 @@ impl TransmitQueue {
         if nic.transactions.is_full() {
             return Ok(CommandResult::Wait);
         }
-        let mut completion = InitiatorEvent {
-            kind: if operation.is_answered_with_data() { C_EVENT_REPLY } else { C_EVENT_ACK },
-            user_ptr: operation.user_ptr,
-            mlength: 0,
-            ptl_list: 0,
-            rendezvous: false,
-            tgt_error: false,
-            return_code: C_RC_OK,
-        };
         if is_high_rate && !fits_high_rate(operation) {
-            completion.return_code = C_RC_HRP_CONFIG_ERROR;
-            self.refuse(operation, &completion, nic);
-            return Ok(CommandResult::Done);
+            return Ok(self.refuse(operation, C_RC_HRP_CONFIG_ERROR, false, nic));
         }
         if let Err(code) = operation.prepare(command, &lni.space) {
-            completion.return_code = code;
             nic.raise(code);
-            self.refuse(operation, &completion, nic);
-            return Ok(CommandResult::Done);
+            return Ok(self.refuse(operation, code, false, nic));
         }
         let dfa = FaUnicast::from_bytes(operation.dfa.to_le_bytes());
         let pid = dfa.endpoint_defined() & ((1 << PID_BITS) - 1);
         let peer = match nic.wire.resolve(dfa.nid(), vni, pid) {
             Ok(peer) => peer,
             Err(code) => {
-                completion.return_code = code;
-                completion.tgt_error = code != C_RC_UNDELIVERABLE;
-                self.refuse(operation, &completion, nic);
-                return Ok(CommandResult::Done);
+                return Ok(self.refuse(operation, code, code != C_RC_UNDELIVERABLE, nic));
             }
         };
-        let tag = nic.transactions.start(OpenTransaction {
-            peer,
-            queue: Some(number),
-            eq,
-            user_ptr: operation.user_ptr,
-            event: completion.kind,
-            length: operation.length,
-            destination: operation.result.map(|to| ReplyDestination {
-                lni: self.lni,
-                lac: to.lac,
-                iova: to.iova,
-            }),
-            rendezvous: None,
-            success_disable: operation.success_disable,
-            counting,
-            local_error: None,
-            probed: false,
-        });
+        let transaction = self.transaction(number, peer, eq, operation);
+        let tag = nic.transactions.start(transaction);
         self.outstanding += 1;
         let index = dfa.endpoint_defined() >> PID_BITS << 5 | u16::from(operation.index_ext);
-        // The restricted header has no fields for match information (nic.md 3.10.1).
-        let carried = |value| if operation.restricted { 0 } else { value };
-        let mut transfer = Transfer {
-            peer,
-            packet: Packet {
-                kind: operation.kind,
-                restricted: operation.restricted,
-                flush: operation.flush,
-                small: operation.small,
-                class: profile.class(),
-                tag,
-                address: Address::new(vni, pid, index),
-                initiator: carried(operation.initiator.into()) as u32,
-                remote_offset: operation.remote_offset,
-                total: operation.total(),
-                amo: operation.amo,
-                rendezvous: match operation.kind {
-                    PacketKind::Rendezvous => operation.rendezvous,
-                    _ => Rendezvous::default(),
-                },
-                tail: [carried(operation.match_bits), carried(operation.header_data)],
-                origin: match operation.source {
-                    Source::Memory(from)
-                        if nic.wire.has_page_costs() && lni.space.is_huge(from.lac) =>
-                    {
-                        Origin::HugePages
-                    }
-                    source => source.origin(),
-                },
-                ..Packet::default()
-            },
-            send_event: !operation.send_disable,
+        let origin = match operation.source {
+            Source::Memory(from) if nic.wire.has_page_costs() && lni.space.is_huge(from.lac) => {
+                Origin::HugePages
+            }
+            source => source.origin(),
         };
+        let address = Address::new(vni, pid, index);
+        let header = Packet { class: profile.class(), tag, address, origin, ..header(operation) };
+        let send_event = !operation.send_disable;
+        let mut transfer = Transfer { peer, packet: header, send_event };
         if !transfer.advance(command, &operation.source, self.lni, nic) {
             self.transfer = Some(transfer);
             self.transferred = (command.clone(), operation.source);
         }
         Ok(CommandResult::Done)
+    }
+}
+
+/// The kind of the event that ends an operation.
+#[inline]
+fn completion_kind(operation: &Operation) -> c_event_type {
+    if operation.is_answered_with_data() { C_EVENT_REPLY } else { C_EVENT_ACK }
+}
+
+/// The fields of the first packet that an operation alone determines.
+#[inline]
+fn header(operation: &Operation) -> Packet {
+    // The restricted header has no fields for match information (nic.md 3.10.1).
+    let carried = |value| if operation.restricted { 0 } else { value };
+    Packet {
+        kind: operation.kind,
+        restricted: operation.restricted,
+        flush: operation.flush,
+        small: operation.small,
+        initiator: carried(operation.initiator.into()) as u32,
+        remote_offset: operation.remote_offset,
+        total: operation.total(),
+        amo: operation.amo,
+        rendezvous: match operation.kind {
+            PacketKind::Rendezvous => operation.rendezvous,
+            _ => Rendezvous::default(),
+        },
+        tail: [carried(operation.match_bits), carried(operation.header_data)],
+        ..Packet::default()
     }
 }
 
@@ -444,6 +458,13 @@ impl Transfer {
                 self.packet.total = end;
             }
         }
+        self.report_sent(nic);
+        true
+    }
+
+    /// Counts an operation that is sent completely, and writes its SEND event.
+    #[inline]
+    fn report_sent<W: Wire>(&self, nic: &mut TransmitParts<'_, W>) {
         if let Some(transaction) = nic.transactions.get_mut(self.packet.tag)
             && transaction.counting.send()
         {
@@ -465,7 +486,6 @@ impl Transfer {
             };
             events::initiator(nic.eqs, transaction.eq, &event);
         }
-        true
     }
 
     /// Puts the payload of the whole operation into the header of its packet, if that has room for

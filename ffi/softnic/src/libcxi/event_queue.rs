@@ -103,41 +103,16 @@ pub unsafe extern "C" fn cxil_alloc_evtq(
                 let (len, software) = (attr.queue_len, software.clone());
                 EventQueue::new(lni.number, md, buffer, len, software, time_of_day)
             };
-            let thresholds = Thresholds {
-                base: attr.status_thresh_base,
-                delta: attr.status_thresh_delta,
-                count: attr.status_thresh_count,
-            };
-            queue.configure(attr.flags, attr.reserved_slots as usize, thresholds);
+            queue.configure(attr.flags, attr.reserved_slots as usize, thresholds(attr));
             queue.set_interrupts(interrupts);
             if let Some(errors) = engine.wire.errors.clone() {
                 queue.set_errors(errors);
             }
             queue.is_writable = is_writable(engine, md);
-            let (interrupting, combining) = (queue.has_event_interrupt(), queue.combines_events());
-            let stamping = queue.has_timestamps();
-            let number = allocate(engine, lni.number, CXI_RSRC_TYPE_EQ, |engine| {
-                engine.eqs.insert_again(lni.number, queue).ok_or(Errno::NOSPC)
-            })?;
-            engine.interrupting += usize::from(interrupting);
-            engine.combining += usize::from(combining);
-            engine.stamping += usize::from(stamping);
-            Ok(number)
+            insert(engine, lni.number, queue)
         })?;
-        let public = cxi_eq {
-            byte_size: attr.queue_len as u32,
-            sw_state: c_ee_cfg_eq_sw_state { qw: 0 },
-            sw_state_addr: software.at(0, 8).cast(),
-            last_ts_sec: 0,
-            last_ts_ns: 0,
-            rd_offset: C_EE_CFG_ECB_SIZE,
-            prev_rd_offset: C_EE_CFG_ECB_SIZE,
-            eqn: number as u32,
-            context: std::ptr::null_mut::<c_void>(),
-            __bindgen_anon_1: cxi_eq__bindgen_ty_1 { events: attr.queue.cast() },
-        };
         Ok(hand_out(EqHandle {
-            public,
+            public: public(attr, number, &software),
             nic: lni.nic.clone(),
             lni: lni.number,
             number,
@@ -145,6 +120,43 @@ pub unsafe extern "C" fn cxil_alloc_evtq(
             next: None,
         }))
     }))
+}
+
+fn thresholds(attr: &cxi_eq_attr) -> Thresholds {
+    Thresholds {
+        base: attr.status_thresh_base,
+        delta: attr.status_thresh_delta,
+        count: attr.status_thresh_count,
+    }
+}
+
+/// Adds an event queue to the objects of an LNI, and returns its number.
+fn insert(engine: &mut Engine<Fabric>, lni: usize, queue: EventQueue) -> Result<usize, Errno> {
+    let (interrupting, combining) = (queue.has_event_interrupt(), queue.combines_events());
+    let stamping = queue.has_timestamps();
+    let number = allocate(engine, lni, CXI_RSRC_TYPE_EQ, |engine| {
+        engine.eqs.insert_again(lni, queue).ok_or(Errno::NOSPC)
+    })?;
+    engine.interrupting += usize::from(interrupting);
+    engine.combining += usize::from(combining);
+    engine.stamping += usize::from(stamping);
+    Ok(number)
+}
+
+/// Returns the part of a new queue that inline functions of C use.
+fn public(attr: &cxi_eq_attr, number: usize, software: &Pages) -> cxi_eq {
+    cxi_eq {
+        byte_size: attr.queue_len as u32,
+        sw_state: c_ee_cfg_eq_sw_state { qw: 0 },
+        sw_state_addr: software.at(0, 8).cast(),
+        last_ts_sec: 0,
+        last_ts_ns: 0,
+        rd_offset: C_EE_CFG_ECB_SIZE,
+        prev_rd_offset: C_EE_CFG_ECB_SIZE,
+        eqn: number as u32,
+        context: std::ptr::null_mut::<c_void>(),
+        __bindgen_anon_1: cxi_eq__bindgen_ty_1 { events: attr.queue.cast() },
+    }
 }
 
 /// Checks the attributes of an event queue (nic.md 5.1).

@@ -77,19 +77,8 @@ pub unsafe extern "C" fn cxil_map(
         } else if !reserves {
             location = Some(host_memory(start, end, flags)?);
         }
-        let map = |engine: &mut Engine<Fabric>| {
-            let space = &mut engine.lnis.get_mut(lni.number).ok_or(Errno::INVAL)?.space;
-            let mapped = match location {
-                Some(location) => space.map(location, end - start, kind),
-                None => space.reserve(end - start, kind),
-            };
-            let (lac, iova) = mapped.map_err(|full| match full {
-                Full::Contexts => Errno::NOSPC,
-                Full::Addresses => Errno::NOMEM,
-            })?;
-            let md = Md { lni: lni.number, lac, iova, va: start, len: end - start, flags };
-            Ok((engine.mds.insert(md).ok_or(Errno::NOSPC)?, md))
-        };
+        let range = Md { lni: lni.number, lac: 0, iova: 0, va: start, len: end - start, flags };
+        let map = |engine: &mut Engine<Fabric>| insert(engine, range, location, kind);
         let (number, mapped) = lni.nic.with(|engine| {
             let owner = engine.lnis.get(lni.number).ok_or(Errno::INVAL)?;
             if owner.space.needs_context(kind) {
@@ -109,6 +98,27 @@ pub unsafe extern "C" fn cxil_map(
         };
         Ok(hand_out(MdHandle { public, nic: lni.nic.clone(), number, _import: import }))
     }))
+}
+
+/// Maps the memory of a descriptor at `location`, or reserves addresses for it, in a context of this
+/// kind. Returns the number of the descriptor, and the descriptor with its context and address.
+fn insert(
+    engine: &mut Engine<Fabric>,
+    range: Md,
+    location: Option<MemoryLocation>,
+    kind: u32,
+) -> Result<(usize, Md), Errno> {
+    let space = &mut engine.lnis.get_mut(range.lni).ok_or(Errno::INVAL)?.space;
+    let mapped = match location {
+        Some(location) => space.map(location, range.len, kind),
+        None => space.reserve(range.len, kind),
+    };
+    let (lac, iova) = mapped.map_err(|full| match full {
+        Full::Contexts => Errno::NOSPC,
+        Full::Addresses => Errno::NOMEM,
+    })?;
+    let md = Md { lac, iova, ..range };
+    Ok((engine.mds.insert(md).ok_or(Errno::NOSPC)?, md))
 }
 
 /// Unmaps memory. EBUSY while an event queue uses it.

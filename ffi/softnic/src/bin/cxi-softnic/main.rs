@@ -120,15 +120,7 @@ fn fail(status: u8, message: &str) -> ExitCode {
 
 /// Parses the arguments. Those behind the program are the program's.
 fn request(mut arguments: impl Iterator<Item = OsString>) -> Result<Invocation, String> {
-    let (mut with_sys, mut is_verbose) = (true, false);
-    match env::var_os(summary::VARIABLE) {
-        Some(value) if value == "1" => is_verbose = true,
-        Some(value) if !value.is_empty() && value != "0" && summary::file().is_none() => {
-            let (variable, value) = (summary::VARIABLE, value.display());
-            return Err(format!("{variable}={value}: expected 0 or 1"));
-        }
-        _ => {}
-    }
+    let (mut with_sys, mut is_verbose) = (true, asks_for_summary()?);
     loop {
         let Some(argument) = arguments.next() else {
             return Err(NO_PROGRAM.into());
@@ -178,6 +170,18 @@ fn request(mut arguments: impl Iterator<Item = OsString>) -> Result<Invocation, 
                 });
             }
         }
+    }
+}
+
+/// Whether the environment asks for the number of packets after the program.
+fn asks_for_summary() -> Result<bool, String> {
+    match env::var_os(summary::VARIABLE) {
+        Some(value) if value == "1" => Ok(true),
+        Some(value) if !value.is_empty() && value != "0" && summary::file().is_none() => {
+            let (variable, value) = (summary::VARIABLE, value.display());
+            Err(format!("{variable}={value}: expected 0 or 1"))
+        }
+        _ => Ok(false),
     }
 }
 
