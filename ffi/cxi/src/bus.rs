@@ -32,7 +32,7 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// Returns the ring of a new queue of `slots` slots of 64 bytes, including the status area.
+    /// The ring of a new queue of `slots` slots of 64 bytes, including the status area.
     pub(crate) fn new(slots: u32) -> Self {
         Self { size32: 2 * slots, wp: FIRST_HALF_SLOT, hw_wp: FIRST_HALF_SLOT, rp: FIRST_HALF_SLOT }
     }
@@ -41,22 +41,22 @@ impl Ring {
         self.size32
     }
 
-    /// Returns the half-slot `n` after `at`. Commands do not straddle the end of the ring.
+    /// The half-slot `n` after `at`. Commands do not straddle the end of the ring.
     #[inline]
     pub(crate) fn advance(&self, at: u32, n: u32) -> u32 {
         let next = at + n;
         if next >= self.size32 { FIRST_HALF_SLOT } else { next }
     }
 
-    /// Returns how many half-slots to skip at `wp` so that a command of `halves` half-slots (1, 2,
-    /// 4 or 8) starts at a multiple of its size.
+    /// How many half-slots to skip at `wp` so that a command of `halves` half-slots (1, 2, 4 or 8)
+    /// starts at a multiple of its size.
     #[inline]
     pub(crate) fn padding(wp: u32, halves: u32) -> u32 {
         wp.wrapping_neg() & (halves - 1)
     }
 
-    /// Returns the free half-slots for a producer at `wp`. One slot always remains unused, so that
-    /// equal pointers mean an empty ring.
+    /// The free half-slots for a producer at `wp`. One slot always remains unused, so that equal
+    /// pointers mean an empty ring.
     #[inline]
     fn free(&self, wp: u32) -> u32 {
         if wp >= self.rp {
@@ -66,8 +66,8 @@ impl Ring {
         }
     }
 
-    /// Returns the free half-slots for a producer at `wp`. Loads the NIC's read pointer (a slot
-    /// index) only if few half-slots are free, and ignores one outside the ring.
+    /// The free half-slots for a producer at `wp`. Loads the NIC's read pointer (a slot index) only
+    /// if few half-slots are free, and ignores one outside the ring.
     #[inline]
     pub(crate) fn usable(&mut self, wp: u32, read_pointer: impl FnOnce() -> u16) -> u32 {
         let free = self.free(wp);
@@ -153,7 +153,7 @@ impl MappedQueue {
         Some(queue)
     }
 
-    /// Returns the address of the status block.
+    /// The address of the status block.
     pub(crate) fn status_block(&self) -> NonNull<u64> {
         self.commands.cast()
     }

@@ -119,7 +119,7 @@ impl PrivateQueues {
         self.events.poll().is_some()
     }
 
-    /// Returns the slots of polled events.
+    /// The slots of polled events.
     pub fn acknowledge(&mut self) {
         self.events.acknowledge();
     }
@@ -171,14 +171,14 @@ struct PrivateCommandQueue {
     _launch: Pages,
 }
 
-/// Returns the memory of the queues of `lni`, an interface of this table.
+/// The memory of the queues of `lni`, an interface of this table.
 fn memory(lni: &Lni) -> QueueMemory {
     let lni: *const PrivateLni = lni.handle().as_ptr().cast();
     // SAFETY: `alloc_lni` made the interface, which `lni` keeps allocated.
     unsafe { &(*lni).memory }.get()
 }
 
-/// Returns the table.
+/// The table.
 ///
 /// There is no NIC behind the objects: nothing reads commands or writes events.
 fn api() -> Api {

@@ -40,7 +40,7 @@ impl Backing {
         }
     }
 
-    /// Returns the address to map. The CPU cannot dereference the address of GPU memory.
+    /// The address to map. The CPU cannot dereference the address of GPU memory.
     pub(crate) fn address(&self) -> *mut c_void {
         match self {
             Self::Host(pages) => pages.as_ptr().cast(),
@@ -48,7 +48,7 @@ impl Backing {
         }
     }
 
-    /// Returns the flags that this kind of memory adds to the flags of the mapping.
+    /// The flags that this kind of memory adds to the flags of the mapping.
     pub(crate) fn map_flags(&self) -> u32 {
         match self {
             Self::Host(_) => 0,
@@ -108,17 +108,17 @@ impl MemoryRegion {
         Ok(Self { handle: Arc::new(RegionHandle::map(lni.handle(), memory.into(), flags)?) })
     }
 
-    /// Returns the size in bytes, a multiple of the page size.
+    /// The size in bytes, a multiple of the page size.
     pub fn len(&self) -> usize {
         self.handle.len
     }
 
-    /// Returns false: empty memory cannot be allocated.
+    /// False: empty memory cannot be allocated.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns how the memory is mapped if it is on a GPU.
+    /// How the memory is mapped if it is on a GPU.
     pub fn gpu_map(&self) -> Option<GpuMap> {
         match self.handle.memory() {
             Backing::Host(_) => None,
@@ -126,7 +126,7 @@ impl MemoryRegion {
         }
     }
 
-    /// Returns the NIC's address (IOVA) of the byte at `offset`.
+    /// The NIC's address (IOVA) of the byte at `offset`.
     ///
     /// # Panics
     ///
@@ -136,7 +136,7 @@ impl MemoryRegion {
         self.handle.iova + offset as u64
     }
 
-    /// Returns the logical address context of the addresses, 0 to 7.
+    /// The logical address context of the addresses, 0 to 7.
     pub fn lac(&self) -> u8 {
         self.handle.lac
     }

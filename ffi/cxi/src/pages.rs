@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use crate::error::Error;
 
-/// Returns the size of a page of this machine in bytes.
+/// The size of a page of this machine in bytes.
 pub fn page_size() -> usize {
     // SAFETY: sysconf has no preconditions.
     let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
@@ -60,12 +60,12 @@ impl Pages {
         Ok(Self { start, len })
     }
 
-    /// Returns the size in bytes, a multiple of the page size.
+    /// The size in bytes, a multiple of the page size.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Returns false: [`anonymous`](Self::anonymous) rejects empty memory.
+    /// False: [`anonymous`](Self::anonymous) rejects empty memory.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -92,7 +92,7 @@ impl Pages {
         unsafe { AtomicU8::from_ptr(self.as_ptr().wrapping_add(offset)) }
     }
 
-    /// Returns the 8 bytes at `offset`, a multiple of 8.
+    /// The 8 bytes at `offset`, a multiple of 8.
     fn word(&self, offset: usize) -> &AtomicU64 {
         assert!(offset.is_multiple_of(8) && offset < self.len);
         // SAFETY: the word is aligned and lies in these pages, which `self` keeps mapped; the CPU
@@ -176,7 +176,7 @@ pub enum HugePage {
 }
 
 impl HugePage {
-    /// Returns the size in bytes.
+    /// The size in bytes.
     pub const fn bytes(self) -> u64 {
         match self {
             Self::Mib2 => 2 << 20,

@@ -100,12 +100,12 @@ impl CommandQueue {
         self.producer.noop = noop;
     }
 
-    /// Returns the number of slots of 64 bytes, including the status area.
+    /// The number of slots of 64 bytes, including the status area.
     pub(crate) fn slots(&self) -> u32 {
         self.producer.ring.size32() / 2
     }
 
-    /// Returns the status that the NIC wrote last (nic.md 2.2).
+    /// The status that the NIC wrote last (nic.md 2.2).
     pub(crate) fn status(&self) -> CqStatus {
         self.producer.bus.status()
     }
@@ -124,7 +124,7 @@ impl CommandQueue {
         }
     }
 
-    /// Returns the half-slot of the first command of a new batch.
+    /// The half-slot of the first command of a new batch.
     #[inline]
     pub(crate) fn write_pointer(&self) -> u32 {
         self.producer.ring.wp
@@ -143,8 +143,8 @@ impl CommandQueue {
         self.producer.write_command(wp, halves, command, payload)
     }
 
-    /// Returns the bytes of the commands that lie in the ring between the write pointer and
-    /// half-slot `wp`, with their padding.
+    /// The bytes of the commands that lie in the ring between the write pointer and half-slot `wp`,
+    /// with their padding.
     pub(crate) fn bytes(&self, wp: u32) -> Vec<u8> {
         let Producer { ring, bus, .. } = &self.producer;
         let mut bytes = Vec::new();

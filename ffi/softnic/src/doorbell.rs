@@ -1,5 +1,5 @@
-//! The doorbells of a NIC, and which of them trap: those of programs for which `cxi-softnic` has
-//! preloaded `libsoftnic-faults.so` (`preload/faults.c`). There no thread blocks SIGSEGV, and
+//! The doorbells of a NIC, and which of them trap. All trap in programs for which `cxi-softnic` has
+//! preloaded `libsoftnic-faults.so` (`preload/faults.c`): there no thread blocks SIGSEGV, and
 //! actions that the program sets for it later are kept aside.
 
 use std::ffi::{CStr, OsStr, c_int, c_void};
@@ -11,7 +11,7 @@ use std::{env, fs};
 /// The environment variable that chooses which doorbells trap.
 const VARIABLE: &str = "CXIDIAG_TRAP_DOORBELLS";
 
-/// What the doorbells of a page ring.
+/// The queue or counter that the doorbells of a page ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doorbell {
     /// The counter with this number.
@@ -23,7 +23,6 @@ pub enum Doorbell {
 }
 
 impl Doorbell {
-    /// Returns the doorbell as one word.
     pub fn to_word(self) -> u64 {
         let (kind, number) = match self {
             Self::Counter(number) => (0, number),
@@ -33,7 +32,7 @@ impl Doorbell {
         kind << 32 | number as u64
     }
 
-    /// Returns the doorbell that [`Doorbell::to_word`] made this word of.
+    /// The doorbell that [`Doorbell::to_word`] made this word of.
     pub fn from_word(word: u64) -> Self {
         let number = word as u32 as usize;
         match word >> 32 {
@@ -70,14 +69,14 @@ impl Trapped {
         if cfg!(feature = "library") && !is_under_valgrind() { Ok(chosen) } else { Ok(Self::None) }
     }
 
-    /// Returns the choice without the variable. The kernel kills a program that rings a command
-    /// queue that traps in a thread that blocks SIGSEGV, unless `Preload` prevents that; and tools
-    /// that observe the program stop at each trap or report it.
+    /// The choice without the variable. The kernel kills a program that rings a command queue that
+    /// traps in a thread that blocks SIGSEGV, unless `Preload` prevents that; and tools that
+    /// observe the program stop at each trap or report it.
     fn usual(has_preload: bool, is_observed: bool) -> Self {
         if has_preload && !is_observed { Self::All } else { Self::Counters }
     }
 
-    /// Returns the choice that a value of the variable stands for.
+    /// The choice that a value of the variable stands for.
     fn parse(value: &OsStr) -> Option<Self> {
         match value.to_str()? {
             "none" => Some(Self::None),
@@ -101,7 +100,7 @@ fn is_under_valgrind() -> bool {
     preloaded.to_string_lossy().contains("vgpreload")
 }
 
-/// Returns a function or variable of this process.
+/// A function or variable of this process.
 fn symbol(name: &CStr) -> Option<NonNull<c_void>> {
     // SAFETY: the name is a string, and no lookup of a symbol has an effect.
     NonNull::new(unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) })
@@ -120,7 +119,7 @@ pub struct Preload {
 
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "doorbells trap on x86-64 only"))]
 impl Preload {
-    /// Returns the preloaded library; `None` if this process has none.
+    /// The preloaded library; `None` if this process has none.
     pub fn get() -> Option<&'static Self> {
         static FOUND: OnceLock<Option<Preload>> = OnceLock::new();
         FOUND.get_or_init(Self::find).as_ref()
@@ -149,7 +148,7 @@ impl Preload {
         unsafe { (self.take_faults)(action) };
     }
 
-    /// Returns what the program would do with SIGSEGV.
+    /// The action that the program has set for SIGSEGV.
     pub fn action_of_program(&self) -> libc::sigaction {
         let mut action = MaybeUninit::<libc::sigaction>::zeroed();
         // SAFETY: the place is writable.

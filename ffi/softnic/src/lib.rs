@@ -84,8 +84,8 @@ pub use fabric::{
 pub use libcxi::{DRIVER, api};
 pub use snapshot::Snapshot;
 
-/// Returns the error flags that operations have set on the NIC with this number: block, bit and the
-/// number of times.
+/// The error flags that operations have set on the NIC with this number: block, bit and the number
+/// of times.
 ///
 /// # Errors
 /// ENODEV without such a NIC, errors of the file system.
@@ -98,14 +98,14 @@ pub fn raised_errors(number: u32) -> io::Result<Vec<(&'static str, u32, u64)>> {
     Ok(raised.map(|(flag, times)| (flag.block.name(), flag.bit, times)).collect())
 }
 
-/// Returns the part of its speed with which the host of the NIC with this number copies memory, as
+/// The part of its speed with which the host of the NIC with this number copies memory, as
 /// `CXIDIAG_FAULTS` plants it.
 pub fn memory_share(number: u32) -> f64 {
     fabric::settings(number).map_or(1.0, |settings| settings.health.memory)
 }
 
-/// Returns whether `CXIDIAG_LINK` or `CXIDIAG_FAULTS` makes packets of the NIC with this number
-/// slower or faster than packets of NICs that they do not name.
+/// Whether `CXIDIAG_LINK` or `CXIDIAG_FAULTS` makes packets of the NIC with this number slower or
+/// faster than packets of NICs that they do not name.
 pub fn has_own_link(number: u32) -> bool {
     let link = |number| {
         let settings = fabric::settings(number).ok()?;
@@ -114,19 +114,19 @@ pub fn has_own_link(number: u32) -> bool {
     link(number) != link(u32::MAX)
 }
 
-/// Returns whether the fabric has switches, so that the addresses of NICs tell where they are.
+/// Whether the fabric has switches, so that the addresses of NICs tell where they are.
 pub fn has_switches() -> bool {
     environment::topology().is_ok_and(|topology| topology.is_some())
 }
 
-/// Returns how long the packets with data that the NIC with this address sent took on the slowest
-/// link of their way: for this time, no CPU held them up. `None` for a fabric without switches.
+/// How long the packets with data that the NIC with this address sent took on the slowest link of
+/// their way: for this time, no CPU held them up. `None` for a fabric without switches.
 pub fn links_filled(address: u32) -> Option<Duration> {
     link_counts(address).map(|counts| Duration::from_nanos(counts.filled))
 }
 
-/// Returns how long messages that the NIC with this address sent, and the answers to them, were
-/// under way in the model of the fabric. `None` for a fabric without switches.
+/// How long messages that the NIC with this address sent, and the answers to them, were under way
+/// in the model of the fabric. `None` for a fabric without switches.
 pub fn links_delay(address: u32) -> Option<LinksDelay> {
     link_counts(address).map(|counts| counts.delay)
 }

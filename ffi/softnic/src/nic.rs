@@ -222,7 +222,7 @@ impl SoftwareNic {
         }
     }
 
-    /// Returns the time until the next received packet is nearly due; `None` without such a packet.
+    /// The time until the next received packet is nearly due; `None` without such a packet.
     pub fn time_to_next_packet(&self) -> Option<Duration> {
         let engine = self.lock().ok()?;
         engine.as_ref()?.wire.time_to_next_packet()
@@ -262,12 +262,12 @@ impl SoftwareNic {
         engine.is_ok_and(|engine| engine.as_ref().is_some_and(Engine::is_blocked))
     }
 
-    /// Returns the number of calls of `progress`.
+    /// The number of calls of `progress`.
     pub fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
     }
 
-    /// Returns the port of the device, whose `parked` word the engine thread sleeps on.
+    /// The port of the device, whose `parked` word the engine thread sleeps on.
     pub fn port(&self) -> &Port {
         &self.port
     }

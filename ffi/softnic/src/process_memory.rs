@@ -61,8 +61,8 @@ impl Area {
     }
 }
 
-/// Returns the areas that end after an address, in ascending order; none if the kernel does not
-/// describe them.
+/// The areas that end after an address, in ascending order; none if the kernel does not describe
+/// them.
 fn areas_from(address: usize) -> impl Iterator<Item = Area> {
     // The description of the process is empty after its first thread has ended. Names of files are
     // bytes.
@@ -75,7 +75,7 @@ fn areas_from(address: usize) -> impl Iterator<Item = Area> {
         .filter(move |area| area.end > address)
 }
 
-/// Returns the size of the pages at an address.
+/// The size of the pages at an address.
 ///
 /// # Errors
 /// EFAULT where nothing is mapped.
@@ -85,8 +85,8 @@ pub fn kernel_page_size(address: usize) -> Result<usize, Errno> {
     area.map(|area| area.page_size()).ok_or(Errno::FAULT)
 }
 
-/// Returns the page size of a range: the size of huge pages if the range begins and ends in huge
-/// pages, else the size of ordinary pages.
+/// The page size of a range: the size of huge pages if the range begins and ends in huge pages,
+/// else the size of ordinary pages.
 pub fn common_page_size(start: usize, end: usize) -> usize {
     let size = |address| kernel_page_size(address).unwrap_or(page_size());
     match size(start) {
@@ -147,7 +147,7 @@ pub fn populate(start: usize, len: usize, flags: u32) -> Result<(), Errno> {
 /// A device number: major and minor.
 pub type DeviceNumber = (u32, u32);
 
-/// Returns the size of the pages of files on a device; `None` for ordinary pages.
+/// The size of the pages of files on a device; `None` for ordinary pages.
 ///
 /// Memory with huge pages belongs to a file of a hugetlb file system: an internal one of the kernel
 /// for each size, or a mounted one. So the device number in `/proc/self/maps` shows the page size.
@@ -166,7 +166,7 @@ fn page_size_on(device: DeviceNumber) -> Option<usize> {
     })
 }
 
-/// Returns the file systems that hold anonymous memory with huge pages.
+/// The file systems that hold anonymous memory with huge pages.
 fn internal_file_systems() -> Vec<(DeviceNumber, usize)> {
     let Ok(sizes) = read_dir("/sys/kernel/mm/hugepages") else {
         return Vec::new();
@@ -181,7 +181,7 @@ fn internal_file_systems() -> Vec<(DeviceNumber, usize)> {
         .collect()
 }
 
-/// Returns the device of anonymous memory with huge pages of this size.
+/// The device of anonymous memory with huge pages of this size.
 fn device_of_anonymous(size: usize) -> Option<DeviceNumber> {
     let size = MemfdFlags::from_bits_retain(size.trailing_zeros() << 26);
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::HUGETLB | size;
@@ -193,8 +193,8 @@ fn device_of_anonymous(size: usize) -> Option<DeviceNumber> {
     Some((major(device), minor(device)))
 }
 
-/// Returns device and page size from a line of `/proc/self/mountinfo` about a hugetlb file system:
-/// `29 24 0:27 / /dev/hugepages rw - hugetlbfs hugetlbfs rw,pagesize=2M`.
+/// Device and page size from a line of `/proc/self/mountinfo` about a hugetlb file system: `29 24
+/// 0:27 / /dev/hugepages rw - hugetlbfs hugetlbfs rw,pagesize=2M`.
 fn parse_mount(line: &str) -> Option<(DeviceNumber, usize)> {
     let (mount, file_system) = line.split_once(" - ")?;
     let (major, minor) = mount.split(' ').nth(2)?.split_once(':')?;

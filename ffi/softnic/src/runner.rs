@@ -350,8 +350,8 @@ impl ServedNic {
         self.is_hot(now) && (self.calls != 0 || self.commanded.is_some_and(is_recent))
     }
 
-    /// Returns how long to sleep. No longer than until the next received packet is due, because
-    /// nothing wakes the thread then.
+    /// How long to sleep. No longer than until the next received packet is due, because nothing
+    /// wakes the thread then.
     fn nap(&self, now: Instant) -> Duration {
         let nap = match self.calls {
             0 if self.nic.needs_polls() => nap(now - self.commanded.unwrap_or(self.attended)),
@@ -362,7 +362,7 @@ impl ServedNic {
         next_packet.map_or(nap, |time| nap.min(time))
     }
 
-    /// Returns the CPU of a peer that woke the thread for this device since the last call.
+    /// The CPU of a peer that woke the thread for this device since the last call.
     fn take_waker(&self) -> Option<usize> {
         let waker = self.nic.port().waker().swap(0, Ordering::Relaxed);
         waker.checked_sub(1).map(|cpu| cpu as usize)
@@ -382,8 +382,8 @@ impl ServedNic {
     }
 }
 
-/// Returns how long to sleep after a time without commands: an eighth of it. So a command after a
-/// pause waits at most an eighth of the pause, and an idle program costs a thousand polls a second.
+/// How long to sleep after a time without commands: an eighth of it. So a command after a pause
+/// waits at most an eighth of the pause, and an idle program costs a thousand polls a second.
 fn nap(idle: Duration) -> Duration {
     (idle / 8).clamp(SHORTEST_NAP, SHORT_NAP)
 }

@@ -67,14 +67,14 @@ const RETRY_LIMITS: [(&str, u32); 5] = [
 /// The size of each file, whatever it says (health.md 1.6).
 const RETRY_FILE_SIZE: usize = 1024;
 
-/// Returns a file with this line. NULs fill it up.
+/// A file with this line. NULs fill it up.
 fn retry_handler_file(line: &str) -> SysfsEntry {
     let mut content = format!("{line}\n").into_bytes();
     content.resize(RETRY_FILE_SIZE.max(content.len()), 0);
     SysfsEntry::File(content)
 }
 
-/// Returns the files, by their paths.
+/// The files, by their paths.
 fn retry_handler_files(counters: &CounterSnapshot, health: &Health) -> Entries {
     let unordered = counters.value("pct_req_unordered");
     let requests = counters.value("pct_req_ordered").saturating_add(unordered);
@@ -183,12 +183,12 @@ impl Snapshot {
         Ok(snapshot)
     }
 
-    /// Returns the directory that stands for `/`.
+    /// The directory that stands for `/`.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Returns when the counters were read, by the monotonic clock of the host.
+    /// When the counters were read, by the monotonic clock of the host.
     pub fn taken_at(&self) -> Duration {
         self.taken_at
     }
@@ -205,9 +205,9 @@ impl Drop for Snapshot {
     }
 }
 
-/// Returns the files that count corrected errors of PCIe and restarts of the link, and those with
-/// the times at which the link went down or did not come up, and the causes (health.md 2.1.2). No
-/// fault gives a link a cause to go down.
+/// The files that count corrected errors of PCIe and restarts of the link, and those with the times
+/// at which the link went down or did not come up, and the causes (health.md 2.1.2). No fault gives
+/// a link a cause to go down.
 fn history(
     settings: &LinkSettings,
     counters: &CounterSnapshot,
@@ -252,7 +252,7 @@ fn history(
     files
 }
 
-/// Returns a time as the driver shows it (health.md 2.1.2): in UTC, the time before the date.
+/// A time as the driver shows it (health.md 2.1.2): in UTC, the time before the date.
 fn time_text(since_1970: u64) -> String {
     let (days, seconds) = (since_1970 / 86_400, since_1970 % 86_400);
     // Years begin in March here, so that the leap day is the last one. Eras have 400 years.
@@ -269,8 +269,8 @@ fn time_text(since_1970: u64) -> String {
     format!("{hour:02}:{minute:02}:{:02} {year}-{month:02}-{day:02}", seconds % 60)
 }
 
-/// Returns when the link restarted, the last time first, in seconds since 1970: after it was down,
-/// and before the NIC started.
+/// When the link restarted, the last time first, in seconds since 1970: after it was down, and
+/// before the NIC started.
 fn restarts(settings: &LinkSettings, counters: &CounterSnapshot) -> impl Iterator<Item = u64> {
     let (age, started) = (counters.age, counters.at.saturating_sub(counters.age));
     let again = settings.faults.restart().filter(|at| *at <= age);

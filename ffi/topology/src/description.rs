@@ -30,7 +30,7 @@ pub struct Topology {
     pub cables: Vec<Cable>,
     /// Which paths packets take.
     pub routing: Routing,
-    /// What the switches do about congestion.
+    /// The rules of the switches for congestion.
     pub congestion: Congestion,
     /// Bytes that wait for a link, above which a packet with data gets a mark of congestion.
     pub mark: u64,
@@ -91,21 +91,21 @@ pub struct Cable {
 pub struct PortDirection {
     /// Bytes per second without faults.
     pub rate: f64,
-    /// What is wrong with it.
+    /// Its faults.
     pub fault: Fault,
 }
 
 impl PortDirection {
-    /// Returns a direction without faults.
+    /// A direction without faults.
     pub fn new(rate: f64) -> Self {
         Self { rate, fault: Fault::default() }
     }
 }
 
-/// What is wrong with a switch, or one direction of a cable.
+/// A fault of a switch, or of one direction of a cable.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fault {
-    /// What is left of the rate, as a share.
+    /// The share of the rate that is left.
     pub share: f64,
     /// Nanoseconds that a packet takes longer.
     pub latency: u64,
@@ -151,14 +151,14 @@ pub enum Routing {
     },
 }
 
-/// What the switches do about congestion.
+/// The rules of the switches for congestion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Congestion {
     /// Nothing: packets wait for each link.
     None,
     /// The sources that share a receiving port are held back to equal shares of it.
     Endpoint,
-    /// What waits for a link beyond `buffer` bytes blocks the links before it.
+    /// Packets that wait for a link beyond `buffer` bytes block the links before it.
     Spread {
         /// Bytes that wait for a link without an effect on others.
         buffer: u64,
@@ -178,15 +178,14 @@ pub struct ClassRules {
 }
 
 impl Topology {
-    /// Returns the address of a NIC: group bits 19..11, switch bits 10..6, port bits 5..0
-    /// (jobs.md 3.5).
+    /// The address of a NIC: group bits 19..11, switch bits 10..6, port bits 5..0 (jobs.md 3.5).
     pub fn address(&self, nic: usize) -> Option<u32> {
         let nic = self.nics.get(nic)?;
         let name = self.switches[nic.switch].name;
         Some(u32::from(name.group) << 11 | u32::from(name.switch) << 6 | u32::from(nic.port))
     }
 
-    /// Returns a number that differs for fabrics that differ in more than their name.
+    /// A number that differs for fabrics that differ in more than their name.
     pub fn fingerprint(&self) -> u64 {
         let unnamed = Self { name: String::new(), ..self.clone() };
         // FNV-1a.
@@ -233,8 +232,8 @@ impl DirectedLink {
 }
 
 impl Topology {
-    /// Returns all directed links: of each NIC those to transmit and to receive, then of each cable
-    /// those from the first end to the second and back.
+    /// All directed links: of each NIC those to transmit and to receive, then of each cable those
+    /// from the first end to the second and back.
     pub fn links(&self) -> Vec<DirectedLink> {
         let nic_links = self.nics.iter().enumerate().flat_map(|(number, nic)| {
             let ends = (LinkEnd::Nic(number), LinkEnd::Switch(nic.switch));

@@ -80,7 +80,6 @@ impl Dragonfly {
         })
     }
 
-    /// Returns the number of its NICs.
     pub fn size(&self) -> u64 {
         self.groups * self.switches * self.nics
     }

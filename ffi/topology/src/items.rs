@@ -60,7 +60,7 @@ const BUFFER_DEFAULT: u64 = 65_536;
 /// The bias of adaptive routing, in latencies of a link.
 const BIAS_DEFAULT: u64 = 10;
 
-/// Returns the word for a latency, which has a place in each part of a fabric.
+/// The word for a latency, which has a place in each part of a fabric.
 const fn latency<T>(set: fn(&mut T, &str) -> Option<()>) -> Word<T> {
     word("latency=TIME", &[TIME], set)
 }
@@ -110,7 +110,7 @@ pub const SPREAD: [Word<QueueLimits>; 2] = [
     word("buffer=SIZE", &[SIZE], |queue, text| put(&mut queue.buffer, size(text))),
 ];
 
-/// Returns the words of a class. BEST_EFFORT, the first class, always has a share.
+/// The words of a class. BEST_EFFORT, the first class, always has a share.
 const fn class_words(share: Word<ClassRules>) -> [Word<ClassRules>; 3] {
     [
         word("priority", &[Value("", "without a value")], |class, text| {
@@ -211,7 +211,7 @@ impl Draft {
         read_all(words, &SWITCH, self.add_switch(switch_name(name)?))
     }
 
-    /// Returns the switch with this name, which is added if there is none.
+    /// The switch with this name, which is added if there is none.
     pub fn add_switch(&mut self, name: SwitchName) -> &mut Switch {
         self.switches.entry(name).or_insert(Switch { name, latency: 0, fault: Fault::default() })
     }
@@ -237,7 +237,7 @@ impl Draft {
         read_all(words, &NIC, &mut draft.nic)
     }
 
-    /// Returns a NIC whose switch and port follow.
+    /// A NIC whose switch and port follow.
     pub fn new_nic(&self, rate: f64, latency: u64) -> AttachedNic {
         AttachedNic {
             switch: 0,
@@ -307,7 +307,7 @@ impl Draft {
         Err(format!("'{word}': there is no such switch above"))
     }
 
-    /// Returns the whole fabric.
+    /// The whole fabric.
     pub fn finish(self, name: &str) -> Result<Topology, String> {
         if self.nics.is_empty() {
             return Err("expected at least one NIC".into());
@@ -353,12 +353,12 @@ impl Draft {
     }
 }
 
-/// Returns a cable without faults, whose ends follow.
+/// A cable without faults, whose ends follow.
 pub fn new_cable(rate: f64, latency: u64) -> Cable {
     Cable { ends: [0; 2], latency, directions: [PortDirection::new(rate); 2] }
 }
 
-/// Returns two ends of a cable, the lower name first.
+/// Two ends of a cable, the lower name first.
 pub fn in_order(mut ends: [SwitchName; 2]) -> [SwitchName; 2] {
     ends.sort();
     ends

@@ -23,7 +23,7 @@ impl VniRange {
         Self { first: vni, last: vni }
     }
 
-    /// Returns the first and the last VNI.
+    /// The first and the last VNI.
     pub fn bounds(self) -> (u16, u16) {
         (self.first, self.last)
     }
@@ -58,25 +58,23 @@ impl Address {
         (self.0 ^ Self::new(vnis.first, pid, index).0) & !any == 0
     }
 
-    /// Returns the VNI.
     #[inline]
     pub fn vni(self) -> u16 {
         self.0 as u16
     }
 
-    /// Returns the PID.
     #[inline]
     pub fn pid(self) -> u16 {
         (self.0 >> 16) as u16
     }
 
-    /// Returns VNI and PID in the lower half of a word, and the index.
+    /// VNI and PID in the lower half of a word, and the index.
     #[inline]
     pub fn to_parts(self) -> (u64, u64) {
         (self.0 & 0xffff_ffff, self.0 >> 32)
     }
 
-    /// Returns the address with these parts.
+    /// The address with these parts.
     #[inline]
     pub fn from_parts(endpoint: u32, index: u16) -> Self {
         Self(u64::from(endpoint) | u64::from(index) << 32)
@@ -89,12 +87,10 @@ pub const PID_BITS: u32 = 9;
 /// Bits of a match id below the PID: a NIC address, or a rank.
 const NODE_BITS: u32 = 32 - PID_BITS;
 
-/// Returns the match id of a PID at a NIC.
 pub fn match_id(pid: u16, nid: u32) -> u32 {
     u32::from(pid) << NODE_BITS | nid
 }
 
-/// Returns the PID in a match id.
 pub fn pid_of(match_id: u32) -> u16 {
     (match_id >> NODE_BITS) as u16
 }

@@ -271,7 +271,7 @@ fn land(
     (Landing { pte, entry: entry.command, place, auto_unlinked }, used)
 }
 
-/// Returns what the counters distinguish of an operation that an entry accepted, `truncated` or
+/// The properties by which counters distinguish an operation that an entry accepted, `truncated` or
 /// not, of a portals table entry with or without matching.
 #[inline]
 fn matched(
@@ -291,7 +291,7 @@ fn matched(
     }
 }
 
-/// Returns the counter of operations of this kind.
+/// The counter of operations of this kind.
 #[inline]
 fn count_of_kind(packet: &Packet) -> ListCount {
     match packet.kind {

@@ -56,7 +56,7 @@ pub struct Operation {
     pub match_bits: u64,
     pub header_data: u64,
     pub source: Source,
-    /// Where the data of a reply is written.
+    /// The destination of the data of a reply.
     pub result: Option<Local>,
     pub amo: Amo,
     /// Only valid for rendezvous puts.
@@ -419,8 +419,8 @@ impl Operation {
         Ok(())
     }
 
-    /// Returns the payload bytes of its packets. An atomic operation carries two words of operand
-    /// 1, and two of operand 2 where there is one.
+    /// The payload bytes of its packets. An atomic operation carries two words of operand 1, and
+    /// two of operand 2 where there is one.
     #[inline]
     pub fn payload(&self) -> u32 {
         match self.kind {
@@ -431,7 +431,7 @@ impl Operation {
         }
     }
 
-    /// Returns the bytes of the whole message, as stated in its packets.
+    /// The bytes of the whole message, as stated in its packets.
     #[inline]
     pub fn total(&self) -> u32 {
         match self.kind {
@@ -447,7 +447,7 @@ fn check(condition: bool) -> Result<(), ReturnCode> {
 }
 
 impl Source {
-    /// Returns where the payload is.
+    /// The origin of the payload.
     #[inline]
     pub fn origin(&self) -> Origin {
         match self {
@@ -457,8 +457,8 @@ impl Source {
         }
     }
 
-    /// Returns an address at which `length` bytes at `offset` of an operation of `command` can be
-    /// read. Translated for each packet, because software may unmap the memory while the put is in
+    /// An address at which `length` bytes at `offset` of an operation of `command` can be read.
+    /// Translated for each packet, because software may unmap the memory while the put is in
     /// progress.
     #[inline]
     pub fn at(

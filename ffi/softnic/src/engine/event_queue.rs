@@ -17,7 +17,7 @@ use crate::pages::Pages;
 /// Seconds and nanoseconds of the time of day.
 pub type Time = (u64, u32);
 
-/// Returns the current time of day.
+/// The current time of day.
 type Clock = fn() -> Time;
 
 /// Wakes a program that sleeps until an event queue has an event or a new status.
@@ -233,7 +233,7 @@ impl EventQueue {
         self.buffer_b
     }
 
-    /// Returns the number of slots that events of received messages may not use.
+    /// The number of slots that events of received messages may not use.
     pub fn reserved(&self) -> usize {
         self.reserved
     }
@@ -351,12 +351,12 @@ impl EventQueue {
         })
     }
 
-    /// Returns the bytes left in the current slot.
+    /// The bytes left in the current slot.
     fn rest_of_slot(&self) -> usize {
         SLOT - self.write % SLOT
     }
 
-    /// Returns the offset `len` bytes after `at`.
+    /// The offset `len` bytes after `at`.
     fn step(&self, at: usize, len: usize) -> usize {
         let next = at + len;
         if next == self.slots * SLOT { SLOT } else { next }
@@ -376,7 +376,7 @@ impl EventQueue {
         self.free_slots(at / SLOT) > reserved
     }
 
-    /// Returns the number of slots that may be filled from slot `from` on.
+    /// The number of slots that may be filled from slot `from` on.
     fn free_slots(&self, from: usize) -> usize {
         let ring = self.slots - 1;
         (self.read + ring - from - 1) % ring

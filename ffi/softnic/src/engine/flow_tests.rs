@@ -239,7 +239,7 @@ impl TestNode {
         counters.change(ct, change, eqs);
     }
 
-    /// Returns a put of `len` bytes to the start of the peer's memory, counted on `ct`.
+    /// A put of `len` bytes to the start of the peer's memory, counted on `ct`.
     fn put(&self, len: u32, ct: usize) -> FullDmaCmd {
         let mut put = FullDmaCmd::new();
         put.set_cmd_type(C_CMD_TYPE_DMA as u8)

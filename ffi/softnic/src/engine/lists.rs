@@ -67,21 +67,20 @@ pub struct PortalLists {
 }
 
 impl PortalLists {
-    /// Returns the entries of a list that software appends to, by its number.
+    /// The entries of a list that software appends to, by its number.
     #[inline]
     pub fn get(&self, list: c_ptl_list) -> &[ListEntry] {
         let list = self.appendable.get(list as usize);
         list.map_or(&[], |list| &list.entries)
     }
 
-    /// Returns the entries of a list as `get` does, mutable.
+    /// The entries of a list as `get` does, mutable.
     #[inline]
     pub fn get_mut(&mut self, list: c_ptl_list) -> Option<&mut Vec<ListEntry>> {
         Some(&mut self.appendable.get_mut(list as usize)?.entries)
     }
 
-    /// Returns the number of entries and headers on all lists. Each takes one place of the NIC's
-    /// pool.
+    /// The number of entries and headers on all lists. Each takes one place of the NIC's pool.
     pub fn len(&self) -> usize {
         let appendable = self.appendable.iter().map(|list| list.entries.len());
         appendable.sum::<usize>() + self.unexpected.len()
@@ -104,7 +103,7 @@ impl PortalLists {
         }
     }
 
-    /// Returns the header of a message, if it is still on the UNEXPECTED list.
+    /// The header of a message, if it is still on the UNEXPECTED list.
     pub fn header_of(&mut self, message: &Packet) -> Option<&mut UnexpectedHeader> {
         self.unexpected.iter_mut().find(|unexpected| unexpected.header.is_same_message(message))
     }
@@ -119,7 +118,7 @@ pub struct EntryRange {
 }
 
 impl EntryRange {
-    /// Returns the offset behind the last byte in the entry.
+    /// The offset behind the last byte in the entry.
     #[inline]
     pub fn end(&self, entry: &TargetCmd) -> u64 {
         self.start - entry.start() + u64::from(self.length)
@@ -139,7 +138,7 @@ pub struct Landing {
 }
 
 impl Landing {
-    /// Returns the bytes that the operation itself moves: for a rendezvous put, its eager bytes.
+    /// The bytes that the operation itself moves: for a rendezvous put, its eager bytes.
     #[inline]
     pub fn mlength(&self, packet: &Packet) -> u32 {
         match packet.kind {
@@ -148,7 +147,7 @@ impl Landing {
         }
     }
 
-    /// Returns the bytes of the headers that precede the data, on the REQUEST list.
+    /// The bytes of the headers that precede the data, on the REQUEST list.
     #[inline]
     pub fn headers(&self, packet: &Packet) -> u32 {
         if is_on_request_list(&self.entry) { header_length(packet) } else { 0 }
@@ -161,9 +160,9 @@ impl Landing {
     }
 }
 
-/// Returns the offset in the entry at which an operation begins: where the previous one ended if
-/// the entry is managed locally, and on the REQUEST list behind headers; else the remote offset. A
-/// rendezvous put that uses its remote offset for the get (nic.md 10.5) begins at 0.
+/// The offset in the entry at which an operation begins: where the previous one ended if the entry
+/// is managed locally, and on the REQUEST list behind headers; else the remote offset. A rendezvous
+/// put that uses its remote offset for the get (nic.md 10.5) begins at 0.
 #[inline]
 fn offset(entry: &ListEntry, packet: &Packet) -> u64 {
     if entry.command.manage_local() {
@@ -179,9 +178,9 @@ fn offset(entry: &ListEntry, packet: &Packet) -> u64 {
     }
 }
 
-/// Returns the bytes of the entry that an operation needs. On the OVERFLOW and REQUEST lists a
-/// rendezvous put needs space for its eager part only; the rest goes to an entry that is appended
-/// for it later, or where software fetches it to.
+/// The bytes of the entry that an operation needs. On the OVERFLOW and REQUEST lists a rendezvous
+/// put needs space for its eager part only; the rest goes to an entry that is appended for it
+/// later, or where software fetches it to.
 #[inline]
 pub fn needed(entry: &ListEntry, packet: &Packet) -> u32 {
     let is_unexpected =
@@ -199,8 +198,8 @@ pub fn fits(entry: &ListEntry, packet: &Packet) -> bool {
     end <= entry.command.length()
 }
 
-/// Returns the place of an operation in an entry. A locally managed entry truncates the operation
-/// to the space that is left.
+/// The place of an operation in an entry. A locally managed entry truncates the operation to the
+/// space that is left.
 ///
 /// # Errors
 /// NO_SPACE beyond the end of another entry, and for an atomic operation, which is not divisible.
@@ -213,8 +212,8 @@ pub fn place(entry: &ListEntry, packet: &Packet) -> Result<EntryRange, ReturnCod
     Ok(clamped(entry, packet))
 }
 
-/// Returns the place of an operation in an entry, truncated to the space that is left. A message
-/// from the UNEXPECTED list is placed so in the entry appended for it (nic.md 15, question 15).
+/// The place of an operation in an entry, truncated to the space that is left. A message from the
+/// UNEXPECTED list is placed so in the entry appended for it (nic.md 15, question 15).
 #[inline]
 pub fn clamped(entry: &ListEntry, packet: &Packet) -> EntryRange {
     let offset = offset(entry, packet);
@@ -265,14 +264,14 @@ pub fn is_on_request_list(entry: &TargetCmd) -> bool {
     u32::from(entry.ptl_list()) == C_PTL_LIST_REQUEST
 }
 
-/// Returns the bytes of the headers of a message.
+/// The bytes of the headers of a message.
 fn header_length(packet: &Packet) -> u32 {
     let transport = if packet.small { SMALL_MESSAGE } else { UNRESTRICTED };
     (FABRIC + transport) as u32
 }
 
-/// Returns the headers of a message from `nid`, of which `mlength` bytes follow. Numbers are
-/// big-endian, as the remote offset is.
+/// The headers of a message from `nid`, of which `mlength` bytes follow. Numbers are big-endian, as
+/// the remote offset is.
 pub fn headers(packet: &Packet, nid: u32, mlength: u32) -> [u8; MOST_HEADER_BYTES] {
     let mut bytes = [0; MOST_HEADER_BYTES];
     let mut set = |at: usize, number: &[u8]| bytes[at..at + number.len()].copy_from_slice(number);

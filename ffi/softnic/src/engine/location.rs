@@ -80,7 +80,7 @@ pub unsafe fn update(place: *mut u8, len: usize, mut compute: impl FnMut(u128) -
 /// (nic.md 7).
 const ACCESS_FAILED: ReturnCode = C_RC_PCIE_UNSUCCESS_CMPL;
 
-/// What kind of memory is at an address.
+/// The kind of memory at an address.
 #[derive(Clone, Copy)]
 pub enum MemoryKind {
     /// Memory of the CPU that software keeps mapped.
@@ -109,7 +109,6 @@ impl Staging {
 }
 
 impl MemoryLocation {
-    /// Returns the location of pinned memory.
     pub fn pinned(va: usize) -> Self {
         let memory = MemoryKind::Pinned;
         Self { va, memory }
@@ -200,8 +199,8 @@ impl MemoryLocation {
         done.then_some(()).ok_or(C_RC_NO_TRANSLATION)
     }
 
-    /// Returns an address at which the CPU can read `len` bytes, at most the bytes of one packet:
-    /// the location itself, or the staging buffer until its next use.
+    /// An address at which the CPU can read `len` bytes, at most the bytes of one packet: the
+    /// location itself, or the staging buffer until its next use.
     ///
     /// # Errors
     /// NO_TRANSLATION if there is no memory, PCIE_UNSUCCESS_CMPL if GPU memory cannot be accessed.
@@ -352,7 +351,7 @@ mod tests {
         card
     }
 
-    /// Returns a word of a node's memory.
+    /// A word of a node's memory.
     fn word(node: &TestNode, card: Option<&Card>, at: usize) -> u64 {
         card.map_or_else(|| node.word(at), |card| card.word(at))
     }

@@ -44,7 +44,7 @@ pub struct ReportedExceptions {
 }
 
 impl ReportedExceptions {
-    /// Returns the return code for raised exceptions. Of several, the one with the lowest number is
+    /// The return code for raised exceptions. Of several, the one with the lowest number is
     /// reported; nic.md does not state which hardware reports.
     pub fn code(self, raised: Exceptions) -> Option<ReturnCode> {
         if self.invalid && raised.invalid {
@@ -236,8 +236,7 @@ pub fn find_entry(pte: &Pte, packet: &Packet) -> Option<(c_ptl_list, usize)> {
     })
 }
 
-/// Returns with how many entries an operation was compared that [`find_entry`] found this entry
-/// for.
+/// With how many entries an operation was compared that [`find_entry`] found this entry for.
 #[inline]
 pub fn compared_entries(pte: &Pte, found: Option<(c_ptl_list, usize)>) -> usize {
     let length = |list| pte.lists.get(list).len();

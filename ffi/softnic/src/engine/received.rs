@@ -121,7 +121,7 @@ impl<W: Wire> Engine<W> {
         }
     }
 
-    /// Returns the index of the put that a packet belongs to.
+    /// The index of the put that a packet belongs to.
     fn message(&self, packet: &Packet) -> Option<usize> {
         self.messages.iter().position(|message| message.header.is_same_message(packet))
     }
@@ -272,8 +272,8 @@ impl<W: Wire> Engine<W> {
         false
     }
 
-    /// Returns the location of the next `length` bytes; `None` for 0 bytes. Translated for each
-    /// packet, because software may have unmapped the memory since.
+    /// The location of the next `length` bytes; `None` for 0 bytes. Translated for each packet,
+    /// because software may have unmapped the memory since.
     fn source(
         &self,
         reply: &IncompleteReply,
@@ -399,9 +399,9 @@ impl<W: Wire> Engine<W> {
 /// The size of ordinary pages of the NIC, whatever the pages of the processor are.
 const PAGE: usize = 4096;
 
-/// Returns the number of pages whose translation a part of a message needs, at this address. The
-/// first part needs its first page; further parts need the pages that begin in them, because the
-/// part before has needed the others.
+/// The number of pages whose translation a part of a message needs, at this address. The first part
+/// needs its first page; further parts need the pages that begin in them, because the part before
+/// has needed the others.
 pub fn pages(va: usize, length: usize, is_first: bool) -> u64 {
     let before = if is_first { va / PAGE * PAGE } else { va };
     let begun = (va + length).div_ceil(PAGE) - before.div_ceil(PAGE);
@@ -420,7 +420,7 @@ impl<W: Wire> Engine<W> {
         }
     }
 
-    /// Returns the origin of data in a context of an LNI.
+    /// The origin of data in a context of an LNI.
     pub fn origin(&self, lni: usize, lac: u8) -> Origin {
         let has_huge = || self.lnis.get(lni).is_some_and(|lni| lni.space.is_huge(lac));
         if self.wire.has_page_costs() && has_huge() { Origin::HugePages } else { Origin::Memory }

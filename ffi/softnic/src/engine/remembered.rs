@@ -29,7 +29,7 @@ pub struct Remembered {
     /// Virtual address and length of the entry's memory.
     memory: usize,
     length: u64,
-    /// What the entry counts.
+    /// The counting of the entry.
     pub counting: Counting,
     pub ptl_list: u8,
     /// The entry is in the cache of persistent entries.
@@ -39,8 +39,8 @@ pub struct Remembered {
 }
 
 impl Remembered {
-    /// Returns the landing of puts like `packet`, a put of one packet that ended well at `landing`;
-    /// `None` if further puts may change the entry, match another one, or cause events.
+    /// The landing of puts like `packet`, a put of one packet that ended well at `landing`; `None`
+    /// if further puts may change the entry, match another one, or cause events.
     pub fn of(packet: &Packet, landing: &Landing, pte: &Pte, lni: &Lni) -> Option<Self> {
         let entry = &landing.entry;
         let is_quiet = entry.event_comm_disable()
@@ -87,7 +87,7 @@ impl Remembered {
         counts.searched(1, self.puts);
     }
 
-    /// Returns the virtual address at which a put lands; `None` unless it is like the last one.
+    /// The virtual address at which a put lands; `None` unless it is like the last one.
     #[inline]
     pub fn place(&self, packet: &Packet) -> Option<usize> {
         let is_alike = packet.address == self.address

@@ -37,19 +37,19 @@ pub struct RendezvousRest<'a> {
 }
 
 impl RendezvousRest<'_> {
-    /// Returns the offset of the get at the source. Without `use_offset_for_get` this reading of
-    /// nic.md 10.5 (question 13) fetches the right bytes when both sides use the same offset.
+    /// The offset of the get at the source. Without `use_offset_for_get` this reading of nic.md
+    /// 10.5 (question 13) fetches the right bytes when both sides use the same offset.
     fn remote_offset(&self) -> u64 {
         self.put.remote_offset + u64::from(self.mlength)
     }
 
-    /// Returns the bytes to fetch. A get is issued even for 0 bytes, so that all messages have the
-    /// same events (nic.md 15, question 14).
+    /// The bytes to fetch. A get is issued even for 0 bytes, so that all messages have the same
+    /// events (nic.md 15, question 14).
     fn length(&self) -> u32 {
         self.place.length.saturating_sub(self.mlength)
     }
 
-    /// Returns the I/O virtual address of the fetched bytes.
+    /// The I/O virtual address of the fetched bytes.
     fn start(&self) -> u64 {
         self.place.start + u64::from(self.mlength)
     }
@@ -73,7 +73,7 @@ impl RendezvousRest<'_> {
         u64::from_le_bytes(*packed.bytes())
     }
 
-    /// Returns the PID of the source, from its match id.
+    /// The PID of the source, from its match id.
     fn pid(&self) -> u16 {
         address::pid_of(self.put.initiator)
     }
@@ -241,7 +241,6 @@ mod tests {
             overflow.push(ListEntry::new(command));
         }
 
-        /// Returns the return code of the only header.
         fn header_code(&mut self) -> u32 {
             let lists = &self.engine.ptes.get(self.pte).unwrap().lists;
             assert_eq!(lists.unexpected.len(), 1);

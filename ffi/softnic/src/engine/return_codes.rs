@@ -29,7 +29,7 @@ const FAILURES: [(&str, ReturnCode); 54] = failures! {
     C_RC_TRS_PEND_RSP
 };
 
-/// Returns the return code of a failure, given its name without `C_RC_`.
+/// The return code of a failure, given its name without `C_RC_`.
 pub fn failure_code(name: &str) -> Option<ReturnCode> {
     let (_, code) = FAILURES.iter().find(|(full, _)| full.strip_prefix("C_RC_") == Some(name))?;
     Some(*code)
@@ -54,7 +54,7 @@ impl NicBlock {
     /// All blocks, each at the place of its number.
     pub const ALL: [Self; 5] = [Self::Atu, Self::Ee, Self::Ixe, Self::Lpe, Self::Rmu];
 
-    /// Returns the name of its directory.
+    /// The name of its directory.
     pub fn name(self) -> &'static str {
         match self {
             Self::Atu => "atu",
@@ -65,7 +65,7 @@ impl NicBlock {
         }
     }
 
-    /// Returns the flags that the driver masks from the start.
+    /// The flags that the driver masks from the start.
     pub fn initial_mask(self) -> u64 {
         match self {
             Self::Atu => 1 << 38 | 1 << 39,
@@ -91,8 +91,8 @@ impl ErrorFlag {
         Self { block: NicBlock::Ee, bit }
     }
 
-    /// Returns the flag that an operation with this return code sets where it fails. The pairs
-    /// follow from names.
+    /// The flag that an operation with this return code sets where it fails. The pairs follow from
+    /// names.
     pub fn from_failure(code: ReturnCode) -> Option<Self> {
         let (block, bit) = match code {
             C_RC_RESTRICTED_UNICAST => (NicBlock::Lpe, 15),

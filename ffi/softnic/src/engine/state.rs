@@ -102,7 +102,7 @@ impl<W: Wire> Engine<W> {
         }
     }
 
-    /// Returns the sums of all counts since the device was opened, without the counts of the wire.
+    /// The sums of all counts since the device was opened, without the counts of the wire.
     pub fn telemetry(&mut self) -> Telemetry {
         // Which counts its puts.
         self.forget_landing();

@@ -105,7 +105,7 @@ pub fn execute_command<W: Wire>(
     }
 }
 
-/// Returns a portals table entry of an LNI; PERM_VIOLATION for any other number.
+/// A portals table entry of an LNI; PERM_VIOLATION for any other number.
 fn own_pte(ptes: &mut Table<Pte>, number: u16, lni: usize) -> Result<&mut Pte, ReturnCode> {
     ptes.get_mut(usize::from(number)).filter(|pte| pte.lni == lni).ok_or(C_RC_PERM_VIOLATION)
 }
@@ -304,7 +304,7 @@ fn match_unexpected<W: Wire>(entry: &mut ListEntry, nic: &mut TargetParts<'_, W>
     }
 }
 
-/// Returns the index of the first header from `from` on that matches an entry.
+/// The index of the first header from `from` on that matches an entry.
 fn next_match(pte: &Pte, entry: &ListEntry, from: usize) -> Option<usize> {
     let headers = pte.lists.unexpected.iter().enumerate().skip(from);
     let mut matching =
@@ -312,8 +312,8 @@ fn next_match(pte: &Pte, entry: &ListEntry, from: usize) -> Option<usize> {
     Some(matching.next()?.0)
 }
 
-/// Returns the event of a header for the command that found it. The remote offset of an unexpected
-/// message is not valid (nic.md 6.6); it is 0.
+/// The event of a header for the command that found it. The remote offset of an unexpected message
+/// is not valid (nic.md 6.6); it is 0.
 fn overflow_event(found: &UnexpectedHeader, command: &TargetCmd) -> TargetEvent {
     TargetEvent {
         kind: C_EVENT_PUT_OVERFLOW,

@@ -73,7 +73,7 @@ list_counts! {
     Truncated = "lpe_num_truncated_0",
 }
 
-/// What the counters distinguish of an operation that matched an entry.
+/// The properties by which the counters distinguish operations that matched an entry.
 #[derive(Clone, Copy)]
 pub struct MatchedOperation {
     /// One of `Put` to `FetchingAtomic`.
@@ -157,7 +157,7 @@ impl ListCounts {
         self.most_attempts = self.most_attempts.max(entries);
     }
 
-    /// Returns the names and the values of all counters.
+    /// The names and the values of all counters.
     pub fn values(&self) -> impl Iterator<Item = (&'static str, u64)> {
         COUNTERS.iter().map(|(count, name)| (*name, self.value(*count)))
     }
@@ -298,7 +298,7 @@ pub struct Telemetry {
     pub received: PacketCounts,
 }
 
-/// Returns the cycles of the clock of Cassini 2, 1.1 GHz (health.md 1.2), in a time.
+/// The cycles of the clock of Cassini 2, 1.1 GHz (health.md 1.2), in a time.
 pub fn cycles(nanoseconds: u64) -> u64 {
     nanoseconds.saturating_add(nanoseconds / 10)
 }
@@ -323,34 +323,33 @@ impl Telemetry {
         self.events.statuses += counts.statuses;
     }
 
-    /// Returns a sum over the transmit queues.
+    /// A sum over the transmit queues.
     fn transmit(&self, value: fn(&CommandCounts) -> u64) -> u64 {
         self.transmit.iter().map(value).sum()
     }
 
-    /// Returns a sum over the target queues.
+    /// A sum over the target queues.
     fn target(&self, value: fn(&CommandCounts) -> u64) -> u64 {
         self.target.iter().map(value).sum()
     }
 
-    /// Returns the number of commands of transmit queues with this type and opcode.
+    /// The number of commands of transmit queues with this type and opcode.
     fn commands(&self, cmd_type: c_cmd_type, opcode: usize) -> u64 {
         self.transmit.iter().map(|pool| pool.commands_of_opcode(cmd_type, opcode)).sum()
     }
 
-    /// Returns the number of commands of target queues with this opcode.
+    /// The number of commands of target queues with this opcode.
     fn target_commands(&self, opcode: c_tgt_op) -> u64 {
         self.target.iter().map(|pool| pool.commands_of_opcode(C_CMD_TYPE_CQ, opcode as usize)).sum()
     }
 
-    /// Returns the number of events of a type.
     fn events(&self, event_type: c_event_type) -> u64 {
         self.events.written[event_type as usize]
     }
 }
 
-/// Returns the value of a counter. Of a row of counters the second argument is the place in the
-/// row, which names are numbered by; of others it is 0.
+/// The value of a counter. Of a row of counters the second argument is the place in the row, which
+/// names are numbered by; of others it is 0.
 type CounterSource = fn(&Telemetry, usize) -> u64;
 
 /// The counters by name; a row of them has an asterisk in place of the number. The others are 0:
@@ -505,8 +504,8 @@ const SOURCES: &[(&str, CounterSource)] = &[
 ];
 
 impl Telemetry {
-    /// Returns the values of the counters that rise, with their places. `places` returns the places
-    /// of the counter or of the row of counters with a name.
+    /// The values of the counters that rise, with their places. `places` returns the places of the
+    /// counter or of the row of counters with a name.
     pub fn values(
         &self,
         places: impl Fn(&'static str) -> Range<usize>,
@@ -523,12 +522,11 @@ impl Telemetry {
     }
 }
 
-/// Returns the packets of a priority, if it is one of requests.
 fn if_request(priority: usize, packets: u64) -> u64 {
     if priority.is_multiple_of(2) { packets } else { 0 }
 }
 
-/// Returns the packets of a priority, if it is one of responses.
+/// The packets of a priority, if it is one of responses.
 fn if_response(priority: usize, packets: u64) -> u64 {
     packets - if_request(priority, packets)
 }

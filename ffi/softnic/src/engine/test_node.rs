@@ -247,7 +247,7 @@ impl TestNode {
         }
     }
 
-    /// Returns type, return code and `tgt_error` of the next event.
+    /// Type, return code and `tgt_error` of the next event.
     pub fn event(&mut self) -> Option<(u32, u32, bool)> {
         let byte = |at: usize| {
             let word = self.events.word(at & !7).load(Ordering::Acquire);

@@ -282,8 +282,7 @@ impl TransmitQueue {
         Ok(CommandResult::Done)
     }
 
-    /// Returns what the NIC has to remember of an operation until its response arrives. `number` is
-    /// the number of this queue.
+    /// The state of an operation until its response arrives. `number` is the number of this queue.
     #[inline]
     fn transaction(
         &self,
@@ -401,8 +400,8 @@ fn header(operation: &Operation) -> Packet {
     }
 }
 
-/// Returns whether an operation can be a high-rate put: restricted, without an answer of data, one
-/// packet (nic.md 3.11).
+/// Whether an operation can be a high-rate put: restricted, without an answer of data, one packet
+/// (nic.md 3.11).
 fn fits_high_rate(operation: &Operation) -> bool {
     let fits = operation.length <= MTU as u32;
     operation.restricted && !operation.is_answered_with_data() && fits

@@ -112,7 +112,6 @@ impl CountingEvents {
         self.table.insert(TriggeredCounter { counter, pool, most_pending, pending })
     }
 
-    /// Returns the counter with a number.
     pub fn get_mut(&mut self, number: usize) -> Option<&mut CountingEvent> {
         Some(&mut self.table.get_mut(number)?.counter)
     }
@@ -124,7 +123,6 @@ impl CountingEvents {
         entry.is_some_and(|entry| entry.counter.lni == lni)
     }
 
-    /// Returns the number of counters of an LNI.
     pub fn count_of(&self, lni: usize) -> usize {
         self.of(lni).count()
     }
@@ -143,8 +141,7 @@ impl CountingEvents {
         }
     }
 
-    /// Returns the number of counters that were removed and whose numbers an LNI still has
-    /// (libcxi.md 10).
+    /// The number of counters that were removed and whose numbers an LNI still has (libcxi.md 10).
     pub fn retired_by(&self, lni: usize) -> usize {
         self.table.retired_by(lni)
     }
@@ -262,13 +259,12 @@ impl CountingEvents {
         Ok(())
     }
 
-    /// Returns the number of pending triggered operations of an LNI.
     pub fn pending_of(&self, lni: usize) -> usize {
         self.of(lni).map(|entry| entry.pending.len()).sum()
     }
 
-    /// Returns the number of unfinished triggered operations of a trigger queue: those that are
-    /// pending, and those that are to be executed.
+    /// The number of unfinished triggered operations of a trigger queue: those that are pending,
+    /// and those that are to be executed.
     pub fn pending_from(&self, queue: usize) -> usize {
         let all = self.table.iter().flat_map(|(_, entry)| &entry.pending);
         let waiting = all.filter(|trigger| trigger.queue == Some(queue));
@@ -298,7 +294,7 @@ impl CountingEvents {
         self.launched.remove(at)
     }
 
-    /// Returns a command that cannot be executed at present to the front.
+    /// A command that cannot be executed at present to the front.
     pub fn put_back(&mut self, launch: LaunchedCommand) {
         self.launched.push_front(launch);
     }
@@ -404,8 +400,8 @@ pub fn execute_command(
     counters.arm(watched, trigger, eqs)
 }
 
-/// Returns the DMA command inside a TRIG_DMA. Its format is checked here, so that a malformed
-/// command is reported at its place in the queue; it is executed later.
+/// The DMA command inside a TRIG_DMA. Its format is checked here, so that a malformed command is
+/// reported at its place in the queue; it is executed later.
 fn embedded(command: &RingCommand, c_state: &CStateCmd) -> Result<RingCommand, ReturnCode> {
     let embedded = command.embedded();
     if u32::from(embedded.header.cmd_type()) != C_CMD_TYPE_DMA {
@@ -415,7 +411,7 @@ fn embedded(command: &RingCommand, c_state: &CStateCmd) -> Result<RingCommand, R
     Ok(embedded)
 }
 
-/// Returns the change that overwrites the flagged counts.
+/// The change that overwrites the flagged counts.
 fn overwriting(fields: &CtCmd) -> CountChange {
     CountChange::Set {
         success: fields.set_ct_success().then(|| fields.ct_success()),
@@ -423,8 +419,8 @@ fn overwriting(fields: &CtCmd) -> CountChange {
     }
 }
 
-/// Returns the change that adds to the flagged counts, as libfabric fills these commands. The
-/// effect of an increment without flags on hardware is not known.
+/// The change that adds to the flagged counts, as libfabric fills these commands. The effect of an
+/// increment without flags on hardware is not known.
 fn adding(fields: &CtCmd) -> CountChange {
     let flagged = |flag: bool, value: u64| if flag { value } else { 0 };
     CountChange::Add {

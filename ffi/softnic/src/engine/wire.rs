@@ -20,7 +20,7 @@ pub const SEGMENT: usize = 4 * MTU;
 /// Most payload bytes that fit in the header.
 pub const INLINE: usize = 16;
 
-/// What a packet is for.
+/// The purpose of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum PacketKind {
@@ -221,13 +221,11 @@ impl Packet {
             && self.carried() <= self.total
     }
 
-    /// Returns the match bits.
     #[inline]
     pub fn match_bits(&self) -> u64 {
         if self.inline { 0 } else { self.tail[0] }
     }
 
-    /// Returns the header data.
     #[inline]
     pub fn header_data(&self) -> u64 {
         if self.inline { 0 } else { self.tail[1] }
@@ -239,7 +237,7 @@ impl Packet {
         (self.tag, self.source) == (other.tag, other.source)
     }
 
-    /// Returns the bytes of the message that its packets carry.
+    /// The bytes of the message that its packets carry.
     #[inline]
     pub fn carried(&self) -> u32 {
         match self.kind {
@@ -248,7 +246,7 @@ impl Packet {
         }
     }
 
-    /// Returns the bytes of the target's memory that the operation accesses.
+    /// The bytes of the target's memory that the operation accesses.
     #[inline]
     pub fn rlength(&self) -> u32 {
         match self.kind {
@@ -276,7 +274,7 @@ impl ReceivedPacket {
         Self { packet: Packet::default(), payload: std::ptr::null(), lane: 0 }
     }
 
-    /// Returns the address of the payload, inline or not.
+    /// The address of the payload, inline or not.
     #[inline]
     pub fn data(&self) -> *const u8 {
         if self.packet.inline { self.packet.tail.as_ptr().cast() } else { self.payload }
@@ -285,10 +283,10 @@ impl ReceivedPacket {
 
 /// Carries packets between NICs: shared memory in programs, a list in tests.
 pub trait Wire {
-    /// Returns the most payload bytes of a packet, at most [`SEGMENT`](super::wire::SEGMENT).
+    /// The most payload bytes of a packet, at most [`SEGMENT`](super::wire::SEGMENT).
     fn most_payload(&self) -> usize;
 
-    /// Returns the NIC that a fabric address currently leads to.
+    /// The NIC that a fabric address currently leads to.
     ///
     /// # Errors
     /// The return code that the initiator reports (nic.md 4.3): `UNDELIVERABLE`, `VNI_NOT_FOUND`,
@@ -309,22 +307,22 @@ pub trait Wire {
     /// then not part of the latency of the operation.
     fn count_received(&mut self, _packet: &Packet) {}
 
-    /// Returns the NIC that sent the packet received on `lane`, to answer it; `None` if it is gone.
+    /// The NIC that sent the packet received on `lane`, to answer it; `None` if it is gone.
     fn sender(&mut self, lane: usize, source: u64) -> Option<PeerId>;
 
-    /// Returns the address of a peer, or of this NIC for `None`.
+    /// The address of a peer, or of this NIC for `None`.
     fn nid(&self, peer: Option<PeerId>) -> u32;
 
-    /// Returns the space of the last arrival on `lane` to its sender.
+    /// The space of the last arrival on `lane` to its sender.
     fn release(&mut self, lane: usize);
 
-    /// Returns the code with which the NIC refuses the next command of a transmit queue, if that
-    /// fault was injected.
+    /// The code with which the NIC refuses the next command of a transmit queue, if that fault was
+    /// injected.
     fn refusal(&self) -> Option<ReturnCode> {
         None
     }
 
-    /// Returns the operation that the NIC executes in place of `amo`, if the driver chose another.
+    /// The operation that the NIC executes in place of `amo`, if the driver chose another.
     ///
     /// # Errors
     /// The code with which the operation ends.

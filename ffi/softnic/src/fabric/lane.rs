@@ -118,7 +118,7 @@ impl GatheredResponses {
     }
 }
 
-/// Returns a response as one word; `None` for a packet that must be sent alone.
+/// A response as one word; `None` for a packet that must be sent alone.
 #[inline]
 pub fn pack_response(packet: &Packet) -> Option<u64> {
     let fits = packet.kind == PacketKind::Response
@@ -157,8 +157,8 @@ pub struct Unread {
 }
 
 impl Unread {
-    /// Returns the responses of a cell with this first word; none if it holds another packet, or
-    /// more responses than a cell can.
+    /// The responses of a cell with this first word; none if it holds another packet, or more
+    /// responses than a cell can.
     #[inline]
     pub fn of(first: u64) -> Self {
         let count = (first >> 48) as usize;
@@ -174,12 +174,11 @@ impl Unread {
         self.next == self.end
     }
 
-    /// Returns the number of responses.
     pub fn count(self) -> usize {
         self.end - self.next
     }
 
-    /// Returns the index of the word with the next response.
+    /// The index of the word with the next response.
     #[inline]
     pub fn next(self) -> usize {
         self.next
@@ -294,7 +293,7 @@ impl EarlyPackets {
         kept.next = dues.min().map_or(0, |(_, kind)| kind);
     }
 
-    /// Returns the next packet of a lane, and when it is due.
+    /// The next packet of a lane, and when it is due.
     pub fn first(&self, lane: usize) -> Option<(&Packet, u64)> {
         let early = self.next_of(lane)?;
         Some((&early.packet, early.due))

@@ -96,7 +96,7 @@ impl LinkModel {
         }))
     }
 
-    /// Returns the code with which the NIC refuses the next command, if it does.
+    /// The code with which the NIC refuses the next command, if it does.
     pub fn refusal(&self) -> Option<ReturnCode> {
         let (code, number) = self.settings.faults.refusal?;
         (self.commands + 1 == number).then_some(code)
@@ -155,8 +155,7 @@ impl LinkModel {
         self.translation.takes_time()
     }
 
-    /// Returns the place of the byte that changes in the data of a packet that is sent, if one
-    /// does.
+    /// The place of the byte that changes in the data of a packet that is sent, if one does.
     pub fn changed_byte(&mut self, packet: &Packet) -> Option<usize> {
         let last = packet.length.checked_sub(1)?;
         let changes = self.changes.happens(self.settings.faults.corrupt);
@@ -170,8 +169,8 @@ impl LinkModel {
         }
     }
 
-    /// Returns the counts of the link. Lost responses are counted by the NIC whose requests time
-    /// out on hardware; here that NIC does not notice them.
+    /// The counts of the link. Lost responses are counted by the NIC whose requests time out on
+    /// hardware; here that NIC does not notice them.
     pub fn counts(&self) -> LinkCounts {
         let reception = self.reception.as_ref();
         let value_for = |translation: &Translation| (translation.requests, translation.misses);
@@ -204,7 +203,7 @@ impl LinkModel {
         arrives + nanoseconds(self.settings.latency) + late
     }
 
-    /// Returns when a packet can be sent at the earliest: its data is translated, and data that it
+    /// When a packet can be sent at the earliest: its data is translated, and data that it
     /// acknowledges is written.
     fn translate(&mut self, packet: &Packet, payload: usize, now: u64) -> u64 {
         if packet.kind == PacketKind::Response
@@ -224,8 +223,8 @@ impl LinkModel {
         self.translation.translate(pages, is_huge, now)
     }
 
-    /// Returns the time for which a packet waits for the data of its operation. Reads for later
-    /// packets and operations overlap with this one, as far as the order of packets permits.
+    /// The time for which a packet waits for the data of its operation. Reads for later packets and
+    /// operations overlap with this one, as far as the order of packets permits.
     fn read_host(&mut self, packet: &Packet) -> u64 {
         let takes = nanoseconds(self.settings.slowness.host_read);
         let begins_read = packet.origin != Origin::Nic && packet.offset == 0;
@@ -236,8 +235,8 @@ impl LinkModel {
         takes
     }
 
-    /// Returns when the NIC can send a packet at the time `now`. After an idle time it wakes up
-    /// first, and packets that follow meanwhile wait as well.
+    /// When the NIC can send a packet at the time `now`. After an idle time it wakes up first, and
+    /// packets that follow meanwhile wait as well.
     fn wake_up(&mut self, now: u64) -> u64 {
         if let Some((takes, gap)) = self.settings.slowness.wake
             && now.saturating_sub(self.active_at) > nanoseconds(gap)

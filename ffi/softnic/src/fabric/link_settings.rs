@@ -16,7 +16,7 @@ pub struct LinkSettings {
     pub jitter: Duration,
     /// Bytes per second on the link of each NIC; `None` for unlimited.
     pub bandwidth: Option<f64>,
-    /// What the NIC takes for each list entry that it compares with an operation in vain.
+    /// The time for each list entry that the NIC compares with an operation in vain.
     pub match_time: Duration,
     pub faults: Faults,
     pub slowness: Slowness,
@@ -70,13 +70,13 @@ impl Faults {
         }
     }
 
-    /// Returns when the link comes up again after the opening.
+    /// When the link comes up again after the opening.
     pub fn restart(&self) -> Option<Duration> {
         let (from, length) = self.down?;
         Some(from.saturating_add(length?))
     }
 
-    /// Returns how much of this time after the opening the link was up.
+    /// How much of this time after the opening the link was up.
     pub fn time_up(&self, age: Duration) -> Duration {
         let down = match self.down {
             None => Duration::ZERO,
@@ -148,7 +148,7 @@ pub struct PcieLanes {
 /// A PCIe link on the path of a NIC.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PcieLink {
-    /// What is in use.
+    /// The lanes in use.
     pub current: PcieLanes,
     /// The most that the bridges at its ends can do.
     pub max: PcieLanes,
@@ -260,7 +260,7 @@ pub struct Slowness {
     pub between: BTreeMap<(u32, u32), Between>,
 }
 
-/// What is slower between two NICs.
+/// A slowness between two NICs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Between {
     pub delay: Duration,
@@ -269,7 +269,7 @@ pub struct Between {
 }
 
 impl Slowness {
-    /// Returns the ceiling of a class that has this name in lower case, as in files.
+    /// The ceiling of a class that has this name in lower case, as in files.
     pub fn ceiling(&self, class: &str) -> Option<u64> {
         let number = CLASSES.iter().position(|name| name.to_lowercase() == class);
         self.ceilings[number?]

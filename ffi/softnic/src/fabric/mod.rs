@@ -107,11 +107,11 @@ pub struct Fabric {
     /// Whether the program of the NIC that this one sent to last rings on the CPU on which the own
     /// program rings.
     pub shares_cpu: bool,
-    /// What parameters of the driver set on hardware.
+    /// Settings that are parameters of the driver on hardware.
     pub driver: Driver,
     /// Where this process sees the number of RGIDs without LNIs.
     shown_groups: Option<ShownGroups>,
-    /// What this process sees of the operation that is executed as an addition.
+    /// The operation that is executed as an addition, as this process sees it.
     pub fetch_add: FetchAdd,
     /// The error flags of the NIC.
     pub errors: Option<Arc<ErrorFlags>>,
@@ -184,7 +184,6 @@ impl Fabric {
         })
     }
 
-    /// Returns the own port.
     pub fn port(&self) -> Arc<Port> {
         self.port.clone()
     }
@@ -203,12 +202,11 @@ impl Fabric {
         self.port.publish_counts(telemetry.values(counter_names::places));
     }
 
-    /// Returns the number of packets that this device sent.
     pub fn packets_sent(&self) -> u64 {
         self.sent.all()
     }
 
-    /// Returns where the ports are.
+    /// The directory of the ports.
     pub fn place(&self) -> &FabricDirectory {
         &self.place
     }
@@ -218,12 +216,11 @@ impl Fabric {
         Directory::lock_existing(&self.place)
     }
 
-    /// Returns the user as whom this process accesses the fabric.
+    /// The user as whom this process accesses the fabric.
     pub fn user(&self) -> Uid {
         self.place.user
     }
 
-    /// Returns the address of this NIC.
     pub fn own_nid(&self) -> u32 {
         self.nid
     }
@@ -294,7 +291,7 @@ pub fn check_environment() -> Result<(), String> {
     links::check()
 }
 
-/// Returns a random number for an open NIC; never 0, which means no NIC.
+/// A random number for an open NIC; never 0, which means no NIC.
 fn random() -> Result<u64, Errno> {
     let mut bytes = [0; 8];
     if getrandom(&mut bytes[..], GetRandomFlags::empty()) != Ok(bytes.len()) {
@@ -309,8 +306,8 @@ fn random() -> Result<u64, Errno> {
 /// with what it published last.
 const LONGEST_WAIT: Duration = Duration::from_millis(100);
 
-/// Returns what a NIC counted since it started. `lock` locks the directory of the fabric;
-/// `publish_own` publishes the counts of the devices of this process.
+/// The counts of a NIC since it started. `lock` locks the directory of the fabric; `publish_own`
+/// publishes the counts of the devices of this process.
 ///
 /// # Errors
 /// Errors of the directory.
@@ -348,7 +345,7 @@ pub fn nic_counts(
 }
 
 impl Fabric {
-    /// Returns the resources in use by the LNIs of all processes that have this NIC open.
+    /// The resources in use by the LNIs of all processes that have this NIC open.
     pub fn uses(&self, directory: &Directory) -> Result<Vec<LniUse>, Errno> {
         let ports = directory.ports(self.nid)?;
         Ok(ports.iter().flat_map(|(_, file, _)| port::read_uses(file)).collect())

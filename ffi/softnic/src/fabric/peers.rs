@@ -104,7 +104,7 @@ impl Fabric {
     }
 }
 
-/// Returns the lane of `port` that `instance` owns, or a free one.
+/// The lane of `port` that `instance` owns, or a free one.
 fn lane_for(port: &Port, directory: &Directory, instance: u64) -> Option<usize> {
     let owner = |lane: &usize| port.owner(*lane).load(Ordering::Acquire);
     let is_free = |lane: &usize| match owner(lane) {

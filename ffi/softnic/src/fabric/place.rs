@@ -31,10 +31,10 @@ pub struct FabricDirectory {
 }
 
 impl FabricDirectory {
-    /// Returns the directory of the environment, for the effective user and group with which this
-    /// process opened its first device, or for the present ones if there is no such device or the
-    /// process cannot return to those. Real NICs stay the same for a process that changes its
-    /// effective user, so the fabric has to (libcxi.md 1).
+    /// The directory of the environment, for the effective user and group with which this process
+    /// opened its first device, or for the present ones if there is no such device or the process
+    /// cannot return to those. Real NICs stay the same for a process that changes its effective
+    /// user, so the fabric has to (libcxi.md 1).
     ///
     /// # Errors
     /// ENOENT without a current directory.
@@ -68,7 +68,7 @@ impl FabricDirectory {
     }
 }
 
-/// Returns the real, effective and saved users of the process.
+/// The real, effective and saved users of the process.
 fn own_users() -> [u32; 3] {
     let [mut real, mut effective, mut saved] = [0; 3];
     // SAFETY: the pointers lead to numbers that live through the call, which cannot fail then.
@@ -76,7 +76,7 @@ fn own_users() -> [u32; 3] {
     [real, effective, saved]
 }
 
-/// Returns the real, effective and saved groups of the process.
+/// The real, effective and saved groups of the process.
 fn own_groups() -> [u32; 3] {
     let [mut real, mut effective, mut saved] = [0; 3];
     // SAFETY: the pointers lead to numbers that live through the call, which cannot fail then.
@@ -101,8 +101,8 @@ fn is_taken(path: &Path, user: Uid) -> bool {
     rustix::fs::lstat(path).is_ok_and(|stat| stat.st_uid != user.as_raw())
 }
 
-/// Returns why the fabric is not in the default directory; `None` if it is, or the user has named
-/// another one.
+/// Why the fabric is not in the default directory; `None` if it is, or the user has named another
+/// one.
 pub fn fallback() -> Option<String> {
     let place = FabricDirectory::from_environment().ok()?;
     let usual = default_path(place.user);
@@ -139,8 +139,8 @@ pub fn check() -> Result<(), String> {
     ))
 }
 
-/// Returns the file system, the number and the path of the directory as one word; `None` if there
-/// is no directory yet, or if the path is no short word.
+/// The file system, the number and the path of the directory as one word; `None` if there is no
+/// directory yet, or if the path is no short word.
 pub fn identity() -> Option<String> {
     const MOST: usize = 200;
     let path = FabricDirectory::from_environment().ok()?.path;
@@ -150,7 +150,7 @@ pub fn identity() -> Option<String> {
     is_word.then(|| format!("{}:{}:{path}", found.dev(), found.ino()))
 }
 
-/// Returns the user id of the owner of the directory; `None` if there is none yet.
+/// The user id of the owner of the directory; `None` if there is none yet.
 pub fn owner() -> Option<u32> {
     let place = FabricDirectory::from_environment().ok()?;
     let metadata = fs::metadata(place.path).ok()?;
@@ -250,7 +250,7 @@ pub enum Sharing {
 }
 
 impl Sharing {
-    /// Returns who shares a directory with these properties; EACCES if others can write to it.
+    /// The users who share a directory with these properties; EACCES if others can write to it.
     pub fn of(stat: &Stat, user: Uid) -> Result<Self, Errno> {
         let mode = Mode::from_raw_mode(stat.st_mode);
         let is_own = stat.st_uid == user.as_raw();
@@ -269,7 +269,7 @@ impl Sharing {
         }
     }
 
-    /// Returns the permissions of the files in the directory.
+    /// The permissions of the files in the directory.
     pub fn file_mode(self) -> Mode {
         let own = Mode::RUSR | Mode::WUSR;
         match self {
@@ -332,8 +332,8 @@ struct Holder {
     is_stopped: bool,
 }
 
-/// Returns the process that holds the lock of a file; `None` if no process holds it, or if /proc
-/// does not show the holder because it is in another PID namespace.
+/// The process that holds the lock of a file; `None` if no process holds it, or if /proc does not
+/// show the holder because it is in another PID namespace.
 fn holder(file: impl AsFd) -> Option<Holder> {
     let inode = rustix::fs::fstat(file).ok()?.st_ino;
     let pid = lock_owner(&fs::read_to_string("/proc/locks").ok()?, inode)?;
@@ -343,9 +343,9 @@ fn holder(file: impl AsFd) -> Option<Holder> {
     Some(Holder { pid, name: name.to_owned(), is_stopped: rest.starts_with(['T', 't']) })
 }
 
-/// Returns the process that locked the file with this inode exclusively, in the text of
-/// /proc/locks: `1: FLOCK  ADVISORY  WRITE 4711 00:1a:1234 0 EOF`. The device is not compared:
-/// some file systems report another one here than in stat(2).
+/// The process that locked the file with this inode exclusively, in the text of /proc/locks: `1:
+/// FLOCK  ADVISORY  WRITE 4711 00:1a:1234 0 EOF`. The device is not compared: some file systems
+/// report another one here than in stat(2).
 fn lock_owner(locks: &str, inode: u64) -> Option<u32> {
     let inode = inode.to_string();
     locks.lines().find_map(|line| {

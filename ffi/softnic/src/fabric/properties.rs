@@ -45,7 +45,7 @@ impl FetchAdd {
         }
     }
 
-    /// Returns the opcode; `None` for -1, and for an operation that the driver does not accept.
+    /// The opcode; `None` for -1, and for an operation that the driver does not accept.
     ///
     /// Reads the file each time: a program that has written it expects the next operation to obey.
     pub fn opcode(&self) -> Option<u8> {
@@ -65,7 +65,7 @@ impl FetchAdd {
         is_accepted.then_some(opcode)
     }
 
-    /// Returns the operation that the NIC executes in place of `amo`.
+    /// The operation that the NIC executes in place of `amo`.
     ///
     /// # Errors
     /// PCIE_UNSUCCESS_CMPL for an addition that nothing above the NIC executes.
@@ -89,8 +89,8 @@ impl FetchAdd {
 /// Start of the text of links to devices that `cxi-softnic` shows. No kernel has such a class.
 const TREE: &str = "../softnic/";
 
-/// Returns the directory of the properties of the NIC with this number; `None` unless this process
-/// sees the files of `cxi-softnic`.
+/// The directory of the properties of the NIC with this number; `None` unless this process sees the
+/// files of `cxi-softnic`.
 pub fn properties(number: u32) -> Option<PathBuf> {
     let device = PathBuf::from(format!("/sys/class/cxi/cxi{number}"));
     let is_shown = fs::read_link(&device).ok()?.to_str()?.starts_with(TREE);
@@ -100,7 +100,7 @@ pub fn properties(number: u32) -> Option<PathBuf> {
 /// The number for a NIC without LNIs: RGID 0 is reserved.
 pub const ALL: usize = C_NUM_RGIDS as usize - 1;
 
-/// Returns the number of RGIDs that no LNI of the NIC with the address `nid` has.
+/// The number of RGIDs that no LNI of the NIC with the address `nid` has.
 ///
 /// # Errors
 /// Errors of the directory.
@@ -128,7 +128,7 @@ pub struct ShownGroups {
 }
 
 impl ShownGroups {
-    /// Returns the file of the NIC with this number; `None` unless this process sees the files of
+    /// The file of the NIC with this number; `None` unless this process sees the files of
     /// `cxi-softnic`.
     pub fn of(number: u32) -> Option<Self> {
         let properties = properties(number)?;

@@ -35,7 +35,7 @@ impl Translation {
         self.cost > 0
     }
 
-    /// Returns when pages are translated that are asked for at the time `begin`.
+    /// When pages are translated that are asked for at the time `begin`.
     pub fn translate(&mut self, pages: u64, is_huge: bool, begin: u64) -> u64 {
         if self.cost == 0 {
             return begin;
@@ -49,13 +49,13 @@ impl Translation {
         self.busy_until
     }
 
-    /// Returns when the last page will have been translated.
+    /// When the last page will have been translated.
     pub fn ends_at(&self) -> u64 {
         self.busy_until
     }
 }
 
-/// What arrives at once.
+/// Packets that arrive at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
     /// Bytes on the link.
@@ -65,7 +65,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Returns the load of a packet, which may stand for several of the link.
+    /// The load of a packet, which may stand for several of the link.
     pub fn from_packet(packet: &Packet) -> Self {
         let packets = u64::from(packet.length).div_ceil(MTU as u64);
         let has_data =
@@ -76,7 +76,7 @@ impl Load {
         }
     }
 
-    /// Returns the load of responses that share a cell.
+    /// The load of responses that share a cell.
     pub fn from_responses(responses: Unread) -> Self {
         Self { bytes: responses.count() as u64 * HEADER, writes: 0 }
     }
@@ -114,7 +114,7 @@ impl ReceivingSide {
         })
     }
 
-    /// Returns when a load is delivered that arrived at this time.
+    /// When a load is delivered that arrived at this time.
     pub fn deliver(&mut self, load: Load, arrived: u64) -> u64 {
         let takes = time_on_link(load.bytes, self.bandwidth);
         self.busy_until = self.busy_until.max(arrived) + takes;

@@ -322,7 +322,6 @@ fn pcie_lanes(text: &str) -> Option<PcieLanes> {
     })
 }
 
-/// Returns a value if it is one of these.
 fn one_of<T: PartialEq>(values: &[T], value: Option<T>) -> Option<T> {
     value.filter(|value| values.contains(value))
 }

@@ -272,7 +272,7 @@ impl Fabric {
         is_delivered
     }
 
-    /// Returns what the next cell of a lane, whose first word this is, has for the receiving side.
+    /// The load on the receiving side by the next cell of a lane, whose first word this is.
     fn load(&self, lane: usize, first: u64) -> Load {
         let responses = Unread::of(first);
         if !responses.is_empty() {
@@ -396,7 +396,7 @@ impl Fabric {
         self.next_due = Some(self.next_due.map_or(due, |next| next.min(due)));
     }
 
-    /// Returns the time until the next received packet is nearly due; `None` without such a packet.
+    /// The time until the next received packet is nearly due; `None` without such a packet.
     pub fn time_to_next_packet(&self) -> Option<Duration> {
         let nearly_due = self.next_due?.saturating_sub(SOON);
         let time = nearly_due.saturating_sub(link_time::now());

@@ -95,7 +95,7 @@ pub fn hand_out<Public: Handle>(object: Public::Object) -> *mut Public {
     Box::into_raw(Box::new(object)).cast()
 }
 
-/// Returns the object of a handle; EINVAL for null.
+/// The object of a handle; EINVAL for null.
 ///
 /// # Safety
 /// The pointer is null or a live handle that nothing changes while the reference lives.
@@ -106,7 +106,7 @@ pub unsafe fn handle<'a, Public: Handle + 'a>(
     unsafe { optional_handle(handle) }.ok_or(Errno::INVAL)
 }
 
-/// Returns the object of a handle; `None` for null.
+/// The object of a handle; `None` for null.
 ///
 /// # Safety
 /// The pointer is null or a live handle that nothing changes while the reference lives.
@@ -117,7 +117,7 @@ pub unsafe fn optional_handle<'a, Public: Handle + 'a>(
     unsafe { handle.cast::<Public::Object>().as_ref() }
 }
 
-/// Returns the object of a handle, to change it; EINVAL for null.
+/// The object of a handle, to change it; EINVAL for null.
 ///
 /// # Safety
 /// The pointer is null or a live handle that nothing else uses while the reference lives.
@@ -137,7 +137,7 @@ pub unsafe fn destroy<Public: Handle>(handle: *mut Public) {
     drop(unsafe { Box::from_raw(handle.cast::<Public::Object>()) });
 }
 
-/// Returns an argument to be read; EINVAL for null.
+/// An argument to be read; EINVAL for null.
 ///
 /// # Safety
 /// The pointer is null, or readable for its type.
@@ -146,7 +146,7 @@ pub unsafe fn input<'a, T>(pointer: *const T) -> Result<&'a T, Errno> {
     unsafe { optional_input(pointer) }.ok_or(Errno::INVAL)
 }
 
-/// Returns an argument to be read; `None` for null.
+/// An argument to be read; `None` for null.
 ///
 /// # Safety
 /// The pointer is null, or readable for its type.
@@ -155,7 +155,7 @@ pub unsafe fn optional_input<'a, T>(pointer: *const T) -> Option<&'a T> {
     unsafe { pointer.as_ref() }
 }
 
-/// Returns an argument to be written; EINVAL for null.
+/// An argument to be written; EINVAL for null.
 ///
 /// # Safety
 /// The pointer is null, or writable for its type and used by nothing else while the reference
@@ -165,7 +165,7 @@ pub unsafe fn output<'a, T>(pointer: *mut T) -> Result<&'a mut T, Errno> {
     unsafe { optional_output(pointer) }.ok_or(Errno::INVAL)
 }
 
-/// Returns an argument to be written; `None` for null.
+/// An argument to be written; `None` for null.
 ///
 /// # Safety
 /// The pointer is null, or writable for its type and used by nothing else while the reference

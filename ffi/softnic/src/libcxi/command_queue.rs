@@ -167,7 +167,7 @@ fn find_profile(engine: &mut Engine<Fabric>, lni: usize, lcid: usize) -> Result<
     Ok(())
 }
 
-/// Returns the part of a new queue of `count` slots that inline functions of C use.
+/// The part of a new queue of `count` slots that inline functions of C use.
 fn public(index: u32, count: u32, memory: &Pages, launch: &Pages) -> cxi_cq {
     cxi_cq {
         size: count,
@@ -184,7 +184,7 @@ fn public(index: u32, count: u32, memory: &Pages, launch: &Pages) -> cxi_cq {
     }
 }
 
-/// Returns the slots of a queue that was requested with `count` slots (nic.md 2.1).
+/// The slots of a queue that was requested with `count` slots (nic.md 2.1).
 fn slots(count: u32) -> Result<u32, Errno> {
     let per_page = page_size() as u64 / u64::from(C_CQ_CMD_SIZE);
     let pages = u64::from(count).max(per_page).div_ceil(per_page).next_power_of_two();
@@ -208,8 +208,8 @@ pub unsafe extern "C" fn cxil_destroy_cmdq(cmdq: *mut cxi_cq) -> c_int {
     }))
 }
 
-/// Returns the number of operations of a queue without a response, pending triggered operations
-/// included (libcxi.md 8.2). The commands of a target queue have no responses.
+/// The number of operations of a queue without a response, pending triggered operations included
+/// (libcxi.md 8.2). The commands of a target queue have no responses.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_cmdq_ack_counter(
     cmdq: *mut cxi_cq,

@@ -52,7 +52,7 @@ unsafe impl Handle for cxil_dev {
     type Object = OpenDevice;
 }
 
-/// Returns the information about a device (libcxi.md 2.2).
+/// The information about a device (libcxi.md 2.2).
 ///
 /// The version is Cassini 2, because its rules have no exceptions for early parts (drop counts,
 /// UINT32 with HRP). `device_platform` states that this is not hardware.

@@ -54,7 +54,6 @@ unsafe impl Handle for cxil_wait_obj {
     type Object = WaitHandle;
 }
 
-/// Returns the time of day, for event queues.
 fn time_of_day() -> Time {
     let now = clock_gettime(ClockId::Realtime);
     (now.tv_sec as u64, now.tv_nsec as u32)
@@ -143,7 +142,7 @@ fn insert(engine: &mut Engine<Fabric>, lni: usize, queue: EventQueue) -> Result<
     Ok(number)
 }
 
-/// Returns the part of a new queue that inline functions of C use.
+/// The part of a new queue that inline functions of C use.
 fn public(attr: &cxi_eq_attr, number: usize, software: &Pages) -> cxi_eq {
     cxi_eq {
         byte_size: attr.queue_len as u32,
@@ -178,7 +177,7 @@ fn check_attributes(attr: &cxi_eq_attr) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Returns the most slots of a buffer of `len` bytes that can be reserved: all but the status slot.
+/// The most slots of a buffer of `len` bytes that can be reserved: all but the status slot.
 fn most_reserved(len: usize) -> usize {
     len / C_EE_CFG_ECB_SIZE as usize - 1
 }
@@ -191,9 +190,9 @@ fn check_buffer(queue: *mut c_void, len: usize) -> Result<(), Errno> {
     if aligned && sized { Ok(()) } else { Err(Errno::INVAL) }
 }
 
-/// Returns the mapping that holds the buffer, whether or not the NIC may write it (libcxi.md 8.1);
-/// `None` for passthrough, where the buffer must be contiguous. EFAULT unless the process may write
-/// the buffer.
+/// The mapping that holds the buffer, whether or not the NIC may write it (libcxi.md 8.1); `None`
+/// for passthrough, where the buffer must be contiguous. EFAULT unless the process may write the
+/// buffer.
 fn check_mapping(
     engine: &Engine<Fabric>,
     lni: usize,
@@ -388,7 +387,7 @@ pub unsafe extern "C" fn cxil_destroy_wait_obj(wait: *mut cxil_wait_obj) -> c_in
     }))
 }
 
-/// Returns the descriptor to poll, which is ready (POLLPRI and POLLIN) from an event on until it is
+/// The descriptor to poll, which is ready (POLLPRI and POLLIN) from an event on until it is
 /// cleared. EIO in a child process.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_get_wait_obj_fd(wait: *mut cxil_wait_obj) -> c_int {
@@ -432,7 +431,6 @@ impl WaitObject {
         Ok(Self { ours, theirs, signaled: Mutex::new(false) })
     }
 
-    /// Returns the descriptor to poll.
     pub fn descriptor(&self) -> RawFd {
         self.theirs.as_raw_fd()
     }

@@ -92,13 +92,13 @@ fn check(
     Ok(())
 }
 
-/// Returns the place of a register in a row of `count` of them.
+/// The place of a register in a row of `count` of them.
 fn place(csr: u32, first: u32, count: u32) -> Option<usize> {
     let bytes = csr.checked_sub(first)?;
     (bytes < 8 * count).then_some(bytes as usize / 8)
 }
 
-/// Returns the value of a register; EOPNOTSUPP for one that this NIC does not have.
+/// The value of a register; EOPNOTSUPP for one that this NIC does not have.
 fn value_of(device: &OpenDevice, csr: u32) -> Result<u64, Errno> {
     if ELAPSED_TIME.contains(&csr) {
         let elapsed = device.opened.elapsed();
@@ -298,8 +298,7 @@ pub unsafe extern "C" fn cxil_inbound_wait(dev: *mut cxil_dev) -> c_int {
     })
 }
 
-/// Returns the operation that the NIC replaces by an addition, as the file of the driver says: -1
-/// for none.
+/// The operation that the NIC replaces by an addition, as the file of the driver says: -1 for none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_get_amo_remap_to_pcie_fadd(
     dev: *mut cxil_dev,
@@ -312,8 +311,8 @@ pub unsafe extern "C" fn cxil_get_amo_remap_to_pcie_fadd(
     }))
 }
 
-/// Returns the size of the pages at `base` in bytes, huge pages included; 0 for null and where
-/// nothing is mapped, because the result is unsigned.
+/// The size of the pages at `base` in bytes, huge pages included; 0 for null and where nothing is
+/// mapped, because the result is unsigned.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_page_size(base: *mut c_void) -> usize {
     let mut size = 0;

@@ -100,8 +100,9 @@ pub unsafe extern "C" fn cxil_map(
     }))
 }
 
-/// Maps the memory of a descriptor at `location`, or reserves addresses for it, in a context of this
-/// kind. Returns the number of the descriptor, and the descriptor with its context and address.
+/// Maps the memory of a descriptor at `location`, or reserves addresses for it, in a context of
+/// this kind. Returns the number of the descriptor, and the descriptor with its context and
+/// address.
 fn insert(
     engine: &mut Engine<Fabric>,
     range: Md,
@@ -179,8 +180,7 @@ pub unsafe extern "C" fn cxil_update_md(
     })
 }
 
-/// Returns memory of the process for the NIC, pinned or faulted in according to the flags of its
-/// mapping.
+/// Memory of the process for the NIC, pinned or faulted in according to the flags of its mapping.
 ///
 /// # Errors
 /// With `CXI_MAP_PIN`, EFAULT if a part of the memory cannot be had, and EINVAL if the NIC should
@@ -233,7 +233,6 @@ fn device_memory(
     }
 }
 
-/// Returns the dma-buf of hints, if there is one.
 fn dma_buf(hints: &cxi_md_hints) -> Option<DmaBuf> {
     hints
         .dmabuf_valid

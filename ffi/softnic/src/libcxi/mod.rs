@@ -28,7 +28,7 @@ use cxi_sys::{Api, cxil_dev};
 use boundary::from_c;
 pub use device::{DRIVER, NAME, information};
 
-/// Returns the table of functions.
+/// The table of functions.
 pub fn api() -> Api {
     Api {
         cxil_get_device_list: device::cxil_get_device_list,

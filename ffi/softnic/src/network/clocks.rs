@@ -24,7 +24,7 @@ const SOURCE_WORDS: usize = 2;
 
 /// Where the words are: an array in tests, shared memory in programs.
 pub trait Cells {
-    /// Returns a word, below [`CellLayout::words`].
+    /// A word, below [`CellLayout::words`].
     fn word(&self, index: usize) -> &AtomicU64;
 }
 
@@ -56,33 +56,32 @@ pub struct CellLayout {
 }
 
 impl CellLayout {
-    /// Returns the number of words.
     pub fn words(self) -> usize {
         self.links * LINK_WORDS + self.nics * self.nics * SOURCE_WORDS
     }
 
-    /// Returns the place of the clock of a class on a link: when its last packet with data will
-    /// have left, in ticks since the fabric was made.
+    /// The place of the clock of a class on a link: when its last packet with data will have left,
+    /// in ticks since the fabric was made.
     pub fn clock(self, link: usize, class: usize) -> usize {
         link * LINK_WORDS + class % CLASSES
     }
 
-    /// Returns the place of the clock of packets without data.
+    /// The place of the clock of packets without data.
     fn header_clock(self, link: usize) -> usize {
         link * LINK_WORDS + CLASSES
     }
 
-    /// Returns the place of a count.
+    /// The place of a count.
     pub fn count(self, link: usize, count: Count) -> usize {
         link * LINK_WORDS + count as usize
     }
 
-    /// Returns the place of what a source sent to a target lately (`sources`).
+    /// The place of what a source sent to a target lately (`sources`).
     pub fn sent(self, target: usize, source: usize) -> usize {
         self.links * LINK_WORDS + (target * self.nics + source) * SOURCE_WORDS
     }
 
-    /// Returns the place of the clock that holds a source back.
+    /// The place of the clock that holds a source back.
     pub fn pace(self, target: usize, source: usize) -> usize {
         self.sent(target, source) + 1
     }
@@ -105,7 +104,7 @@ pub fn put_forward(clock: &AtomicU64, to: u64) -> u64 {
     to.saturating_sub(clock.fetch_max(to, Ordering::Relaxed))
 }
 
-/// Returns how long packets wait for a clock, at this time.
+/// How long packets wait for a clock, at this time.
 pub fn queue(clock: &AtomicU64, now: u64) -> u64 {
     let ahead = clock.load(Ordering::Relaxed).saturating_sub(now);
     if ahead > LONGEST_QUEUE { 0 } else { ahead }
@@ -121,7 +120,7 @@ pub const HEADER: u64 = 64;
 /// priority.
 const LONGEST_PACKET: u64 = 2112;
 
-/// What is on its way.
+/// A packet on its way.
 #[derive(Clone, Copy, Debug)]
 pub struct Parcel {
     /// The traffic class.
@@ -133,7 +132,7 @@ pub struct Parcel {
 }
 
 impl Parcel {
-    /// Returns the bytes on the link.
+    /// The bytes on the link.
     pub fn bytes(&self) -> u64 {
         self.payload + HEADER
     }
@@ -150,7 +149,6 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// Returns the timing of a link.
     pub fn of(link: &DirectedLink) -> Self {
         Self {
             ticks_per_byte: 1e9 * TICKS as f64 / link.rate,
@@ -160,7 +158,7 @@ impl Timing {
         }
     }
 
-    /// Returns the ticks that bytes take on the link.
+    /// The ticks that bytes take on the link.
     pub fn takes(&self, bytes: u64) -> u64 {
         (bytes as f64 * self.ticks_per_byte).round() as u64
     }
@@ -178,8 +176,7 @@ impl TrafficClasses {
         Self { classes, has_priority: classes.iter().any(|class| class.priority) }
     }
 
-    /// Returns the class in whose queue packets of a class wait: BEST_EFFORT if it has no share of
-    /// its own.
+    /// The class in whose queue packets of a class wait: BEST_EFFORT if it has no share of its own.
     pub fn queue_of(&self, class: usize) -> usize {
         let own = class % CLASSES;
         self.classes[own].share.map_or(BEST_EFFORT, |_| own)
@@ -234,7 +231,7 @@ impl<C: Cells> Station<'_, C> {
         before + occupy(self.clock(class), now, takes) - now
     }
 
-    /// Returns the share of the link that a class gets beside the other classes that wait for it.
+    /// The share of the link that a class gets beside the other classes that wait for it.
     fn share(&self, class: usize, now: u64) -> f64 {
         // A packet with priority makes all classes wait for a moment.
         let least = if self.classes.has_priority { self.timing.takes(LONGEST_PACKET) } else { 0 };
@@ -248,12 +245,11 @@ impl<C: Cells> Station<'_, C> {
         own / (own + others)
     }
 
-    /// Returns how long packets of a class with data wait for the link at this time, in ticks.
+    /// How long packets of a class with data wait for the link at this time, in ticks.
     pub fn queue(&self, class: usize, now: u64) -> u64 {
         queue(self.clock(class), now)
     }
 
-    /// Returns the clock of a class.
     pub fn clock(&self, class: usize) -> &std::sync::atomic::AtomicU64 {
         self.cells.word(self.layout.clock(self.link, class))
     }

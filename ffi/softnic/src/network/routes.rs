@@ -64,12 +64,11 @@ impl SwitchMap {
         }
     }
 
-    /// Returns the links of the fabric.
     pub fn links(&self) -> &[DirectedLink] {
         &self.links
     }
 
-    /// Returns the paths between two switches at a time, in nanoseconds since the fabric was made.
+    /// The paths between two switches at a time, in nanoseconds since the fabric was made.
     pub fn routes(&self, from: usize, to: usize, time: u64) -> SwitchPaths {
         let mut minimal = self.minimal(from, to);
         minimal.retain(|path| self.is_up(path, time));
@@ -89,7 +88,7 @@ impl SwitchMap {
         }
     }
 
-    /// Returns the latency of the longest of the shortest paths between switches with NICs.
+    /// The latency of the longest of the shortest paths between switches with NICs.
     pub fn longest_latency(&self) -> u64 {
         let switch = |link: &DirectedLink| match (link.from, link.to) {
             (LinkEnd::Nic(_), LinkEnd::Switch(switch)) => Some(switch),
@@ -141,8 +140,8 @@ impl SwitchMap {
         paths
     }
 
-    /// Returns the paths through a further group or switch that are up. As many lead through it as
-    /// there are cables on its side that has more of them, not one for each combination.
+    /// The paths through a further group or switch that are up. As many lead through it as there
+    /// are cables on its side that has more of them, not one for each combination.
     fn detours(&self, from: usize, to: usize, time: u64) -> Vec<Vec<usize>> {
         let is_up = |path: &Vec<usize>| self.is_up(path, time);
         let [here, there] = [from, to].map(|switch| self.groups[switch]);
@@ -181,8 +180,8 @@ impl SwitchMap {
         paths.collect()
     }
 
-    /// Returns the paths from a switch of the group `here` into the group `there`, one for each
-    /// cable between them, and the switches at which they arrive.
+    /// The paths from a switch of the group `here` into the group `there`, one for each cable
+    /// between them, and the switches at which they arrive.
     fn through_cables(
         &self,
         from: usize,
@@ -200,13 +199,13 @@ impl SwitchMap {
         })
     }
 
-    /// Returns the shortest paths inside a group.
+    /// The shortest paths inside a group.
     fn within_group(&self, from: usize, to: usize) -> Vec<Vec<usize>> {
         let group = self.groups[from];
         self.shortest(from, to, |hop| self.groups[hop.to] == group)
     }
 
-    /// Returns the paths with the fewest links among the hops that `may_use` permits.
+    /// The paths with the fewest links among the hops that `may_use` permits.
     fn shortest(&self, from: usize, to: usize, may_use: impl Fn(&Hop) -> bool) -> Vec<Vec<usize>> {
         let mut distances = vec![usize::MAX; self.hops.len()];
         distances[from] = 0;
@@ -241,12 +240,12 @@ impl SwitchMap {
     }
 }
 
-/// Returns a path continued by each of others.
+/// A path continued by each of others.
 fn joined(path: &[usize], others: &[Vec<usize>]) -> Vec<Vec<usize>> {
     others.iter().map(|other| [path, other].concat()).collect()
 }
 
-/// Returns paths, each continued by one of its own continuations: all of both are used, in turn.
+/// Paths, each continued by one of its own continuations: all of both are used, in turn.
 fn in_turn(paths: &[(&Vec<usize>, &Vec<Vec<usize>>)]) -> Vec<Vec<usize>> {
     let continued: Vec<_> = paths.iter().filter(|(_, others)| !others.is_empty()).collect();
     let others = continued.iter().map(|(_, others)| others.len()).max();
@@ -259,7 +258,7 @@ fn in_turn(paths: &[(&Vec<usize>, &Vec<Vec<usize>>)]) -> Vec<Vec<usize>> {
         .collect()
 }
 
-/// Returns each of some paths continued by a link.
+/// Each of some paths continued by a link.
 fn joined_all(paths: &[Vec<usize>], link: usize) -> Vec<Vec<usize>> {
     paths.iter().map(|path| [&path[..], &[link]].concat()).collect()
 }
@@ -273,7 +272,7 @@ mod tests {
         SwitchMap::new(&Topology::from_file("", &format!("{fabric}{lines}")).unwrap())
     }
 
-    /// Returns a path as the names of its links, `2-3` from switch 2 to switch 3.
+    /// A path as the names of its links, `2-3` from switch 2 to switch 3.
     fn names(map: &SwitchMap, paths: &[Path]) -> Vec<String> {
         let name = |link: &usize| match (map.links[*link].from, map.links[*link].to) {
             (LinkEnd::Switch(from), LinkEnd::Switch(to)) => format!("{from}-{to}"),

@@ -60,7 +60,7 @@ pub unsafe extern "C" fn cxil_free_svc_list(svc_list: *mut cxil_svc_list) {
     unsafe { boundary::free_list::<cxi_svc_desc, _>(svc_list, offset_of!(cxil_svc_list, descs)) };
 }
 
-/// Returns the resources that a resource group uses, over all processes.
+/// The resources that a resource group uses, over all processes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_get_svc_rsrc_use(
     dev: *mut cxil_dev,
@@ -74,7 +74,7 @@ pub unsafe extern "C" fn cxil_get_svc_rsrc_use(
     }))
 }
 
-/// Returns the resources in use by a resource group.
+/// The resources in use by a resource group.
 fn use_of(registry: &ServiceRegistry, group: &Service) -> cxi_rsrc_use {
     cxi_rsrc_use {
         svc_id: group.id,
@@ -83,7 +83,7 @@ fn use_of(registry: &ServiceRegistry, group: &Service) -> cxi_rsrc_use {
     }
 }
 
-/// Returns how many LNIs share an RGID.
+/// How many LNIs share an RGID.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_get_svc_lpr(dev: *mut cxil_dev, svc_id: c_uint) -> c_int {
     answer_number(|| {
@@ -93,9 +93,8 @@ pub unsafe extern "C" fn cxil_get_svc_lpr(dev: *mut cxil_dev, svc_id: c_uint) ->
     })
 }
 
-/// Returns the VNI range of a service; 0 and 0 while no range is set. EINVAL for a service with a
-/// list of VNIs, about which the reference is silent. EOPNOTSUPP for a resource group that is no
-/// service.
+/// The VNI range of a service; 0 and 0 while no range is set. EINVAL for a service with a list of
+/// VNIs, about which the reference is silent. EOPNOTSUPP for a resource group that is no service.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_svc_get_vni_range(
     dev: *mut cxil_dev,
@@ -290,7 +289,7 @@ pub unsafe extern "C" fn cxil_svc_set_exclusive_cp(
     })
 }
 
-/// Returns what [`cxil_svc_set_exclusive_cp`] has set.
+/// Reads the setting of [`cxil_svc_set_exclusive_cp`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_svc_get_exclusive_cp(
     dev: *mut cxil_dev,
@@ -342,7 +341,7 @@ pub unsafe extern "C" fn cxil_svc_set_netns(
     })
 }
 
-/// Returns the network namespace that is a member of a service. EINVAL if there is none.
+/// The network namespace that is a member of a service. EINVAL if there is none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_svc_get_netns(
     dev: *mut cxil_dev,
@@ -371,7 +370,7 @@ fn change(
     })
 }
 
-/// Returns a service that is to be changed: EINVAL if there is none, EBUSY if it has users.
+/// A service that is to be changed: EINVAL if there is none, EBUSY if it has users.
 fn unused(registry: &ServiceRegistry, svc_id: u32) -> Result<Service, Errno> {
     let service = registry.service(svc_id)?;
     if registry.users(svc_id) > 0 {
@@ -388,8 +387,8 @@ fn replace(registry: &mut ServiceRegistry, service: Service) -> Result<(), Errno
     registry.set_services(services)
 }
 
-/// Returns a service with its pools. EEXIST if another one has its VNI and the release refuses
-/// that; ENOSPC if the resources that it reserves, or pools for them, are not left.
+/// A service with its pools. EEXIST if another one has its VNI and the release refuses that; ENOSPC
+/// if the resources that it reserves, or pools for them, are not left.
 fn with_resources(
     registry: &ServiceRegistry,
     service: Service,
