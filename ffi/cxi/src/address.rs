@@ -5,19 +5,19 @@
 
 use cxi_sys::{C_NID_ANY, CXI_DFA_EP_MASK, CXI_DFA_EP_WIDTH, CXI_DFA_EXT_MASK, CXI_DFA_EXT_WIDTH};
 
-/// Returns the part of a NIC address that packets carry, 20 bits: the address of the NIC. A virtual
+/// The part of a NIC address that packets carry, 20 bits: the address of the NIC. A virtual
 /// function has its number and 1 in the bits above (libcxi.md 2.2).
 pub const fn sent_nid(nid: u32) -> u32 {
     nid & C_NID_ANY
 }
 
-/// Returns the number of the virtual function with this NIC address; `None` for a NIC.
+/// The number of the virtual function with this NIC address; `None` for a NIC.
 pub const fn virtual_function(nid: u32) -> Option<u32> {
     (nid >> C_NID_ANY.count_ones()).checked_sub(1)
 }
 
-/// Returns the destination fabric address (DFA) of a command. The command carries the low 5 bits of
-/// the index separately ([`index_ext`]).
+/// The destination fabric address (DFA) of a command. The command carries the low 5 bits of the
+/// index separately ([`index_ext`]).
 ///
 /// The endpoint is truncated to 12 bits, as in libcxi: index 511 addresses index 255 if `pid_bits`
 /// is 9 (nic.md 4.1).
@@ -27,29 +27,29 @@ pub const fn dfa(nid: u32, pid: u32, index: u32, pid_bits: u32) -> u32 {
     endpoint & CXI_DFA_EP_MASK | nid << CXI_DFA_EP_WIDTH
 }
 
-/// Returns the part of the portal index that a command carries beside its DFA, 5 bits.
+/// The part of the portal index that a command carries beside its DFA, 5 bits.
 pub const fn index_ext(index: u32) -> u8 {
     (index & CXI_DFA_EXT_MASK) as u8
 }
 
-/// Returns the NIC address of a DFA.
+/// The NIC address in a DFA.
 pub const fn nid_of(dfa: u32) -> u32 {
     dfa >> CXI_DFA_EP_WIDTH
 }
 
-/// Returns the PID of a DFA.
+/// The PID in a DFA.
 pub const fn pid_of(dfa: u32, pid_bits: u32) -> u32 {
     dfa & ((1 << pid_bits) - 1)
 }
 
-/// Returns the portal index of a DFA and an index extension.
+/// The portal index of a DFA and an index extension.
 pub const fn index_of(dfa: u32, index_ext: u8, pid_bits: u32) -> u32 {
     ((dfa & CXI_DFA_EP_MASK) >> pid_bits) << CXI_DFA_EXT_WIDTH | index_ext as u32
 }
 
-/// Returns the match id (initiator id) of a PID and a node. The node is a NIC address, or a rank
-/// for an entry with logical addressing; of a NIC address the part that packets carry
-/// ([`sent_nid`]). All ones in either part are a wildcard (nic.md 4.2).
+/// The match id (initiator id) of a PID and a node. The node is a NIC address, or a rank for an
+/// entry with logical addressing; of a NIC address the part that packets carry ([`sent_nid`]). All
+/// ones in either part are a wildcard (nic.md 4.2).
 pub const fn match_id(pid_bits: u32, pid: u32, node: u32) -> u32 {
     let node_bits = 32 - pid_bits;
     (pid & ((1 << pid_bits) - 1)) << node_bits | node & ((1 << node_bits) - 1)

@@ -137,7 +137,7 @@ pub fn counter(lni: &Lni, offset: usize) -> Result<(), Error> {
     counter.release()
 }
 
-/// What the process itself may do with the memory that [`map`] maps.
+/// The rights of the process itself to the memory that [`map`] maps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MemoryRights {
     /// Nothing.
@@ -148,7 +148,7 @@ pub enum MemoryRights {
     ReadWrite,
 }
 
-/// What a mapping covers.
+/// The memory that a mapping covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mapped {
     /// Bytes of the mapping before the address that was asked for.

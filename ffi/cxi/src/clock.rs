@@ -1,7 +1,6 @@
 //! The clocks of the measurements: the clock of the kernel, and the counter of the CPUs.
 
-/// Returns the nanoseconds of CLOCK_MONOTONIC_RAW, which time synchronisation neither steps nor
-/// slews.
+/// The nanoseconds of CLOCK_MONOTONIC_RAW, which time synchronisation neither steps nor slews.
 ///
 /// The C library reads the time stamp counter after a barrier that waits for earlier loads
 /// (`lfence` or `rdtscp`; `isb` on aarch64), so a time taken after an event was polled is not
@@ -56,8 +55,8 @@ impl CpuCounter {
     /// Clock source of Linux that reads this counter.
     pub const CLOCK_SOURCE: &str = "tsc";
 
-    /// Returns the counter if the processor has `rdtscp` and states that the rate is constant in
-    /// all power states.
+    /// The counter if the processor has `rdtscp` and states that the rate is constant in all power
+    /// states.
     pub fn find() -> Option<Self> {
         const POWER: u32 = 0x8000_0007;
         const RDTSCP: u32 = 1 << 27;
@@ -68,7 +67,7 @@ impl CpuCounter {
         is_usable.then_some(Self { _found: () })
     }
 
-    /// Returns the count.
+    /// The count of the clock.
     #[inline(always)]
     pub fn read(self) -> u64 {
         let mut cpu = 0;
@@ -77,13 +76,13 @@ impl CpuCounter {
         unsafe { std::arch::x86_64::__rdtscp(&raw mut cpu) }
     }
 
-    /// Returns `None`: the processor does not state the counts per second.
+    /// `None`: the processor does not state the counts per second.
     pub fn frequency(self) -> Option<u64> {
         None
     }
 }
 
-/// Returns the properties of the processor that the instruction `cpuid` lists under `leaf`.
+/// The properties of the processor that the instruction `cpuid` lists under `leaf`.
 #[cfg(target_arch = "x86_64")]
 #[allow(unused_unsafe, reason = "only older releases of Rust require the block")]
 fn cpuid(leaf: u32) -> std::arch::x86_64::CpuidResult {
@@ -99,12 +98,11 @@ impl CpuCounter {
     /// Clock source of Linux that reads this counter.
     pub const CLOCK_SOURCE: &str = "arch_sys_counter";
 
-    /// Returns the counter, which every processor of this architecture has.
+    /// The counter, which every processor of this architecture has.
     pub fn find() -> Option<Self> {
         Some(Self { _found: () })
     }
 
-    /// Returns the count.
     #[inline(always)]
     pub fn read(self) -> u64 {
         let count;
@@ -116,7 +114,7 @@ impl CpuCounter {
         count
     }
 
-    /// Returns the counts per second that the firmware has stated.
+    /// The counts per second that the firmware has stated.
     pub fn frequency(self) -> Option<u64> {
         let frequency: u64;
         // SAFETY: the instruction changes only `frequency`; Linux lets programs read the register.

@@ -95,7 +95,7 @@ impl Counter {
         })
     }
 
-    /// Returns the number by which commands and events name the counter, 1 to 2047.
+    /// The number by which commands and events name the counter, 1 to 2047.
     pub fn number(&self) -> u16 {
         self.handle.number
     }
@@ -116,10 +116,9 @@ impl Counter {
         self.store(ADD_FAILURE, u64::from(value & MAX_FAILURES));
     }
 
-    /// Returns the counts if the NIC has written them back since the last call. It does so after a
-    /// reset, a failure, a TRIG_EVENT, a SET, and on request
-    /// ([`emit_get`](crate::TriggerBatch::emit_get)), but not after a success (nic.md 9.1). Always
-    /// `None` for a counter without a write-back word.
+    /// The counts if the NIC has written them back since the last call. It does so after a reset, a
+    /// failure, a TRIG_EVENT, a SET, and on request ([`emit_get`](crate::TriggerBatch::emit_get)),
+    /// but not after a success (nic.md 9.1). Always `None` for a counter without a write-back word.
     pub fn written_back(&self) -> Option<Counts> {
         self.progress.run();
         let word = self.handle.word.as_ref()?;

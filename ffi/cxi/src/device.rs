@@ -62,18 +62,18 @@ pub struct DeviceInfo {
 }
 
 impl DeviceInfo {
-    /// Returns whether the link is down. A virtual function has none of its own (libcxi.md 2.2).
+    /// Whether the link is down. A virtual function has none of its own (libcxi.md 2.2).
     pub fn is_link_down(&self) -> bool {
         !self.link_up && !self.is_virtual_function
     }
 
-    /// Returns whether no retry handler runs. The one of a virtual function runs on its NIC
-    /// (libcxi.md 2.2).
+    /// Whether no retry handler runs. The one of a virtual function runs on its NIC (libcxi.md
+    /// 2.2).
     pub fn lacks_retry_handler(&self) -> bool {
         self.retry_handler_eq == 0 && !self.is_virtual_function
     }
 
-    /// Returns whether the device reports that it is not hardware.
+    /// Whether the device reports that it is not hardware.
     pub fn is_simulated(&self) -> bool {
         self.platform == cxi_sys::C_PLATFORM_NETSIM
     }
@@ -109,7 +109,7 @@ impl DeviceInfo {
     }
 }
 
-/// Returns the text of a field: its characters up to the first NUL, or all.
+/// The text of a field: its characters up to the first NUL, or all.
 fn text(field: &[c_char]) -> String {
     // `c_char` is signed on x86_64 and not on aarch64.
     let bytes: Vec<u8> = field.iter().flat_map(|c| c.to_ne_bytes()).collect();
@@ -119,8 +119,8 @@ fn text(field: &[c_char]) -> String {
     }
 }
 
-/// Returns the NICs of this host in the order of the library. The library omits NICs that it cannot
-/// open (libcxi.md 2.3).
+/// The NICs of this host in the order of the library. The library omits NICs that it cannot open
+/// (libcxi.md 2.3).
 ///
 /// # Errors
 ///
@@ -189,7 +189,7 @@ impl Device {
         self
     }
 
-    /// Returns the device information as of the moment of opening.
+    /// The device information as of the moment of opening.
     pub fn info(&self) -> &DeviceInfo {
         &self.info
     }

@@ -13,12 +13,12 @@ pub const IDC_MAX_RESTRICTED: usize = C_MAX_IDC_PAYLOAD_RES as usize;
 /// Largest payload in bytes of an unrestricted immediate data command (nic.md 3.2).
 pub const IDC_MAX_UNRESTRICTED: usize = C_MAX_IDC_PAYLOAD_UNR as usize;
 
-/// Returns the half-slots of a command of size code `code`.
+/// The half-slots of a command of size code `code`.
 const fn halves(code: c_cmd_size) -> u32 {
     1 << code
 }
 
-/// Returns the size code of a command of `length` bytes, at most 256 (nic.md 2.5).
+/// The size code of a command of `length` bytes, at most 256 (nic.md 2.5).
 #[inline]
 const fn size_code(length: usize) -> c_cmd_size {
     match length {
@@ -40,8 +40,8 @@ pub(crate) fn c_state(template: &CStateCmd) -> CStateCmd {
     command
 }
 
-/// Returns the header of an immediate data put of `payload` bytes (at most 224), and the half-slots
-/// of the whole command.
+/// The header of an immediate data put of `payload` bytes (at most 224), and the half-slots of the
+/// whole command.
 #[inline]
 pub(crate) fn idc_put(template: &IdcHdr, payload: usize) -> (IdcHdr, u32) {
     let length = IdcHdr::SIZE + payload;
@@ -55,8 +55,8 @@ pub(crate) fn idc_put(template: &IdcHdr, payload: usize) -> (IdcHdr, u32) {
     (header, halves(size))
 }
 
-/// Returns the header of a small message of `payload` bytes (at most 192), and the half-slots of
-/// the whole command, at least two.
+/// The header of a small message of `payload` bytes (at most 192), and the half-slots of the whole
+/// command, at least two.
 #[inline]
 pub(crate) fn idc_msg(template: &IdcMsgHdr, payload: usize) -> (IdcMsgHdr, u32) {
     let length = IdcMsgHdr::SIZE + payload;
@@ -84,8 +84,8 @@ pub(crate) fn dma(template: &FullDmaCmd) -> FullDmaCmd {
     command
 }
 
-/// Returns an immediate atomic operation and its half-slots. The form is small if the operation
-/// fits it, as in the helper of libcxi (nic.md 3.7).
+/// An immediate atomic operation and its half-slots. The form is small if the operation fits it, as
+/// in the helper of libcxi (nic.md 3.7).
 #[inline]
 pub(crate) fn idc_amo(template: &IdcAmoCmd, fetching: bool) -> (IdcAmoCmd, u32) {
     let is_large = fetching
@@ -113,8 +113,8 @@ pub(crate) fn idc_amo(template: &IdcAmoCmd, fetching: bool) -> (IdcAmoCmd, u32) 
     (IdcAmoCmd::from_bytes(bytes), halves(size))
 }
 
-/// Returns a DMA atomic operation. Its length is the size of its type; for an unknown type the
-/// caller's length is kept.
+/// A DMA atomic operation. Its length is the size of its type; for an unknown type the caller's
+/// length is kept.
 #[inline]
 pub(crate) fn dma_amo(template: &DmaAmoCmd, fetching: bool) -> DmaAmoCmd {
     let mut command = *template;
@@ -137,7 +137,7 @@ pub(crate) fn dma_amo(template: &DmaAmoCmd, fetching: bool) -> DmaAmoCmd {
     command
 }
 
-/// Returns a counter command and its half-slots: four with an embedded command, else two.
+/// A counter command and its half-slots: four with an embedded command, else two.
 #[inline]
 pub(crate) fn counter(template: &CtCmd, opcode: c_ct_op) -> (CtCmd, u32) {
     let size = if opcode == C_CMD_CT_TRIG_DMA { C_CMD_SIZE_128B } else { C_CMD_SIZE_64B };
@@ -146,7 +146,7 @@ pub(crate) fn counter(template: &CtCmd, opcode: c_ct_op) -> (CtCmd, u32) {
     (command, halves(size))
 }
 
-/// Returns the header of the NOOP that pads trigger queues; it takes one slot (nic.md 2.6).
+/// The header of the NOOP that pads trigger queues; it takes one slot (nic.md 2.6).
 pub(crate) fn counter_noop() -> CmdHeader {
     let mut header = CmdHeader::new();
     header
@@ -156,7 +156,7 @@ pub(crate) fn counter_noop() -> CmdHeader {
     header
 }
 
-/// Returns a command to the queue itself.
+/// A command to the queue itself.
 pub(crate) fn cq(opcode: c_cq_op, lcid: u32) -> CqCmd {
     let mut command = CqCmd::new();
     command

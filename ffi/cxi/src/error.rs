@@ -60,7 +60,7 @@ pub(crate) struct GpuStatus {
 }
 
 impl GpuStatus {
-    /// Returns the status with the text of the runtime, or with "error" if it has none.
+    /// The status with the text of the runtime, or with "error" if it has none.
     pub(crate) fn new(runtime: &'static str, code: i64, text: Option<&'static CStr>) -> Self {
         let text = text.and_then(|text| text.to_str().ok()).unwrap_or("error");
         Self { runtime, code, text }
@@ -73,7 +73,7 @@ impl Error {
         Self { call, errno, origin }
     }
 
-    /// Returns the error of a call of an optional function that the library lacks, with ENOSYS.
+    /// The error of a call of an optional function that the library lacks, with ENOSYS.
     pub(crate) fn missing(call: &'static str) -> Self {
         let node = Api::OPTIONAL.iter().find(|(name, _)| *name == call);
         Self {
@@ -83,7 +83,7 @@ impl Error {
         }
     }
 
-    /// Returns the error of a failed call of a GPU runtime; `errno` is the closest errno value.
+    /// The error of a failed call of a GPU runtime; `errno` is the closest errno value.
     pub(crate) const fn from_gpu(call: &'static str, errno: i32, status: GpuStatus) -> Self {
         let origin = ErrorOrigin::Gpu(status);
         Self { call, errno, origin }
@@ -92,13 +92,13 @@ impl Error {
     /// The error of memory that the runtime of its GPU does not export as a dma-buf.
     pub(crate) const NOT_EXPORTED: Self = Self::new("cxil_map", 0);
 
-    /// Returns the error of a mapping that was tried in one way.
+    /// The error of a mapping that was tried in one way.
     pub(crate) const fn with_way(self, way: MapWay) -> Self {
         let origin = ErrorOrigin::Map(way, None);
         Self { origin, ..self }
     }
 
-    /// Returns the error of a mapping that was tried in two ways: this one, then `second`.
+    /// The error of a mapping that was tried in two ways: this one, then `second`.
     pub(crate) const fn and_of_way(self, second: Self) -> Self {
         match (self.origin, second.origin) {
             (ErrorOrigin::Map(first, _), ErrorOrigin::Map(way, _)) => {
@@ -108,23 +108,23 @@ impl Error {
         }
     }
 
-    /// Returns the error of `call`, which failed just before, with the errno of the thread.
+    /// The error of `call`, which failed just before, with the errno of the thread.
     pub(crate) fn last(call: &'static str, otherwise: i32) -> Self {
         let errno = std::io::Error::last_os_error().raw_os_error();
         Self::new(call, errno.unwrap_or(otherwise))
     }
 
-    /// Returns the name of the function that failed, such as `cxil_alloc_lni`.
+    /// The name of the function that failed, such as `cxil_alloc_lni`.
     pub const fn call(&self) -> &'static str {
         self.call
     }
 
-    /// Returns whether the function belongs to a GPU runtime.
+    /// Whether the function belongs to a GPU runtime.
     pub const fn is_of_gpu(&self) -> bool {
         matches!(self.origin, ErrorOrigin::Gpu(_))
     }
 
-    /// Returns the errno value, which is positive.
+    /// The errno value, which is positive.
     pub const fn errno(&self) -> i32 {
         self.errno
     }
@@ -175,8 +175,8 @@ fn refusal(f: &mut fmt::Formatter<'_>, way: MapWay, errno: i32) -> fmt::Result {
     write!(f, "{} (errno {errno})", error_text(errno))
 }
 
-/// Returns the text of the C library for an errno value, such as "Key has been revoked", or the
-/// limit of this process that is the cause.
+/// The text of the C library for an errno value, such as "Key has been revoked", or the limit of
+/// this process that is the cause.
 pub fn error_text(errno: i32) -> String {
     match errno {
         libc::EFBIG => return "file size limit (ulimit -f)".into(),
@@ -274,7 +274,7 @@ macro_rules! code {
         pub struct $type(pub u8);
 
         impl $type {
-            /// Returns the name without its C prefix; `None` for an unknown number.
+            /// The name without its C prefix; `None` for an unknown number.
             pub fn name(self) -> Option<&'static str> {
                 match u32::from(self.0) {
                     $($name => stringify!($name).strip_prefix($prefix),)*

@@ -31,13 +31,13 @@ impl EventHeader {
         (self.second >> 50) as u8 & 0x1f
     }
 
-    /// Returns the low 6 bits of the last byte, which hold the return code of every event.
+    /// The low 6 bits of the last byte, which hold the return code of every event.
     #[inline]
     pub(crate) fn return_code(&self) -> u8 {
         (self.last >> 56) as u8 & 0x3f
     }
 
-    /// Returns whether an initiator event reports the get of a rendezvous put.
+    /// Whether an initiator event reports the get of a rendezvous put.
     #[inline]
     pub(crate) fn is_rendezvous(&self) -> bool {
         EventInitiatorShort::from_words([0, self.second.to_le()]).rendezvous()
@@ -134,19 +134,19 @@ impl<'queue> Event<'queue> {
         Self { header, words }
     }
 
-    /// Returns the type of the event.
+    /// The type, in the header of every event.
     #[inline]
     pub fn event_type(&self) -> EventType {
         EventType(self.header.event_type())
     }
 
-    /// Returns the return code, at the end of every event.
+    /// The return code, at the end of every event.
     #[inline]
     pub fn return_code(&self) -> ReturnCode {
         ReturnCode(self.header.return_code())
     }
 
-    /// Returns the fields of the event.
+    /// The fields, by the type and the length of the event.
     #[inline]
     pub fn record(&self) -> EventRecord {
         match (u32::from(self.header.event_type()), self.header.length) {
@@ -178,7 +178,7 @@ impl<'queue> Event<'queue> {
         }
     }
 
-    /// Returns the common fields of a target event; `None` for other events.
+    /// The common fields of a target event; `None` for other events.
     #[inline]
     pub fn target(&self) -> Option<TargetFields> {
         let (common, lengths) = match self.record() {
@@ -205,7 +205,7 @@ impl<'queue> Event<'queue> {
         })
     }
 
-    /// Returns the bytes of the event, zero after its end.
+    /// The bytes of the event, zero after its end.
     pub fn bytes(&self) -> [u8; SLOT] {
         let words: [u64; SLOT / 8] = self.first();
         let mut bytes = [0; SLOT];

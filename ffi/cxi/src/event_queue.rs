@@ -62,17 +62,7 @@ impl EventQueue {
         let (queue, queue_len) = (pages.as_ptr(), pages.len());
         let rights = CXI_MAP_PIN | CXI_MAP_READ | CXI_MAP_WRITE;
         let region = RegionHandle::map(lni, pages.into(), rights)?;
-        let attr = cxi_eq_attr {
-            queue: queue.cast(),
-            queue_len,
-            flags,
-            status_thresh_base: 0,
-            status_thresh_delta: 0,
-            status_thresh_count: 0,
-            ec_delay: 0,
-            cpu_affinity: 0,
-            reserved_slots: reserved,
-        };
+        let attr = attributes(queue, queue_len, flags, reserved);
         let object = Owned::allocate(
             lni.library(),
             CALL,
@@ -116,17 +106,17 @@ impl EventQueue {
         })
     }
 
-    /// Returns the number by which commands name the queue, 1 to 2047.
+    /// The number by which commands name the queue, 1 to 2047.
     pub fn number(&self) -> u16 {
         self.handle.number
     }
 
-    /// Returns how many operations that report to this queue can be in flight.
+    /// How many operations that report to this queue can be in flight.
     pub fn capacity(&self) -> u32 {
         self.handle.capacity
     }
 
-    /// Returns the next event, if the NIC has completed one. If the queue is empty, the call runs a
+    /// The next event, if the NIC has completed one. If the queue is empty, the call runs a
     /// software NIC.
     ///
     /// Only the words that hold size, type and return code are read, so that the time of the event
@@ -148,7 +138,7 @@ impl EventQueue {
         Some(Event::new(header, words))
     }
 
-    /// Returns the slots of all polled events to the NIC.
+    /// The slots of all polled events to the NIC.
     #[inline]
     pub fn acknowledge(&mut self) {
         self.consumer.acknowledge();
@@ -179,9 +169,9 @@ impl EventQueue {
 /// (nic.md 5.4) although the NIC may have closed it.
 const UNUSABLE_SLOTS: usize = C_EQ_RESERVED_EVENT_SLOTS as usize + 1;
 
-/// Returns whether the event releases the room that a command of a transmit queue reserved. The
-/// REPLY of a rendezvous get does not, because the NIC issues that get itself. If some operations
-/// report `failures_only`, a failure may belong to one of them, which reserved no room.
+/// Whether the event releases the room that a command of a transmit queue reserved. The REPLY of a
+/// rendezvous get does not, because the NIC issues that get itself. If some operations report
+/// `failures_only`, a failure may belong to one of them, which reserved no room.
 #[inline]
 fn completes_operation(event: &EventHeader, failures_only: bool) -> bool {
     if failures_only && u32::from(event.return_code()) != C_RC_OK {
@@ -255,15 +245,15 @@ impl EventQueueHandle {
         &self.lni
     }
 
-    /// Returns whether the queue has room for `more` events.
+    /// Whether the queue has room for `more` events.
     #[inline]
     pub(crate) fn has_room(&self, more: u32) -> bool {
         self.in_flight.load(Ordering::Relaxed) + more <= self.capacity
     }
 
-    /// Returns how many events `command` reserves: its SEND and its success, unless disabled. A
-    /// failure of an operation without success event has no reserved room: the caller makes the
-    /// queue one event larger to see the first such failure beside the other events.
+    /// How many events `command` reserves: its SEND and its success, unless disabled. A failure of
+    /// an operation without success event has no reserved room: the caller makes the queue one
+    /// event larger to see the first such failure beside the other events.
     ///
     /// # Errors
     ///
@@ -304,7 +294,7 @@ impl ReleaseHandle for EventQueueHandle {
 
 /// The memory accesses of a consumer. Tests record them and check their order.
 trait EventMemory {
-    /// Returns the size of the queue in bytes, a multiple of 64.
+    /// The size of the queue in bytes, a multiple of 64.
     fn bytes(&self) -> usize;
     /// Loads 8 bytes that show whether an event is complete. Later loads are not moved before this
     /// load (acquire).
@@ -338,7 +328,7 @@ impl MappedEvents {
         unsafe { AtomicU64::from_ptr(word) }
     }
 
-    /// Returns the words of `length` bytes, both a multiple of 8.
+    /// The words of `length` bytes, both a multiple of 8.
     #[inline]
     fn words(&self, offset: usize, length: usize) -> &[AtomicU64] {
         debug_assert!(offset.is_multiple_of(8) && offset + length <= self.bytes);
@@ -408,8 +398,8 @@ impl<M: EventMemory> Consumer<M> {
         }
     }
 
-    /// Returns the event at the read offset, if it is complete: if its size code and the return
-    /// code in its last byte are both nonzero.
+    /// The event at the read offset, if it is complete: if its size code and the return code in its
+    /// last byte are both nonzero.
     #[inline]
     fn peek(&self) -> Option<EventHeader> {
         let at = self.rd_offset;
@@ -447,6 +437,21 @@ impl<M: EventMemory> Consumer<M> {
         for offset in (from..to).step_by(8) {
             self.memory.zero(offset);
         }
+    }
+}
+
+/// The attributes of a queue in these bytes that does not report how full it is.
+fn attributes(queue: *mut u8, queue_len: usize, flags: u64, reserved: u32) -> cxi_eq_attr {
+    cxi_eq_attr {
+        queue: queue.cast(),
+        queue_len,
+        flags,
+        status_thresh_base: 0,
+        status_thresh_delta: 0,
+        status_thresh_count: 0,
+        ec_delay: 0,
+        cpu_affinity: 0,
+        reserved_slots: reserved,
     }
 }
 

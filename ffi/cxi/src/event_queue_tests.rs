@@ -65,7 +65,7 @@ impl EventMemory for Recorder {
     }
 }
 
-/// Returns an event of `length` bytes with `cookie` in its first word.
+/// An event of `length` bytes with `cookie` in its first word.
 fn event(length: usize, event_type: u32, return_code: u8, cookie: u64) -> Vec<u8> {
     let mut bytes = vec![0; length];
     bytes[..8].copy_from_slice(&cookie.to_le_bytes());

@@ -59,7 +59,7 @@ pub(crate) mod tests {
     #[cfg(target_arch = "aarch64")]
     const RETURN: &[u8] = &0xd65f_03c0_u32.to_le_bytes();
 
-    /// Returns whether a short function contains `sfence` or `dmb oshst`.
+    /// Whether a short function contains `sfence` or `dmb oshst`.
     pub(crate) fn has_store_fence<T>(function: fn(&mut T)) -> bool {
         let start = function as *const u8;
         let code: Vec<u8> = (0..64)

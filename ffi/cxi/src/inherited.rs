@@ -10,13 +10,13 @@ const FIRST: i32 = 3;
 
 static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// Returns how many sockets the service manager has passed to this process.
+/// How many sockets the service manager has passed to this process.
 pub fn count() -> u32 {
     let number = |name| env::var(name).ok()?.parse::<u32>().ok();
     if number("LISTEN_PID") == Some(process::id()) { number("LISTEN_FDS").unwrap_or(0) } else { 0 }
 }
 
-/// Returns the first socket that the service manager has passed to this process, once.
+/// The first socket that the service manager has passed to this process, once.
 pub fn socket() -> Option<OwnedFd> {
     if count() == 0 || IS_TAKEN.swap(true, Ordering::Relaxed) {
         return None;

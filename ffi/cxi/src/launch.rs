@@ -4,9 +4,8 @@
 use cxi_sys::C_CMD_SIZE_256B;
 use cxi_sys::records::CmdHeader;
 
-use crate::bus::{Bus, LaunchWindow};
+use crate::bus::{Bus, LaunchWindow, Ring};
 use crate::error::EmitError;
-use crate::ring::Ring;
 
 /// Bytes of a half-slot.
 const HALF: usize = 32;
@@ -37,8 +36,8 @@ impl<B: Bus> Producer<B> {
         Ok(self.ring.advance(at, halves))
     }
 
-    /// Returns the half-slot of a command of `halves` half-slots at or after `wp`. The half-slots
-    /// skipped become NOOPs. Without room nothing is written.
+    /// The half-slot of a command of `halves` half-slots at or after `wp`. The half-slots skipped
+    /// become NOOPs. Without room nothing is written.
     #[inline]
     fn place(&mut self, wp: u32, halves: u32) -> Result<u32, EmitError> {
         let padding = Ring::padding(wp, halves);
@@ -210,7 +209,7 @@ impl<B: Bus> Producer<B> {
     }
 }
 
-/// Returns the place in a window of the slot at half-slot `at`, in bytes.
+/// The place in a window of the slot at half-slot `at`, in bytes.
 #[inline]
 fn window_offset(at: u32) -> usize {
     (at as usize / 2 % 16) * 64

@@ -80,7 +80,7 @@ fn command(halves: u32, opcode: u8, id: u32) -> Vec<u8> {
     bytes
 }
 
-/// Returns a command as words in the order of memory.
+/// A command as words in the order of memory.
 fn words<const WORDS: usize>(bytes: &[u8]) -> [u64; WORDS] {
     let (chunks, _) = bytes.as_chunks();
     std::array::from_fn(|index| u64::from_ne_bytes(chunks[index]))
@@ -109,8 +109,8 @@ impl Producer<Recorder> {
         std::mem::take(&mut self.bus.steps)
     }
 
-    /// Returns the launches since the last call: windows with the offset of each slot, and
-    /// doorbells with their value.
+    /// The launches since the last call: windows with the offset of each slot, and doorbells with
+    /// their value.
     fn take_launches(&mut self) -> Vec<(LaunchWindow, usize)> {
         let steps = self.take_steps();
         let starts = steps.iter().filter_map(|step| match *step {

@@ -49,7 +49,7 @@
 //!  8 | event_queue       event queues                                                            |
 //!    +-------------------------------------------------------------------------------------------+
 //!  7 | counter           counting events                                                         |
-//!    | memory            memory mapped for the NIC                                               |
+//!    | memory            memory of the host or of a GPU, mapped for the NIC                      |
 //!    +-------------------------------------------------------------------------------------------+
 //!  6 | lni               interface of the process on a NIC, VNI, traffic class                   |
 //!    | service           services: the right to use a NIC                                        |
@@ -59,17 +59,15 @@
 //!  4 | observer          what the NIC says about its objects, for any thread                     |
 //!    | owned             the order in which objects are released                                 |
 //!    +-------------------------------------------------------------------------------------------+
-//!  3 | backing           the pages behind memory                                                 |
-//!    | huge_page         memory of one huge page                                                 |
-//!    | launch            doorbells and low-latency writes                                        |
+//!  3 | launch            doorbells and low-latency writes                                        |
 //!    +-------------------------------------------------------------------------------------------+
-//!  2 | bus               memory of rings, and launch pages                                       |
+//!  2 | bus               memory of rings, their cursors, launch pages                            |
 //!    | event             one event                                                               |
 //!    | gpu               memory of GPUs                                                          |
 //!    | library           the table of functions, and failed releases                             |
 //!    | placement         the CPUs of a thread, the NUMA node of its memory                       |
 //!    +-------------------------------------------------------------------------------------------+
-//!  1 | pages             memory of whole pages                                                   |
+//!  1 | pages             memory of whole pages, ordinary or huge                                 |
 //!    +-------------------------------------------------------------------------------------------+
 //!  0 | address           fabric addresses and match ids                                          |
 //!    | clock             the clocks of the measurements                                          |
@@ -77,7 +75,6 @@
 //!    | error             errors and return codes                                                 |
 //!    | fence             fences between memory and doorbells                                     |
 //!    | inherited         descriptors that this process inherited                                 |
-//!    | ring              cursors of rings                                                        |
 //!    | signals           signals, with who has sent each                                         |
 //!    | standard_output   which standard streams are open                                         |
 //!    | witness           signals that the process group gets                                     |
@@ -126,7 +123,6 @@
 
 pub mod address;
 pub mod attempt;
-mod backing;
 mod bus;
 pub mod calibration;
 pub mod clock;
@@ -138,7 +134,6 @@ mod event;
 mod event_queue;
 mod fence;
 pub mod gpu;
-mod huge_page;
 pub mod inherited;
 mod launch;
 mod library;
@@ -151,7 +146,6 @@ pub mod placement;
 mod portal;
 mod prepared;
 mod queue;
-mod ring;
 mod service;
 pub mod signals;
 pub mod standard_output;
@@ -164,7 +158,6 @@ mod transmit_queue;
 mod trigger_queue;
 pub mod witness;
 
-pub use backing::Backing;
 pub use counter::{Counter, Counts, MAX_FAILURES, MAX_SUCCESSES};
 pub use cxi_sys::{self as sys, LoadError, records};
 pub use device::{Device, DeviceInfo, devices};
@@ -172,12 +165,11 @@ pub use encode::{IDC_MAX_RESTRICTED, IDC_MAX_UNRESTRICTED};
 pub use error::{EmitError, Error, EventType, ReturnCode, error_text};
 pub use event::{Event, EventRecord, TargetFields};
 pub use event_queue::EventQueue;
-pub use huge_page::HugePage;
 pub use library::Library;
 pub use lni::{CommunicationProfile, Domain, Lni};
-pub use memory::MemoryRegion;
+pub use memory::{Backing, MemoryRegion};
 pub use observer::{ObjectState, Observer, QueueKind};
-pub use pages::{Pages, page_size};
+pub use pages::{HugePage, Pages, page_size};
 pub use portal::PortalTableEntry;
 pub use prepared::{Prepared, idc_amo_words, idc_put_words};
 pub use service::{LIST_ENTRIES, RESOURCES, ResourceLimit, Service, ServiceMember, TRIGGERED};

@@ -32,9 +32,9 @@ impl Library {
         Api::load(path).map(Self::from_api)
     }
 
-    /// Returns the library that `api` stands for. The safety of this package depends on the
-    /// provider of the table: its functions must behave as libcxi.md 1 to 8 say, and several
-    /// threads may call `progress` at the same time.
+    /// The library that `api` stands for. The safety of this package depends on the provider of the
+    /// table: its functions must behave as libcxi.md 1 to 8 say, and several threads may call
+    /// `progress` at the same time.
     pub fn from_api(api: Api) -> Self {
         Self {
             shared: Arc::new(LibraryState {
@@ -46,7 +46,7 @@ impl Library {
         }
     }
 
-    /// Returns the first failed release of an owner that was dropped instead of closed.
+    /// The first failed release of an owner that was dropped instead of closed.
     pub fn failed_release(&self) -> Option<Error> {
         self.shared.failed_release.get().copied()
     }

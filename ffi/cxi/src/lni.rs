@@ -49,12 +49,12 @@ impl Lni {
         })
     }
 
-    /// Returns the number of the interface within the open device.
+    /// The number of the interface within the open device.
     pub fn id(&self) -> u32 {
         self.handle.object.read().id
     }
 
-    /// Returns the observer of the objects of the interface.
+    /// The observer of the objects of the interface.
     pub fn observer(&self) -> &Observer {
         &self.handle.observer
     }
@@ -134,12 +134,12 @@ impl Domain {
         })
     }
 
-    /// Returns the VNI.
+    /// The VNI of the domain.
     pub fn vni(&self) -> u32 {
         self.handle.object.read().vni
     }
 
-    /// Returns the reserved PID.
+    /// The reserved PID.
     pub fn pid(&self) -> u32 {
         self.handle.object.read().pid
     }
@@ -242,8 +242,8 @@ impl CommunicationProfile {
         })
     }
 
-    /// Returns the number (LCID, 0 to 15) by which queues and commands name the profile. Whether
-    /// equal profiles share an LCID depends on the driver (libcxi.md 5).
+    /// The number (LCID, 0 to 15) by which queues and commands name the profile. Whether equal
+    /// profiles share an LCID depends on the driver (libcxi.md 5).
     pub fn lcid(&self) -> u32 {
         self.handle.lcid()
     }

@@ -1,16 +1,96 @@
-//! Memory regions: memory mapped for the NIC.
+//! Memory regions: host pages or memory of a GPU, mapped for the NIC.
 
-use std::mem;
-use std::ptr;
+use std::ffi::c_void;
 use std::sync::Arc;
+use std::{mem, ptr};
 
-use cxi_sys::{cxi_md, cxi_md_hints};
+use cxi_sys::{CXI_MAP_DEVICE, cxi_md, cxi_md_hints};
 
-use crate::backing::Backing;
 use crate::error::Error;
-use crate::gpu::GpuMap;
+use crate::gpu::{DeviceMemory, GpuMap};
 use crate::lni::{Lni, LniHandle};
 use crate::owned::{Destroy, Owned, ReleaseHandle, close};
+use crate::pages::Pages;
+
+/// Memory that can be mapped for the NIC.
+pub enum Backing {
+    /// Host memory.
+    Host(Pages),
+    /// Memory of a GPU.
+    Device(DeviceMemory),
+}
+
+impl From<Pages> for Backing {
+    fn from(pages: Pages) -> Self {
+        Self::Host(pages)
+    }
+}
+
+impl From<DeviceMemory> for Backing {
+    fn from(memory: DeviceMemory) -> Self {
+        Self::Device(memory)
+    }
+}
+
+impl Backing {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Host(pages) => pages.len(),
+            Self::Device(memory) => memory.len(),
+        }
+    }
+
+    /// The address to map. The CPU cannot dereference the address of GPU memory.
+    pub(crate) fn address(&self) -> *mut c_void {
+        match self {
+            Self::Host(pages) => pages.as_ptr().cast(),
+            Self::Device(memory) => ptr::without_provenance_mut(memory.address() as usize),
+        }
+    }
+
+    /// The flags that this kind of memory adds to the flags of the mapping.
+    pub(crate) fn map_flags(&self) -> u32 {
+        match self {
+            Self::Host(_) => 0,
+            Self::Device(_) => CXI_MAP_DEVICE,
+        }
+    }
+
+    /// Copies the bytes from `offset` on into `bytes`. Panics if the range exceeds the memory.
+    pub(crate) fn read(&self, offset: usize, bytes: &mut [u8]) -> Result<(), Error> {
+        match self {
+            Self::Host(pages) => pages.read(offset, bytes),
+            Self::Device(memory) => memory.read(offset, bytes)?,
+        }
+        Ok(())
+    }
+
+    /// Copies `bytes` to `offset`. Panics if the range exceeds the memory.
+    pub(crate) fn write(&self, offset: usize, bytes: &[u8]) -> Result<(), Error> {
+        match self {
+            Self::Host(pages) => pages.write(offset, bytes),
+            Self::Device(memory) => memory.write(offset, bytes)?,
+        }
+        Ok(())
+    }
+
+    /// Sets every byte to `byte`.
+    pub(crate) fn fill(&self, byte: u8) -> Result<(), Error> {
+        match self {
+            Self::Host(pages) => pages.fill(byte),
+            Self::Device(memory) => memory.fill(byte)?,
+        }
+        Ok(())
+    }
+
+    /// Frees the memory and reports a failure of the GPU runtime.
+    pub(crate) fn free(self) -> Result<(), Error> {
+        match self {
+            Self::Host(_) => Ok(()),
+            Self::Device(memory) => memory.free(),
+        }
+    }
+}
 
 /// Memory mapped for the NIC, with the mapping.
 pub struct MemoryRegion {
@@ -28,17 +108,17 @@ impl MemoryRegion {
         Ok(Self { handle: Arc::new(RegionHandle::map(lni.handle(), memory.into(), flags)?) })
     }
 
-    /// Returns the size in bytes, a multiple of the page size.
+    /// The size in bytes, a multiple of the page size.
     pub fn len(&self) -> usize {
         self.handle.len
     }
 
-    /// Returns false: empty memory cannot be allocated.
+    /// False: empty memory cannot be allocated.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns how the memory is mapped if it is on a GPU.
+    /// How the memory is mapped if it is on a GPU.
     pub fn gpu_map(&self) -> Option<GpuMap> {
         match self.handle.memory() {
             Backing::Host(_) => None,
@@ -46,7 +126,7 @@ impl MemoryRegion {
         }
     }
 
-    /// Returns the NIC's address (IOVA) of the byte at `offset`.
+    /// The NIC's address (IOVA) of the byte at `offset`.
     ///
     /// # Panics
     ///
@@ -56,7 +136,7 @@ impl MemoryRegion {
         self.handle.iova + offset as u64
     }
 
-    /// Returns the logical address context of the addresses, 0 to 7.
+    /// The logical address context of the addresses, 0 to 7.
     pub fn lac(&self) -> u8 {
         self.handle.lac
     }

@@ -1,4 +1,4 @@
-//! What the NIC says about the queues and portals of an interface, for messages after a failure.
+//! The states of the queues and portals of an interface, for messages after a failure.
 //!
 //! Owners register their objects. An observer may belong to another thread: it reads an object
 //! under a lock that the owner takes before it releases the object.
@@ -23,7 +23,7 @@ pub enum QueueKind {
     Target,
 }
 
-/// What the NIC says about an object.
+/// The state of an object, as the NIC shows it.
 #[derive(Clone, Copy, Debug)]
 pub enum ObjectState {
     /// A command queue.
@@ -54,8 +54,8 @@ pub enum ObjectState {
 }
 
 impl ObjectState {
-    /// Returns whether the NIC has refused a command of the queue. Software sets the return code
-    /// OK; it is not known whether the NIC writes OK or nothing (0) with its status.
+    /// Whether the NIC has refused a command of the queue. Software sets the return code OK; it is
+    /// not known whether the NIC writes OK or nothing (0) with its status.
     pub fn is_refusal(&self) -> bool {
         matches!(self, Self::CommandQueue { status, .. }
             if ![0, C_RC_OK].contains(&u32::from(status.return_code())))
@@ -69,15 +69,15 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Returns the states of the command queues, event queues and portals table entries, in the
-    /// order of their allocation. Asks the driver for the states of the entries.
+    /// The states of the command queues, event queues and portals table entries, in the order of
+    /// their allocation. Asks the driver for the states of the entries.
     pub fn states(&self) -> Vec<ObjectState> {
         let objects = locked(&self.objects).clone();
         objects.iter().filter_map(|object| object.state()).collect()
     }
 
-    /// Returns the state of the first command queue of which the NIC has refused a command. Calls
-    /// no driver.
+    /// The state of the first command queue of which the NIC has refused a command. Calls no
+    /// driver.
     pub fn refusal(&self) -> Option<ObjectState> {
         let objects = locked(&self.objects).clone();
         objects.iter().find_map(|object| object.refusal())
@@ -164,7 +164,7 @@ fn event_state(number: u16, status: NonNull<u64>) -> ObjectState {
     }
 }
 
-/// Returns `None` if the library lacks the call, or the driver refuses it.
+/// `None` if the library lacks the call, or the driver refuses it.
 fn portal_state(number: u16, entry: NonNull<cxil_pte>, library: &Library) -> Option<ObjectState> {
     let mut status = cxi_pte_status {
         drop_count: 0,

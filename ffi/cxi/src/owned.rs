@@ -75,7 +75,7 @@ impl<T> Owned<T> {
 }
 
 impl<T: Copy> Owned<T> {
-    /// Returns a copy of the public part of the object.
+    /// A copy of the public part of the object.
     pub(crate) fn read(&self) -> T {
         // SAFETY: libcxi keeps the object, which begins with its public part, allocated until the
         // release, after which no owner calls this.

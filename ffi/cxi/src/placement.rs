@@ -13,7 +13,7 @@ type Mask = [u64; MAX_CPUS / 64];
 /// Number of nodes in a mask.
 const MAX_NODES: usize = 1024;
 
-/// Returns the CPUs that the calling thread may run on, in ascending order.
+/// The CPUs that the calling thread may run on, in ascending order.
 ///
 /// # Errors
 ///
@@ -24,7 +24,7 @@ pub fn cpus() -> Result<Vec<u32>, Error> {
     Ok((0..MAX_CPUS as u32).filter(is_set).collect())
 }
 
-/// Returns the CPU that the calling thread runs on at this moment.
+/// The CPU that the calling thread runs on at this moment.
 pub fn current_cpu() -> Option<u32> {
     // SAFETY: sched_getcpu has no preconditions.
     let cpu = unsafe { libc::sched_getcpu() };

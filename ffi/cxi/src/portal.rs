@@ -94,8 +94,8 @@ impl PortalTableEntry {
         })
     }
 
-    /// Returns the number by which target commands and target events name the entry, 1 to 2047. It
-    /// is independent of the index at which the entry is mapped.
+    /// The number by which target commands and target events name the entry, 1 to 2047. It is
+    /// independent of the index at which the entry is mapped.
     pub fn number(&self) -> u16 {
         self.object.read().ptn as u16
     }

@@ -44,17 +44,17 @@ pub struct Prepared<const WORDS: usize> {
     stamp: Stamp,
 }
 
-/// Returns the words of an immediate data put of `payload` bytes: the size to prepare it with.
+/// The words of an immediate data put of `payload` bytes: the size to prepare it with.
 pub fn idc_put_words(payload: usize) -> usize {
     words_of(encode::idc_put(&IdcHdr::new(), payload).1)
 }
 
-/// Returns the words of an immediate atomic operation: the size to prepare it with.
+/// The words of an immediate atomic operation: the size to prepare it with.
 pub fn idc_amo_words(command: &IdcAmoCmd, fetching: bool) -> usize {
     words_of(encode::idc_amo(command, fetching).1)
 }
 
-/// Returns the words of `halves` half-slots.
+/// The words of `halves` half-slots.
 const fn words_of(halves: u32) -> usize {
     4 * halves as usize
 }

@@ -12,7 +12,7 @@ use cxi_sys::{
     CXI_CQ_IS_TX, CXI_CQ_TX_WITH_TRIG_CMDS, CXI_CQ_UPDATE_ALWAYS, cxi_cq, cxi_cq_alloc_opts,
 };
 
-use crate::bus::{Bus, MappedQueue};
+use crate::bus::{Bus, MappedQueue, Ring};
 use crate::counter::{Counter, CounterHandle};
 use crate::error::{EmitError, Error};
 use crate::event_queue::{EventQueue, EventQueueHandle};
@@ -22,7 +22,6 @@ use crate::lni::{LniHandle, ProfileHandle};
 use crate::memory::{MemoryRegion, RegionHandle};
 use crate::observer::{QueueKind, Registration, StateLocation};
 use crate::owned::{Destroy, Owned};
-use crate::ring::Ring;
 
 pub(crate) const ALLOCATE: &str = "cxil_alloc_cmdq";
 
@@ -101,12 +100,12 @@ impl CommandQueue {
         self.producer.noop = noop;
     }
 
-    /// Returns the number of slots of 64 bytes, including the status area.
+    /// The number of slots of 64 bytes, including the status area.
     pub(crate) fn slots(&self) -> u32 {
         self.producer.ring.size32() / 2
     }
 
-    /// Returns the status that the NIC wrote last (nic.md 2.2).
+    /// The status that the NIC wrote last (nic.md 2.2).
     pub(crate) fn status(&self) -> CqStatus {
         self.producer.bus.status()
     }
@@ -125,7 +124,7 @@ impl CommandQueue {
         }
     }
 
-    /// Returns the half-slot of the first command of a new batch.
+    /// The half-slot of the first command of a new batch.
     #[inline]
     pub(crate) fn write_pointer(&self) -> u32 {
         self.producer.ring.wp
@@ -144,8 +143,8 @@ impl CommandQueue {
         self.producer.write_command(wp, halves, command, payload)
     }
 
-    /// Returns the bytes of the commands that lie in the ring between the write pointer and
-    /// half-slot `wp`, with their padding.
+    /// The bytes of the commands that lie in the ring between the write pointer and half-slot `wp`,
+    /// with their padding.
     pub(crate) fn bytes(&self, wp: u32) -> Vec<u8> {
         let Producer { ring, bus, .. } = &self.producer;
         let mut bytes = Vec::new();

@@ -36,7 +36,8 @@ pub const LIST_ENTRIES: usize = 5;
 /// Place of trigger list entries in [`RESOURCES`].
 pub const TRIGGERED: usize = 6;
 
-/// What a NIC has of each of the [`RESOURCES`]; list entries in each processing element (libcxi.md
+/// The amounts that a NIC has of each of the [`RESOURCES`]; list entries in each processing element
+/// (libcxi.md
 /// 2.2).
 const TOTALS: [u16; 8] = [2047, 1024, 512, 2047, 2047, 16384, 2048, 1022];
 
@@ -82,7 +83,7 @@ pub struct Service {
 }
 
 impl Device {
-    /// Returns service `id` of this NIC. A library without `cxil_get_svc` lists it.
+    /// Service `id` of this NIC. A library without `cxil_get_svc` lists it.
     ///
     /// # Errors
     ///
@@ -92,7 +93,7 @@ impl Device {
         Service::read(self.handle(), id)
     }
 
-    /// Returns all services of this NIC in the order of their numbers; `None` if the library has no
+    /// All services of this NIC in the order of their numbers; `None` if the library has no
     /// function for it. Resource groups that are no services, which newer drivers list too
     /// (libcxi.md 3.1), are left out.
     ///
@@ -103,9 +104,9 @@ impl Device {
         Service::list(self.handle())
     }
 
-    /// Returns how much of each of the [`RESOURCES`] the users of service `id` hold; `None` if the
-    /// library has no function for it (libcxi.md 1). A count is `None` where the driver has none
-    /// (libcxi.md 3.1).
+    /// How much of each of the [`RESOURCES`] the users of service `id` hold; `None` if the library
+    /// has no function for it (libcxi.md 1). A count is `None` where the driver has none (libcxi.md
+    /// 3.1).
     ///
     /// # Errors
     ///
@@ -114,9 +115,9 @@ impl Device {
         in_use(self.handle(), id)
     }
 
-    /// Returns the limit of trigger list entries of a service, and how many of its pool are in use
-    /// as far as the driver knows. A service whose limits name none shares the pool of the default
-    /// service (libcxi.md 3.3).
+    /// The limit of trigger list entries of a service, and how many of its pool are in use as far
+    /// as the driver knows. A service whose limits name none shares the pool of the default service
+    /// (libcxi.md 3.3).
     ///
     /// # Errors
     ///
@@ -130,8 +131,8 @@ impl Device {
         Ok((limit, self.in_use(id)?.and_then(|counts| counts[TRIGGERED])))
     }
 
-    /// Returns how many LNIs of service `id` share a resource group, with its communication
-    /// profiles and address contexts (libcxi.md 4); `None` if the library has no function for it.
+    /// How many LNIs of service `id` share a resource group, with its communication profiles and
+    /// address contexts (libcxi.md 4); `None` if the library has no function for it.
     ///
     /// # Errors
     ///
@@ -229,14 +230,14 @@ impl Service {
         })
     }
 
-    /// Returns whether the service limits the resource at this place of [`RESOURCES`], not only the
-    /// NIC. Each service limits its trigger list entries (libcxi.md 3.3).
+    /// Whether the service limits the resource at this place of [`RESOURCES`], not only the NIC.
+    /// Each service limits its trigger list entries (libcxi.md 3.3).
     pub fn is_limited(&self, place: usize) -> bool {
         self.limited || place == TRIGGERED
     }
 
-    /// Returns the limit of the resource at this place of [`RESOURCES`]; of list entries in each
-    /// processing element (libcxi.md 3.3).
+    /// The limit of the resource at this place of [`RESOURCES`]; of list entries in each processing
+    /// element (libcxi.md 3.3).
     pub fn limit(&self, place: usize) -> ResourceLimit {
         if self.is_limited(place) {
             self.limits[place]
@@ -245,7 +246,7 @@ impl Service {
         }
     }
 
-    /// Returns the range of VNIs that the service allows; `None` if the service has a list of VNIs
+    /// The range of VNIs that the service allows; `None` if the service has a list of VNIs
     /// (libcxi.md 3.3).
     ///
     /// # Errors

@@ -211,7 +211,7 @@ pub fn raise_with_default_action(signal: i32) -> io::Result<()> {
     }
 }
 
-/// Returns the process that has sent a signal, or [`KERNEL`].
+/// The process that has sent a signal, or [`KERNEL`].
 fn sender(info: &siginfo_t) -> i32 {
     if !matches!(info.si_code, libc::SI_USER | libc::SI_QUEUE | libc::SI_TKILL) {
         return KERNEL;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Whether each standard stream was closed: input, output, error.
 static WERE_CLOSED: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];
 
-/// Returns whether standard output was closed when the program started (`>&-` in a shell).
+/// Whether standard output was closed when the program started (`>&-` in a shell).
 pub fn was_closed() -> bool {
     WERE_CLOSED[1].load(Ordering::Relaxed)
 }

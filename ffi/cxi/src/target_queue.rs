@@ -27,12 +27,12 @@ impl TargetQueue {
         Ok(Self { commands })
     }
 
-    /// Returns the number of slots of 64 bytes; 5 of them are never used (nic.md 2.4).
+    /// The number of slots of 64 bytes; 5 of them are never used (nic.md 2.4).
     pub fn slots(&self) -> u32 {
         self.commands.slots()
     }
 
-    /// Returns the status that the NIC wrote last (nic.md 2.2).
+    /// The status that the NIC wrote last (nic.md 2.2).
     pub fn status(&self) -> CqStatus {
         self.commands.status()
     }
@@ -96,7 +96,7 @@ impl TargetBatch<'_> {
         self.emit(command.try_into().expect("a command of 64 bytes"))
     }
 
-    /// Returns the bytes of the commands so far as the NIC will read them, padding included.
+    /// The bytes of the commands so far as the NIC will read them, padding included.
     pub fn bytes(&self) -> Vec<u8> {
         self.commands.bytes(self.wp)
     }

@@ -50,7 +50,7 @@ pub struct TransmitQueue {
     context: CommandContext,
 }
 
-/// What immediate data and prepared commands depend on.
+/// The properties of a queue that immediate data and prepared commands depend on.
 #[derive(Clone, Copy)]
 struct CommandContext {
     /// The last C_STATE committed.
@@ -79,7 +79,7 @@ struct CState {
 }
 
 impl CommandContext {
-    /// Returns the C_STATE in force if it allows an immediate data command with `payload` bytes.
+    /// The C_STATE in force if it allows an immediate data command with `payload` bytes.
     #[inline]
     fn c_state_for(&self, payload: usize) -> Result<CState, EmitError> {
         let c_state = self.c_state.ok_or(EmitError::NoCState)?;
@@ -119,12 +119,12 @@ impl TransmitQueue {
         })
     }
 
-    /// Returns the number of slots of 64 bytes; 5 of them are never used (nic.md 2.4).
+    /// The number of slots of 64 bytes; 5 of them are never used (nic.md 2.4).
     pub fn slots(&self) -> u32 {
         self.commands.slots()
     }
 
-    /// Returns the status that the NIC wrote last (nic.md 2.2).
+    /// The status that the NIC wrote last (nic.md 2.2).
     pub fn status(&self) -> CqStatus {
         self.commands.status()
     }
@@ -140,13 +140,13 @@ impl TransmitQueue {
         }
     }
 
-    /// Returns the events of an operation of this queue.
+    /// The events of an operation of this queue.
     #[inline]
     pub(crate) fn events_of(&self, command: &impl Reporting) -> Result<u32, EmitError> {
         self.completions.events_of(command)
     }
 
-    /// Returns the events of an immediate data command with `payload` bytes.
+    /// The events of an immediate data command with `payload` bytes.
     #[inline]
     pub(crate) fn idc_events(&self, payload: usize) -> Result<u32, EmitError> {
         Ok(self.context.c_state_for(payload)?.events)
@@ -361,7 +361,7 @@ impl TransmitBatch<'_> {
         self.emit(length as u32 / 32, 0, command, &[])
     }
 
-    /// Returns the bytes of the commands so far as the NIC will read them, padding included.
+    /// The bytes of the commands so far as the NIC will read them, padding included.
     pub fn bytes(&self) -> Vec<u8> {
         self.queue.commands.bytes(self.wp)
     }

@@ -59,12 +59,12 @@ impl TriggerQueue {
         Ok(Self { commands, events: Arc::clone(events.handle()), runs_dma: profile.lcid() == 0 })
     }
 
-    /// Returns the number of slots of 64 bytes; 5 of them are never used (nic.md 2.4).
+    /// The number of slots of 64 bytes; 5 of them are never used (nic.md 2.4).
     pub fn slots(&self) -> u32 {
         self.commands.slots()
     }
 
-    /// Returns the status that the NIC wrote last (nic.md 2.2).
+    /// The status that the NIC wrote last (nic.md 2.2).
     pub fn status(&self) -> CqStatus {
         self.commands.status()
     }
@@ -262,7 +262,7 @@ impl TriggerBatch<'_> {
         self.emit(C_CMD_CT_CANCEL, 0, &command, &[])
     }
 
-    /// Returns the bytes of the commands so far as the NIC will read them, padding included.
+    /// The bytes of the commands so far as the NIC will read them, padding included.
     pub fn bytes(&self) -> Vec<u8> {
         self.queue.commands.bytes(self.wp)
     }
@@ -274,14 +274,13 @@ impl TriggerBatch<'_> {
         self.queue.commands.commit_doorbell(self.wp);
     }
 
-    /// Returns a command to one counter.
     fn command_to(&self, counter: &Counter) -> Result<CtCmd, EmitError> {
         let mut command = CtCmd::new();
         command.set_ct(self.number(counter)?);
         Ok(command)
     }
 
-    /// Returns a command that waits for one counter.
+    /// A command that waits for one counter.
     #[inline]
     fn command_after(&self, counter: &Counter, threshold: u64) -> Result<CtCmd, EmitError> {
         if threshold > MAX_SUCCESSES {
@@ -345,7 +344,7 @@ fn put(command: &mut CtCmd, success: Option<u64>, failure: Option<u8>) {
     command.put_ct_failure(failure.unwrap_or(0));
 }
 
-/// Returns `None` for 0: the command does not flag an increment by 0.
+/// `None` for 0: the command does not flag an increment by 0.
 fn unless_zero<T: Default + PartialEq>(value: T) -> Option<T> {
     (value != T::default()).then_some(value)
 }

@@ -36,7 +36,7 @@ impl Witness {
         }
     }
 
-    /// Returns the signals that the child has got since the last call: signal n is bit n - 1.
+    /// The signals that the child has got since the last call: signal n is bit n - 1.
     ///
     /// # Errors
     ///
@@ -49,8 +49,7 @@ impl Witness {
     }
 }
 
-/// Returns whether a process is in the group of this process. A group of another PID namespace is 0
-/// here.
+/// Whether a process is in the group of this process. A group of another PID namespace is 0 here.
 pub fn shares_group(process: i32) -> bool {
     // SAFETY: the call only reads the number of a group.
     let group = unsafe { libc::getpgid(process) };

@@ -30,7 +30,7 @@ pub struct NicCounter {
 }
 
 impl NicCounter {
-    /// Returns the name of the counter's file.
+    /// The name of the counter's file.
     pub fn name(&self) -> String {
         self.row.replace('*', &self.index.to_string())
     }
@@ -39,7 +39,7 @@ impl NicCounter {
 static COUNTERS: LazyLock<Vec<NicCounter>> =
     LazyLock::new(|| TABLE.lines().flat_map(row).collect());
 
-/// Returns all counters, by ascending number.
+/// All counters, by ascending number.
 pub fn all() -> &'static [NicCounter] {
     &COUNTERS
 }
@@ -54,14 +54,13 @@ static ROWS: LazyLock<Vec<(&str, Range<usize>)>> = LazyLock::new(|| {
     rows.into_iter().collect()
 });
 
-/// Returns the places in [`all`] of the counters of a row.
 fn places_of_row(row: &str) -> Option<Range<usize>> {
     let index = ROWS.binary_search_by_key(&row, |(name, _)| name).ok()?;
     Some(ROWS[index].1.clone())
 }
 
-/// Returns the places in [`all`] of the counter with this name, or of the counters of a row, whose
-/// name has an asterisk. Returns no place for a name that no counter has.
+/// The places in [`all`] of the counter with this name, or of the counters of a row, whose name has
+/// an asterisk. Returns no place for a name that no counter has.
 pub fn places(name: &str) -> Range<usize> {
     if let Some(places) = places_of_row(name) {
         return places;
@@ -73,13 +72,13 @@ pub fn places(name: &str) -> Range<usize> {
     place.map_or(0..0, |place| place..place + 1)
 }
 
-/// Returns the place in [`all`] of the counter that has this number in libcxi.
+/// The place in [`all`] of the counter that has this number in libcxi.
 pub fn place(number: u32) -> Option<usize> {
     let found = COUNTERS.binary_search_by_key(&number, |counter| counter.number);
     found.ok().filter(|_| number < C1_CNTR_SIZE)
 }
 
-/// Returns the counters of a row of the table.
+/// The counters of a row of the table.
 fn row(line: &'static str) -> impl Iterator<Item = NicCounter> {
     let mut words = line.split(' ');
     let mut word = || words.next().unwrap_or_default();

@@ -148,17 +148,15 @@ impl CounterSnapshot {
         self.values[unmarked] = self.values[unmarked].saturating_sub(packets);
     }
 
-    /// Returns the value of the counter with this name.
     pub fn value(&self, name: &str) -> u64 {
         counter_names::places(name).map(|place| self.values[place]).sum()
     }
 
-    /// Returns the values in the order of [`counter_names::all`].
+    /// The values in the order of [`counter_names::all`].
     pub fn values(&self) -> &[u64] {
         &self.values
     }
 
-    /// Returns all counters with their values.
     pub fn iter(&self) -> impl Iterator<Item = (String, u64)> {
         let names = counter_names::all().iter().map(NicCounter::name);
         names.zip(self.values.iter().copied())

@@ -45,7 +45,7 @@ pub fn rests() -> bool {
     REST_NS.load(Ordering::Relaxed) != 0
 }
 
-/// Returns how long the engine thread polls after the last traffic.
+/// How long the engine thread polls after the last traffic.
 pub fn hot() -> Duration {
     match REST_NS.load(Ordering::Relaxed) {
         0 => HOT,
@@ -62,7 +62,7 @@ const MAX_CPUS: usize = 8192;
 struct CpuSet([u64; MAX_CPUS / 64]);
 
 impl CpuSet {
-    /// Returns the CPUs that the calling thread may use; `None` if the kernel does not say.
+    /// The CPUs that the calling thread may use; `None` if the kernel does not say.
     fn usable() -> Option<Self> {
         let mut set = Self([0; MAX_CPUS / 64]);
         let place = set.0.as_mut_ptr().cast();
@@ -71,7 +71,7 @@ impl CpuSet {
         (result == 0).then_some(set)
     }
 
-    /// Returns a set of one CPU; `None` beyond the largest number.
+    /// A set of one CPU; `None` beyond the largest number.
     fn of(cpu: usize) -> Option<Self> {
         let mut set = Self([0; MAX_CPUS / 64]);
         *set.0.get_mut(cpu / 64)? |= 1 << (cpu % 64);
@@ -131,8 +131,8 @@ impl CpuChooser {
         }
     }
 
-    /// Returns the number of idle CPUs that the caller may use, if it may spin: there is a CPU for
-    /// each runnable thread of the machine, the caller included. Otherwise `None`.
+    /// The number of idle CPUs that the caller may use, if it may spin: there is a CPU for each
+    /// runnable thread of the machine, the caller included. Otherwise `None`.
     ///
     /// Threads are counted for the whole machine. A caller that is restricted to some of its CPUs
     /// spins if nobody else needs the CPU that it runs on.
@@ -180,7 +180,7 @@ impl CpuChooser {
         }
     }
 
-    /// Returns the number of runnable threads.
+    /// The number of runnable threads.
     fn wanted(&self) -> Option<usize> {
         let mut bytes = [0; 64];
         let len = self.load.as_ref()?.read_at(&mut bytes, 0).ok()?;
@@ -188,15 +188,15 @@ impl CpuChooser {
     }
 }
 
-/// Returns the number of runnable threads from a line like `0.05 0.37 0.94 3/91 1171`.
+/// The number of runnable threads from a line like `0.05 0.37 0.94 3/91 1171`.
 fn running(line: &str) -> Option<usize> {
     let (running, _) = line.split_ascii_whitespace().nth(3)?.split_once('/')?;
     running.parse().ok()
 }
 
-/// Returns the number of idle CPUs of `usable` ones, of `online` CPUs of the machine, on which
-/// `wanted` threads can run. If some of these run elsewhere, `is_alone` says whether the caller
-/// shares its CPU with nobody.
+/// The number of idle CPUs of `usable` ones, of `online` CPUs of the machine, on which `wanted`
+/// threads can run. If some of these run elsewhere, `is_alone` says whether the caller shares its
+/// CPU with nobody.
 fn idle(
     usable: usize,
     online: usize,
@@ -207,7 +207,7 @@ fn idle(
     certainly.or_else(|| (wanted <= online && is_alone()).then_some(0))
 }
 
-/// Returns the number of CPUs of the machine; zero if it is unknown.
+/// The number of CPUs of the machine; zero if it is unknown.
 fn online() -> usize {
     // SAFETY: sysconf has no preconditions.
     let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
@@ -221,7 +221,7 @@ pub fn yielded_to_another() -> bool {
     involuntary_switches() != before
 }
 
-/// Returns how often the calling thread lost its CPU while it could run.
+/// How often the calling thread lost its CPU while it could run.
 fn involuntary_switches() -> libc::c_long {
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: `usage` is writable. Without success it stays zero.

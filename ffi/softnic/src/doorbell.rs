@@ -1,15 +1,17 @@
-//! The doorbells of a NIC, and which of them trap.
+//! The doorbells of a NIC, and which of them trap. All trap in programs for which `cxi-softnic` has
+//! preloaded `libsoftnic-faults.so` (`preload/faults.c`): there no thread blocks SIGSEGV, and
+//! actions that the program sets for it later are kept aside.
 
-use std::env;
-use std::ffi::OsStr;
-use std::fs;
-
-use crate::preload::{Preload, has_thread_sanitizer};
+use std::ffi::{CStr, OsStr, c_int, c_void};
+use std::mem::{MaybeUninit, transmute};
+use std::ptr::NonNull;
+use std::sync::OnceLock;
+use std::{env, fs};
 
 /// The environment variable that chooses which doorbells trap.
 const VARIABLE: &str = "CXIDIAG_TRAP_DOORBELLS";
 
-/// What the doorbells of a page ring.
+/// The queue or counter that the doorbells of a page ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doorbell {
     /// The counter with this number.
@@ -21,7 +23,6 @@ pub enum Doorbell {
 }
 
 impl Doorbell {
-    /// Returns the doorbell as one word.
     pub fn to_word(self) -> u64 {
         let (kind, number) = match self {
             Self::Counter(number) => (0, number),
@@ -31,7 +32,7 @@ impl Doorbell {
         kind << 32 | number as u64
     }
 
-    /// Returns the doorbell that [`Doorbell::to_word`] made this word of.
+    /// The doorbell that [`Doorbell::to_word`] made this word of.
     pub fn from_word(word: u64) -> Self {
         let number = word as u32 as usize;
         match word >> 32 {
@@ -68,14 +69,14 @@ impl Trapped {
         if cfg!(feature = "library") && !is_under_valgrind() { Ok(chosen) } else { Ok(Self::None) }
     }
 
-    /// Returns the choice without the variable. The kernel kills a program that rings a command
-    /// queue that traps in a thread that blocks SIGSEGV, unless `Preload` prevents that; and tools
-    /// that observe the program stop at each trap or report it.
+    /// The choice without the variable. The kernel kills a program that rings a command queue that
+    /// traps in a thread that blocks SIGSEGV, unless `Preload` prevents that; and tools that
+    /// observe the program stop at each trap or report it.
     fn usual(has_preload: bool, is_observed: bool) -> Self {
         if has_preload && !is_observed { Self::All } else { Self::Counters }
     }
 
-    /// Returns the choice that a value of the variable stands for.
+    /// The choice that a value of the variable stands for.
     fn parse(value: &OsStr) -> Option<Self> {
         match value.to_str()? {
             "none" => Some(Self::None),
@@ -97,6 +98,64 @@ fn is_traced() -> bool {
 fn is_under_valgrind() -> bool {
     let preloaded = env::var_os("LD_PRELOAD").unwrap_or_default();
     preloaded.to_string_lossy().contains("vgpreload")
+}
+
+/// A function or variable of this process.
+fn symbol(name: &CStr) -> Option<NonNull<c_void>> {
+    // SAFETY: the name is a string, and no lookup of a symbol has an effect.
+    NonNull::new(unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) })
+}
+
+/// Whether ThreadSanitizer watches the program. It reports each allocation in a signal handler.
+fn has_thread_sanitizer() -> bool {
+    symbol(c"__tsan_init").is_some()
+}
+
+/// The functions of the preloaded library.
+pub struct Preload {
+    take_faults: unsafe extern "C" fn(*const libc::sigaction) -> c_int,
+    action_of_program: unsafe extern "C" fn(*mut libc::sigaction),
+}
+
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "doorbells trap on x86-64 only"))]
+impl Preload {
+    /// The preloaded library; `None` if this process has none.
+    pub fn get() -> Option<&'static Self> {
+        static FOUND: OnceLock<Option<Preload>> = OnceLock::new();
+        FOUND.get_or_init(Self::find).as_ref()
+    }
+
+    fn find() -> Option<Self> {
+        let take = symbol(c"softnic_take_faults")?;
+        let action = symbol(c"softnic_action_of_program")?;
+        type TakeFaults = unsafe extern "C" fn(*const libc::sigaction) -> c_int;
+        type ActionOfProgram = unsafe extern "C" fn(*mut libc::sigaction);
+        Some(Self {
+            // SAFETY: only `preload/faults.c` defines this name, with this parameter and result,
+            // and a preloaded library is never unloaded.
+            take_faults: unsafe { transmute::<NonNull<c_void>, TakeFaults>(take) },
+            // SAFETY: as before.
+            action_of_program: unsafe { transmute::<NonNull<c_void>, ActionOfProgram>(action) },
+        })
+    }
+
+    /// Has SIGSEGV handled by `action`, whatever the program sets from now on.
+    ///
+    /// # Safety
+    /// As for sigaction(2): the handler may run at any instruction.
+    pub unsafe fn take_faults(&self, action: &libc::sigaction) {
+        // SAFETY: the action is complete; the caller answers for the handler.
+        unsafe { (self.take_faults)(action) };
+    }
+
+    /// The action that the program has set for SIGSEGV.
+    pub fn action_of_program(&self) -> libc::sigaction {
+        let mut action = MaybeUninit::<libc::sigaction>::zeroed();
+        // SAFETY: the place is writable.
+        unsafe { (self.action_of_program)(action.as_mut_ptr()) };
+        // SAFETY: all fields are integers or an optional function, for which zero is a value.
+        unsafe { action.assume_init() }
+    }
 }
 
 #[cfg(test)]

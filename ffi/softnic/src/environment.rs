@@ -110,14 +110,14 @@ impl Nics {
         Ok(found)
     }
 
-    /// Returns the address at which packets reach a NIC, 20 bits; `None` if there is no such NIC. A
-    /// virtual function shares the address of its NIC.
+    /// The address at which packets reach a NIC, 20 bits; `None` if there is no such NIC. A virtual
+    /// function shares the address of its NIC.
     pub fn address(&self, number: u32) -> Option<u32> {
         self.nid(number).map(|nid| nid & C_NID_ANY)
     }
 
-    /// Returns the address that the driver shows, with the number of a virtual function above the
-    /// 20 bits of [`Self::address`] (libcxi.md 2.2); `None` if there is no such NIC.
+    /// The address that the driver shows, with the number of a virtual function above the 20 bits
+    /// of [`Self::address`] (libcxi.md 2.2); `None` if there is no such NIC.
     pub fn nid(&self, number: u32) -> Option<u32> {
         if number >= self.count {
             return None;
@@ -128,7 +128,7 @@ impl Nics {
     }
 }
 
-/// Returns the fabric between the NICs, if the environment describes one.
+/// The fabric between the NICs, if the environment describes one.
 ///
 /// # Errors
 /// One line that names the variable.
@@ -165,8 +165,8 @@ impl QosProfile {
         ("LL_BE_BD_ET1_ET2", Self::LlBeBdEt1Et2),
     ];
 
-    /// Returns the traffic classes by the names of their directories, with the share of the NIC
-    /// that each is assured and its limit, in percent (jobs.md 1.7).
+    /// The traffic classes by the names of their directories, with the share of the NIC that each
+    /// is assured and its limit, in percent (jobs.md 1.7).
     pub fn shares(self) -> &'static [(&'static str, u32, u32)] {
         match self {
             Self::Hpc => &[
@@ -192,7 +192,7 @@ impl QosProfile {
         }
     }
 
-    /// Returns the name that the driver uses.
+    /// The name that the driver uses.
     pub fn name(self) -> &'static str {
         let named = Self::NAMES.iter().find(|(_, profile)| *profile == self);
         named.map_or("", |(name, _)| *name)
@@ -226,7 +226,7 @@ impl Release {
     ];
 }
 
-/// What the driver and its parameters decide on hardware.
+/// Settings of the driver and its parameters on hardware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Driver {
     pub services: InitialServices,
@@ -268,7 +268,7 @@ impl Driver {
     }
 }
 
-/// Returns the choice that a variable names; `default` if it is not set or empty.
+/// The choice that a variable names; `default` if it is not set or empty.
 fn choice<T: Copy>(
     variable: &str,
     value: Option<OsString>,

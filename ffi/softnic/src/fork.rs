@@ -22,7 +22,7 @@ static HELD: [AtomicI32; FILES] = [const { AtomicI32::new(NONE) }; FILES];
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 static HANDLER: Once = Once::new();
 
-/// Returns the number of forks since the first process that opened a NIC.
+/// The number of forks since the first process that opened a NIC.
 #[inline]
 pub fn generation() -> u32 {
     GENERATION.load(Ordering::Relaxed)

@@ -7,45 +7,37 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//! 14 | lib              the names that users see                                                 |
+//! 12 | lib              the names that users see                                                 |
 //!    +-------------------------------------------------------------------------------------------+
-//! 13 | snapshot         these files, and the telemetry counters, at one moment                   |
+//! 11 | snapshot         files of sysfs and of the retry handler, and counters, at one moment     |
 //!    +-------------------------------------------------------------------------------------------+
-//! 12 | retry_handler    the NICs as the retry handler's files show them                          |
+//! 10 | sysfs            the NICs as the kernel's files show them                                 |
 //!    +-------------------------------------------------------------------------------------------+
-//! 11 | sysfs            the NICs as the kernel's files show them                                 |
+//!  9 | libcxi           the functions, their rules and errno values                              |
 //!    +-------------------------------------------------------------------------------------------+
-//! 10 | libcxi           the functions, their rules and errno values                              |
+//!  8 | counters         the telemetry counters of a NIC, over all processes                      |
 //!    +-------------------------------------------------------------------------------------------+
-//!  9 | counters         the telemetry counters of a NIC, over all processes                      |
+//!  7 | runner           the threads that run engines                                             |
 //!    +-------------------------------------------------------------------------------------------+
-//!  8 | runner           the threads that run engines                                             |
+//!  6 | trap             doorbells whose stores the library notices                               |
 //!    +-------------------------------------------------------------------------------------------+
-//!  7 | trap             doorbells whose stores the library notices                               |
+//!  5 | nic              one open device: the engine, shared by the threads that run it           |
 //!    +-------------------------------------------------------------------------------------------+
-//!  6 | nic              one open device: the engine, shared by the threads that run it           |
+//!  4 | fabric           the wire between NICs: shared memory in a private directory              |
 //!    +-------------------------------------------------------------------------------------------+
-//!  5 | fabric           the wire between NICs: shared memory in a private directory              |
-//!    +-------------------------------------------------------------------------------------------+
-//!  4 | counter_names    the names of the telemetry counters                                      |
+//!  3 | counter_names    the names of the telemetry counters                                      |
 //!    | cpu              CPU time for the engine thread                                           |
-//!    | doorbell         doorbells, and which of them trap                                        |
+//!    | doorbell         doorbells, which of them trap, the preloaded library                     |
 //!    | environment      NICs and driver parameters, from environment variables                   |
 //!    | fork             files that child processes must not inherit                              |
-//!    | interrupt        descriptors that programs sleep on                                       |
-//!    | prefetch         hints for the caches of the CPU                                          |
 //!    +-------------------------------------------------------------------------------------------+
-//!  3 | engine           the NIC: a state machine without input or output                         |
-//!    +-------------------------------------------------------------------------------------------+
-//!  2 | on_demand        memory that the program may unmap at any time                            |
+//!  2 | engine           the NIC: a state machine without input or output                         |
 //!    +-------------------------------------------------------------------------------------------+
 //!  1 | network          switches and links between NICs, as functions of the time                |
-//!    | process_memory   what the process has mapped                                              |
+//!    | process_memory   memory of the process, and memory that it may unmap                      |
 //!    +-------------------------------------------------------------------------------------------+
 //!  0 | gpu              memory of GPUs                                                           |
-//!    | huge_page        the huge pages of a mapping                                              |
 //!    | pages            memory shared with other threads and processes                           |
-//!    | preload          the library that `cxi-softnic` preloads                                  |
 //!    | random           random numbers from a seed                                               |
 //!    | summary          the packets of a program, for `cxi-softnic`                              |
 //!    +-------------------------------------------------------------------------------------------+
@@ -66,18 +58,12 @@ mod environment;
 mod fabric;
 mod fork;
 mod gpu;
-mod huge_page;
-mod interrupt;
 mod libcxi;
 mod network;
 mod nic;
-mod on_demand;
 mod pages;
-mod prefetch;
-mod preload;
 mod process_memory;
 mod random;
-mod retry_handler;
 mod runner;
 mod snapshot;
 pub mod summary;
@@ -98,8 +84,8 @@ pub use fabric::{
 pub use libcxi::{DRIVER, api};
 pub use snapshot::Snapshot;
 
-/// Returns the error flags that operations have set on the NIC with this number: block, bit and the
-/// number of times.
+/// The error flags that operations have set on the NIC with this number: block, bit and the number
+/// of times.
 ///
 /// # Errors
 /// ENODEV without such a NIC, errors of the file system.
@@ -112,14 +98,14 @@ pub fn raised_errors(number: u32) -> io::Result<Vec<(&'static str, u32, u64)>> {
     Ok(raised.map(|(flag, times)| (flag.block.name(), flag.bit, times)).collect())
 }
 
-/// Returns the part of its speed with which the host of the NIC with this number copies memory, as
+/// The part of its speed with which the host of the NIC with this number copies memory, as
 /// `CXIDIAG_FAULTS` plants it.
 pub fn memory_share(number: u32) -> f64 {
     fabric::settings(number).map_or(1.0, |settings| settings.health.memory)
 }
 
-/// Returns whether `CXIDIAG_LINK` or `CXIDIAG_FAULTS` makes packets of the NIC with this number
-/// slower or faster than packets of NICs that they do not name.
+/// Whether `CXIDIAG_LINK` or `CXIDIAG_FAULTS` makes packets of the NIC with this number slower or
+/// faster than packets of NICs that they do not name.
 pub fn has_own_link(number: u32) -> bool {
     let link = |number| {
         let settings = fabric::settings(number).ok()?;
@@ -128,19 +114,19 @@ pub fn has_own_link(number: u32) -> bool {
     link(number) != link(u32::MAX)
 }
 
-/// Returns whether the fabric has switches, so that the addresses of NICs tell where they are.
+/// Whether the fabric has switches, so that the addresses of NICs tell where they are.
 pub fn has_switches() -> bool {
     environment::topology().is_ok_and(|topology| topology.is_some())
 }
 
-/// Returns how long the packets with data that the NIC with this address sent took on the slowest
-/// link of their way: for this time, no CPU held them up. `None` for a fabric without switches.
+/// How long the packets with data that the NIC with this address sent took on the slowest link of
+/// their way: for this time, no CPU held them up. `None` for a fabric without switches.
 pub fn links_filled(address: u32) -> Option<Duration> {
     link_counts(address).map(|counts| Duration::from_nanos(counts.filled))
 }
 
-/// Returns how long messages that the NIC with this address sent, and the answers to them, were
-/// under way in the model of the fabric. `None` for a fabric without switches.
+/// How long messages that the NIC with this address sent, and the answers to them, were under way
+/// in the model of the fabric. `None` for a fabric without switches.
 pub fn links_delay(address: u32) -> Option<LinksDelay> {
     link_counts(address).map(|counts| counts.delay)
 }

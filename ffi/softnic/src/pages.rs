@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 
-/// Returns the page size of the CPU, which the rules for queues and mappings refer to.
+/// The page size of the CPU, which the rules for queues and mappings refer to.
 pub fn page_size() -> usize {
     rustix::param::page_size()
 }
@@ -75,7 +75,7 @@ impl Pages {
         pages
     }
 
-    /// Returns the address of byte `offset`.
+    /// The address of byte `offset`.
     ///
     /// # Panics
     /// Unless `len` bytes from there are inside the mapping.
@@ -85,7 +85,7 @@ impl Pages {
         self.base.as_ptr().wrapping_add(offset)
     }
 
-    /// Returns the 64-bit word at byte `offset`.
+    /// The 64-bit word at byte `offset`.
     ///
     /// # Panics
     /// Unless it is aligned and inside the mapping.
@@ -98,7 +98,7 @@ impl Pages {
         unsafe { AtomicU64::from_ptr(word) }
     }
 
-    /// Returns the 32-bit word at byte `offset`.
+    /// The 32-bit word at byte `offset`.
     ///
     /// # Panics
     /// Unless it is aligned and inside the mapping.

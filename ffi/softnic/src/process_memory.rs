@@ -1,13 +1,18 @@
-//! The memory of the calling process, as the kernel describes it in `/proc/self/maps`.
+//! The memory of the calling process, as the kernel describes it in `/proc/self/maps`, and the
+//! memory that is mapped for the NIC on demand: the kernel looks it up in each access, as hardware
+//! does after a page fault. The program may unmap it at any time, so the NIC copies it by a system
+//! call, which fails where a load or a store would kill the process.
 
-use std::fs::File;
+use std::fs::{File, read_dir, read_to_string};
 use std::io::{BufRead, BufReader};
+use std::sync::OnceLock;
 
 use cxi_sys::{CXI_MAP_READ, CXI_MAP_WRITE};
+use rustix::fs::{MemfdFlags, fstat, major, memfd_create, minor};
 use rustix::io::Errno;
 use rustix::mm::{Advice, madvise};
+use rustix::thread::gettid;
 
-use crate::huge_page::{self, DeviceNumber};
 use crate::pages::page_size;
 
 /// A range of addresses with the same rights and the same kind of memory.
@@ -40,7 +45,7 @@ impl Area {
     }
 
     fn page_size(&self) -> usize {
-        let huge = self.device.and_then(huge_page::page_size_on);
+        let huge = self.device.and_then(page_size_on);
         huge.unwrap_or_else(page_size)
     }
 
@@ -56,8 +61,8 @@ impl Area {
     }
 }
 
-/// Returns the areas that end after an address, in ascending order; none if the kernel does not
-/// describe them.
+/// The areas that end after an address, in ascending order; none if the kernel does not describe
+/// them.
 fn areas_from(address: usize) -> impl Iterator<Item = Area> {
     // The description of the process is empty after its first thread has ended. Names of files are
     // bytes.
@@ -70,7 +75,7 @@ fn areas_from(address: usize) -> impl Iterator<Item = Area> {
         .filter(move |area| area.end > address)
 }
 
-/// Returns the size of the pages at an address.
+/// The size of the pages at an address.
 ///
 /// # Errors
 /// EFAULT where nothing is mapped.
@@ -80,8 +85,8 @@ pub fn kernel_page_size(address: usize) -> Result<usize, Errno> {
     area.map(|area| area.page_size()).ok_or(Errno::FAULT)
 }
 
-/// Returns the page size of a range: the size of huge pages if the range begins and ends in huge
-/// pages, else the size of ordinary pages.
+/// The page size of a range: the size of huge pages if the range begins and ends in huge pages,
+/// else the size of ordinary pages.
 pub fn common_page_size(start: usize, end: usize) -> usize {
     let size = |address| kernel_page_size(address).unwrap_or(page_size());
     match size(start) {
@@ -139,6 +144,115 @@ pub fn populate(start: usize, len: usize, flags: u32) -> Result<(), Errno> {
     }
 }
 
+/// A device number: major and minor.
+pub type DeviceNumber = (u32, u32);
+
+/// The size of the pages of files on a device; `None` for ordinary pages.
+///
+/// Memory with huge pages belongs to a file of a hugetlb file system: an internal one of the kernel
+/// for each size, or a mounted one. So the device number in `/proc/self/maps` shows the page size.
+/// The kernel also prints it in `smaps`, but there it first visits all resident pages of the
+/// process.
+fn page_size_on(device: DeviceNumber) -> Option<usize> {
+    static INTERNAL: OnceLock<Vec<(DeviceNumber, usize)>> = OnceLock::new();
+    let internal = INTERNAL.get_or_init(internal_file_systems);
+    let known = internal.iter().find(|(number, _)| *number == device);
+    known.map(|(_, size)| *size).or_else(|| {
+        let mounts = read_to_string("/proc/self/mountinfo").ok()?;
+        mounts
+            .lines()
+            .filter_map(parse_mount)
+            .find_map(|(number, size)| (number == device).then_some(size))
+    })
+}
+
+/// The file systems that hold anonymous memory with huge pages.
+fn internal_file_systems() -> Vec<(DeviceNumber, usize)> {
+    let Ok(sizes) = read_dir("/sys/kernel/mm/hugepages") else {
+        return Vec::new();
+    };
+    let names = sizes.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names
+        .filter_map(|name| {
+            let kilobytes = name.strip_prefix("hugepages-")?.strip_suffix("kB")?;
+            let size = kilobytes.parse::<usize>().ok()? * 1024;
+            Some((device_of_anonymous(size)?, size))
+        })
+        .collect()
+}
+
+/// The device of anonymous memory with huge pages of this size.
+fn device_of_anonymous(size: usize) -> Option<DeviceNumber> {
+    let size = MemfdFlags::from_bits_retain(size.trailing_zeros() << 26);
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::HUGETLB | size;
+    // A kernel may insist on NOEXEC_SEAL; kernels before Linux 6.3 reject it.
+    let file = memfd_create(c"cxi", flags | MemfdFlags::NOEXEC_SEAL)
+        .or_else(|_| memfd_create(c"cxi", flags))
+        .ok()?;
+    let device = fstat(&file).ok()?.st_dev;
+    Some((major(device), minor(device)))
+}
+
+/// Device and page size from a line of `/proc/self/mountinfo` about a hugetlb file system: `29 24
+/// 0:27 / /dev/hugepages rw - hugetlbfs hugetlbfs rw,pagesize=2M`.
+fn parse_mount(line: &str) -> Option<(DeviceNumber, usize)> {
+    let (mount, file_system) = line.split_once(" - ")?;
+    let (major, minor) = mount.split(' ').nth(2)?.split_once(':')?;
+    let mut words = file_system.split(' ');
+    if words.next()? != "hugetlbfs" {
+        return None;
+    }
+    let mut options = words.next_back()?.split(',');
+    let size = options.find_map(|option| option.strip_prefix("pagesize="))?;
+    let size = match size.strip_suffix('M') {
+        Some(megabytes) => megabytes.parse::<usize>().ok()? << 20,
+        None => size.strip_suffix('K')?.parse::<usize>().ok()? << 10,
+    };
+    Some(((major.parse().ok()?, minor.parse().ok()?), size))
+}
+
+/// Whether the kernel offers the system call to this process: a sandbox may withhold it.
+pub fn can_copy_on_demand() -> bool {
+    let (from, mut to) = ([1_u8], [0_u8]);
+    // SAFETY: both arrays have one byte.
+    unsafe { copy_on_demand(from.as_ptr(), to.as_mut_ptr(), 1) }
+}
+
+/// Copies `len` bytes, of which one side is memory mapped on demand. Returns false if a part of
+/// either side has no memory, or the process lacks the right to access it; other parts may be
+/// copied then.
+///
+/// The source is the remote side of the system call, because memcheck reports uninitialised bytes
+/// of the local side.
+///
+/// # Safety
+/// The program gave both sides to the NIC, or they belong to the caller.
+pub unsafe fn copy_on_demand(from: *const u8, to: *mut u8, len: usize) -> bool {
+    let local = libc::iovec { iov_base: to.cast(), iov_len: len };
+    let remote = libc::iovec { iov_base: from.cast_mut().cast(), iov_len: len };
+    // A thread, because the first one of the process may have ended.
+    let process = gettid().as_raw_pid();
+    // SAFETY: both vectors have one element; the kernel checks the memory, which the caller may
+    // change.
+    let copied =
+        unsafe { libc::process_vm_readv(process, &raw const local, 1, &raw const remote, 1, 0) };
+    usize::try_from(copied) == Ok(len)
+}
+
+/// Faults the pages of `len` bytes in for writing. Returns false if there is no memory that the
+/// process may read and write.
+pub fn fault_in(start: *mut u8, len: usize) -> bool {
+    let (start, end) = (start.addr(), start.addr() + len);
+    let first = start / page_size() * page_size();
+    let place = std::ptr::with_exposed_provenance_mut(first);
+    // SAFETY: populating changes no contents, and the kernel checks the range.
+    match unsafe { madvise(place, end - first, Advice::LinuxPopulateWrite) } {
+        // The process may not write it, or the kernel is older than Linux 5.14.
+        Err(Errno::INVAL) => check_writable(start, end).is_ok(),
+        populated => populated.is_ok(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::ffi::OsStr;
@@ -190,5 +304,50 @@ mod tests {
         assert_eq!(check_access(start, start + 64, CXI_MAP_READ), Ok(()));
         assert_eq!(check_access(start, start + 64, CXI_MAP_WRITE), Err(Errno::ACCESS));
         assert_eq!(check_writable(start, start + 64), Err(Errno::FAULT));
+    }
+
+    #[test]
+    fn reads_page_size_of_mounted_file_systems() {
+        let line = |kind: &str, options: &str| {
+            parse_mount(&format!(
+                "29 24 0:27 / /dev/hugepages rw,relatime shared:8 - {kind} hugetlbfs {options}"
+            ))
+        };
+        let device = (0, 27);
+        assert_eq!(line("hugetlbfs", "rw,pagesize=2M"), Some((device, 2 << 20)));
+        assert_eq!(line("hugetlbfs", "rw,gid=7,pagesize=1024M,size=4G"), Some((device, 1 << 30)));
+        assert_eq!(line("hugetlbfs", "rw,pagesize=64K"), Some((device, 64 << 10)));
+        assert_eq!(line("tmpfs", "rw,size=2M"), None);
+        assert_eq!(parse_mount("nonsense"), None);
+    }
+
+    #[test]
+    fn fails_where_access_would_kill() {
+        let page = page_size();
+        let pages = Pages::anonymous(3 * page).unwrap();
+        let at = |number: usize| pages.at(number * page, page);
+        // SAFETY: the page is inside `pages`, and nothing uses it.
+        unsafe { mprotect(at(1).cast(), page, MprotectFlags::empty()) }.unwrap();
+        // SAFETY: the page is inside `pages`, and nothing uses it.
+        unsafe { mprotect(at(2).cast(), page, MprotectFlags::READ) }.unwrap();
+        // The kernel maps nothing there, not even for other threads.
+        let hole = std::ptr::without_provenance_mut(page);
+        let mut bytes = [7; 16];
+        let buffer = bytes.as_mut_ptr();
+        let to = |place| {
+            // SAFETY: the array has 16 bytes, and the pages belong to the test.
+            unsafe { copy_on_demand(buffer, place, 16) }
+        };
+        let from = |place| {
+            // SAFETY: the array has 16 bytes, and the pages belong to the test.
+            unsafe { copy_on_demand(place, buffer, 16) }
+        };
+        assert!(can_copy_on_demand());
+        assert!(to(at(0)) && from(at(0)) && fault_in(at(0), 16));
+        assert!(!to(hole) && !from(hole) && !fault_in(hole, 16));
+        assert!(!to(at(1)) && !from(at(1)) && !fault_in(at(1), 16));
+        assert!(!to(at(2)) && from(at(2)) && !fault_in(at(2), 16));
+        let end = at(1).wrapping_sub(8);
+        assert!(!to(end) && !from(end) && !fault_in(end, 16));
     }
 }

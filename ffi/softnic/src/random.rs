@@ -4,7 +4,6 @@
 pub struct Random(pub u64);
 
 impl Random {
-    /// Returns the next number.
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut value = self.0;
@@ -18,7 +17,7 @@ impl Random {
         probability > 0.0 && ((self.next() >> 11) as f64) < probability * (1u64 << 53) as f64
     }
 
-    /// Returns a number from 0 to `limit`, all equally probable. Draws none for 0.
+    /// A number from 0 to `limit`, all equally probable. Draws none for 0.
     pub fn at_most(&mut self, limit: u64) -> u64 {
         match limit {
             0 => 0,

@@ -217,12 +217,8 @@ fn serve(devices: &Receiver<Vec<Arc<SoftwareNic>>>) {
     loop {
         // Read before the messages, so that a later message is noticed.
         let seen = CHANGES.load(Ordering::SeqCst);
-        loop {
-            match devices.try_recv() {
-                Ok(nics) => update_served(&mut served, &nics),
-                Err(TryRecvError::Empty) => break,
-                Err(TryRecvError::Disconnected) => return,
-            }
+        if !receive_devices(devices, &mut served) {
+            return;
         }
         trap::check_handler();
         let now = Instant::now();
@@ -230,13 +226,7 @@ fn serve(devices: &Receiver<Vec<Arc<SoftwareNic>>>) {
             probed = now;
             served.iter().for_each(|device| device.nic.probe());
         }
-        for device in &mut served {
-            if device.nic.port().are_counts_requested() {
-                device.nic.publish_counts();
-            }
-            device.check_calls(now);
-            device.poll(now);
-        }
+        served.iter_mut().for_each(|device| device.serve(now));
         let hot = served.iter().any(|device| device.is_hot(now));
         let spins = hot
             && match cpus.spare(now) {
@@ -258,13 +248,7 @@ fn serve(devices: &Receiver<Vec<Arc<SoftwareNic>>>) {
             cpus.unbind();
         }
         if spins {
-            let mut traffic = false;
-            for _ in 0..POLLS_PER_READING {
-                for device in &mut served {
-                    traffic |= device.poll(now);
-                }
-            }
-            if traffic {
+            if poll_often(&mut served, now) {
                 yielded = now;
             } else if now - yielded >= YIELD {
                 yielded = now;
@@ -281,6 +265,28 @@ fn serve(devices: &Receiver<Vec<Arc<SoftwareNic>>>) {
             }
         }
     }
+}
+
+/// Takes the lists of open devices that have arrived. False if none can arrive any more.
+fn receive_devices(devices: &Receiver<Vec<Arc<SoftwareNic>>>, served: &mut Vec<ServedNic>) -> bool {
+    loop {
+        match devices.try_recv() {
+            Ok(nics) => update_served(served, &nics),
+            Err(TryRecvError::Empty) => return true,
+            Err(TryRecvError::Disconnected) => return false,
+        }
+    }
+}
+
+/// Polls the devices until the clock is read again. True if there was traffic.
+fn poll_often(served: &mut [ServedNic], now: Instant) -> bool {
+    let mut traffic = false;
+    for _ in 0..POLLS_PER_READING {
+        for device in &mut *served {
+            traffic |= device.poll(now);
+        }
+    }
+    traffic
 }
 
 /// Whether no other thread polls the devices. Without any, as before the first message, there is
@@ -309,6 +315,15 @@ fn update_served(served: &mut Vec<ServedNic>, nics: &[Arc<SoftwareNic>]) {
 }
 
 impl ServedNic {
+    /// Does once what the device needs: counts that a reader asked for, and work.
+    fn serve(&mut self, now: Instant) {
+        if self.nic.port().are_counts_requested() {
+            self.nic.publish_counts();
+        }
+        self.check_calls(now);
+        self.poll(now);
+    }
+
     /// Checks whether another thread polls the device.
     fn check_calls(&mut self, now: Instant) {
         let calls = self.nic.calls();
@@ -335,8 +350,8 @@ impl ServedNic {
         self.is_hot(now) && (self.calls != 0 || self.commanded.is_some_and(is_recent))
     }
 
-    /// Returns how long to sleep. No longer than until the next received packet is due, because
-    /// nothing wakes the thread then.
+    /// How long to sleep. No longer than until the next received packet is due, because nothing
+    /// wakes the thread then.
     fn nap(&self, now: Instant) -> Duration {
         let nap = match self.calls {
             0 if self.nic.needs_polls() => nap(now - self.commanded.unwrap_or(self.attended)),
@@ -347,7 +362,7 @@ impl ServedNic {
         next_packet.map_or(nap, |time| nap.min(time))
     }
 
-    /// Returns the CPU of a peer that woke the thread for this device since the last call.
+    /// The CPU of a peer that woke the thread for this device since the last call.
     fn take_waker(&self) -> Option<usize> {
         let waker = self.nic.port().waker().swap(0, Ordering::Relaxed);
         waker.checked_sub(1).map(|cpu| cpu as usize)
@@ -367,8 +382,8 @@ impl ServedNic {
     }
 }
 
-/// Returns how long to sleep after a time without commands: an eighth of it. So a command after a
-/// pause waits at most an eighth of the pause, and an idle program costs a thousand polls a second.
+/// How long to sleep after a time without commands: an eighth of it. So a command after a pause
+/// waits at most an eighth of the pause, and an idle program costs a thousand polls a second.
 fn nap(idle: Duration) -> Duration {
     (idle / 8).clamp(SHORTEST_NAP, SHORT_NAP)
 }

@@ -1,5 +1,5 @@
-//! The files of a software NIC, written on request: `/sys/class`, the files of the retry handler,
-//! and files of the host that faults plant.
+//! The files of a software NIC, written on request: `/sys/class`, the files of the retry handler
+//! below `/run/cxi/<device>` (health.md 1.6), and files of the host that faults plant.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,11 +11,93 @@ use rustix::io::Errno;
 
 use crate::counters::CounterSnapshot;
 use crate::environment::{Driver, Nics, Release};
-use crate::fabric::{self, Directory, ErrorFlags, FabricDirectory, LinkSettings};
+use crate::fabric::{self, Directory, ErrorFlags, FabricDirectory, Health, LinkSettings};
 use crate::fork;
 use crate::libcxi::{NAME, information};
-use crate::retry_handler;
 use crate::sysfs::{self, Entries, SysfsEntry};
+
+/// Its counters.
+const RETRY_COUNTERS: [&str; 35] = [
+    "accel_close_complete",
+    "cancel_no_matching_conn",
+    "cancel_resource_busy",
+    "cancel_tct_closed",
+    "cancel_trs_pend_rsp",
+    "connections_cancelled",
+    "ignored_sct_timeouts",
+    "max_parked_nids",
+    "max_parked_switches",
+    "mst_in_use",
+    "nack_no_matching_conn",
+    "nack_no_target_conn",
+    "nack_no_target_mst",
+    "nack_no_target_trs",
+    "nack_resource_busy",
+    "nack_sequence_error",
+    "nack_trs_pend_rsp",
+    "nacks",
+    "nid_tree_count",
+    "parked_nids",
+    "parked_switches",
+    "pkts_cancelled_o",
+    "pkts_cancelled_u",
+    "sct_in_use",
+    "sct_timeouts",
+    "smt_in_use",
+    "spt_in_use",
+    "spt_timeouts",
+    "spt_timeouts_o",
+    "spt_timeouts_u",
+    "srb_in_use",
+    "switch_tree_count",
+    "tct_in_use",
+    "tct_timeouts",
+    "trs_in_use",
+];
+
+/// Its limits: numbers of retries, and seconds.
+const RETRY_LIMITS: [(&str, u32); 5] = [
+    ("down_nid_wait_time", 136),
+    ("max_no_matching_conn_retries", 12),
+    ("max_resource_busy_retries", 10),
+    ("max_spt_retries", 4),
+    ("max_trs_pend_rsp_retries", 10),
+];
+
+/// The size of each file, whatever it says (health.md 1.6).
+const RETRY_FILE_SIZE: usize = 1024;
+
+/// A file with this line. NULs fill it up.
+fn retry_handler_file(line: &str) -> SysfsEntry {
+    let mut content = format!("{line}\n").into_bytes();
+    content.resize(RETRY_FILE_SIZE.max(content.len()), 0);
+    SysfsEntry::File(content)
+}
+
+/// The files, by their paths.
+fn retry_handler_files(counters: &CounterSnapshot, health: &Health) -> Entries {
+    let unordered = counters.value("pct_req_unordered");
+    let requests = counters.value("pct_req_ordered").saturating_add(unordered);
+    let timeouts = counters.value("pct_spt_timeouts");
+    // The engine does not count them by order: they are divided like the requests.
+    let unordered_count = (timeouts as f64 * unordered as f64 / requests.max(1) as f64) as u64;
+    let refused = (requests as f64 * health.full) as u64;
+    let value = |name: &str| match name {
+        "nack_no_target_trs" | "nack_no_target_conn" => refused,
+        "nacks" => refused.saturating_mul(2),
+        "spt_timeouts" => timeouts,
+        "spt_timeouts_o" => timeouts.saturating_sub(unordered_count),
+        "spt_timeouts_u" => unordered_count,
+        _ => 0,
+    };
+    let counts =
+        RETRY_COUNTERS.map(|name| (name.into(), retry_handler_file(&value(name).to_string())));
+    let limits = RETRY_LIMITS.map(|(name, limit)| {
+        let path = format!("config/{name}").into();
+        (path, retry_handler_file(&limit.to_string()))
+    });
+    counts.into_iter().chain(limits).collect()
+}
 
 /// The number of restarts of the link, and of failures to bring it up, that the driver shows
 /// (health.md 2.1).
@@ -94,19 +176,19 @@ impl Snapshot {
         }
         if health.has_retry_handler && !info.is_vf {
             let service = snapshot.root.join(format!("run/cxi/{NAME}{number}"));
-            sysfs::write(&service, &retry_handler::files(&counters, health))?;
+            sysfs::write(&service, &retry_handler_files(&counters, health))?;
         }
         // The last files: they replace files of the retry handler.
-        sysfs::write(&snapshot.root, &sysfs::host_files(health, retry_handler::file))?;
+        sysfs::write(&snapshot.root, &sysfs::host_files(health, retry_handler_file))?;
         Ok(snapshot)
     }
 
-    /// Returns the directory that stands for `/`.
+    /// The directory that stands for `/`.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Returns when the counters were read, by the monotonic clock of the host.
+    /// When the counters were read, by the monotonic clock of the host.
     pub fn taken_at(&self) -> Duration {
         self.taken_at
     }
@@ -123,9 +205,9 @@ impl Drop for Snapshot {
     }
 }
 
-/// Returns the files that count corrected errors of PCIe and restarts of the link, and those with
-/// the times at which the link went down or did not come up, and the causes (health.md 2.1.2). No
-/// fault gives a link a cause to go down.
+/// The files that count corrected errors of PCIe and restarts of the link, and those with the times
+/// at which the link went down or did not come up, and the causes (health.md 2.1.2). No fault gives
+/// a link a cause to go down.
 fn history(
     settings: &LinkSettings,
     counters: &CounterSnapshot,
@@ -170,7 +252,7 @@ fn history(
     files
 }
 
-/// Returns a time as the driver shows it (health.md 2.1.2): in UTC, the time before the date.
+/// A time as the driver shows it (health.md 2.1.2): in UTC, the time before the date.
 fn time_text(since_1970: u64) -> String {
     let (days, seconds) = (since_1970 / 86_400, since_1970 % 86_400);
     // Years begin in March here, so that the leap day is the last one. Eras have 400 years.
@@ -187,8 +269,8 @@ fn time_text(since_1970: u64) -> String {
     format!("{hour:02}:{minute:02}:{:02} {year}-{month:02}-{day:02}", seconds % 60)
 }
 
-/// Returns when the link restarted, the last time first, in seconds since 1970: after it was down,
-/// and before the NIC started.
+/// When the link restarted, the last time first, in seconds since 1970: after it was down, and
+/// before the NIC started.
 fn restarts(settings: &LinkSettings, counters: &CounterSnapshot) -> impl Iterator<Item = u64> {
     let (age, started) = (counters.age, counters.at.saturating_sub(counters.age));
     let again = settings.faults.restart().filter(|at| *at <= age);

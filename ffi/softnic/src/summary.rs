@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 /// the file to which each process appends its number of packets.
 pub const VARIABLE: &str = "CXIDIAG_SOFTNIC_SUMMARY";
 
-/// Returns the file to which this process adds its packets.
+/// The file to which this process adds its packets.
 pub fn file() -> Option<PathBuf> {
     let value = env::var_os(VARIABLE)?;
     Path::new(&value).is_absolute().then(|| value.into())
@@ -26,7 +26,7 @@ pub fn add(packets: u64) {
     let _ = file.and_then(|mut file| file.write_all(format!("{packets}\n").as_bytes()));
 }
 
-/// Returns the sum of a file.
+/// The sum of the lines of the file.
 pub fn sum(lines: &str) -> u64 {
     let packets = lines.lines().filter_map(|line| line.parse().ok());
     packets.fold(0, u64::saturating_add)

@@ -1,4 +1,4 @@
-//! A fabric as plain data.
+//! A fabric as plain data, and its directed links, with what faults leave of them.
 
 use std::fmt;
 
@@ -30,7 +30,7 @@ pub struct Topology {
     pub cables: Vec<Cable>,
     /// Which paths packets take.
     pub routing: Routing,
-    /// What the switches do about congestion.
+    /// The rules of the switches for congestion.
     pub congestion: Congestion,
     /// Bytes that wait for a link, above which a packet with data gets a mark of congestion.
     pub mark: u64,
@@ -91,21 +91,21 @@ pub struct Cable {
 pub struct PortDirection {
     /// Bytes per second without faults.
     pub rate: f64,
-    /// What is wrong with it.
+    /// Its faults.
     pub fault: Fault,
 }
 
 impl PortDirection {
-    /// Returns a direction without faults.
+    /// A direction without faults.
     pub fn new(rate: f64) -> Self {
         Self { rate, fault: Fault::default() }
     }
 }
 
-/// What is wrong with a switch, or one direction of a cable.
+/// A fault of a switch, or of one direction of a cable.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fault {
-    /// What is left of the rate, as a share.
+    /// The share of the rate that is left.
     pub share: f64,
     /// Nanoseconds that a packet takes longer.
     pub latency: u64,
@@ -151,14 +151,14 @@ pub enum Routing {
     },
 }
 
-/// What the switches do about congestion.
+/// The rules of the switches for congestion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Congestion {
     /// Nothing: packets wait for each link.
     None,
     /// The sources that share a receiving port are held back to equal shares of it.
     Endpoint,
-    /// What waits for a link beyond `buffer` bytes blocks the links before it.
+    /// Packets that wait for a link beyond `buffer` bytes block the links before it.
     Spread {
         /// Bytes that wait for a link without an effect on others.
         buffer: u64,
@@ -178,15 +178,14 @@ pub struct ClassRules {
 }
 
 impl Topology {
-    /// Returns the address of a NIC: group bits 19..11, switch bits 10..6, port bits 5..0
-    /// (jobs.md 3.5).
+    /// The address of a NIC: group bits 19..11, switch bits 10..6, port bits 5..0 (jobs.md 3.5).
     pub fn address(&self, nic: usize) -> Option<u32> {
         let nic = self.nics.get(nic)?;
         let name = self.switches[nic.switch].name;
         Some(u32::from(name.group) << 11 | u32::from(name.switch) << 6 | u32::from(nic.port))
     }
 
-    /// Returns a number that differs for fabrics that differ in more than their name.
+    /// A number that differs for fabrics that differ in more than their name.
     pub fn fingerprint(&self) -> u64 {
         let unnamed = Self { name: String::new(), ..self.clone() };
         // FNV-1a.
@@ -194,5 +193,89 @@ impl Topology {
         text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
         })
+    }
+}
+
+/// An end of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkEnd {
+    /// By its number.
+    Nic(usize),
+    /// By its place in the list of switches.
+    Switch(usize),
+}
+
+/// One direction of a cable.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DirectedLink {
+    /// Where packets enter it.
+    pub from: LinkEnd,
+    /// Where they leave it.
+    pub to: LinkEnd,
+    /// Bytes per second.
+    pub rate: f64,
+    /// Nanoseconds from one end to the other.
+    pub latency: u64,
+    /// Probability that a packet is damaged and sent again.
+    pub loss: f64,
+    /// Nanoseconds by which such a packet is late.
+    pub retry: u64,
+    /// The times in which it is down.
+    pub outages: Vec<Outage>,
+}
+
+impl DirectedLink {
+    /// Whether packets pass at this time, in nanoseconds since the fabric was made.
+    pub fn is_up(&self, time: u64) -> bool {
+        !self.outages.iter().any(|outage| outage.is_at(time))
+    }
+}
+
+impl Topology {
+    /// All directed links: of each NIC those to transmit and to receive, then of each cable those
+    /// from the first end to the second and back.
+    pub fn links(&self) -> Vec<DirectedLink> {
+        let nic_links = self.nics.iter().enumerate().flat_map(|(number, nic)| {
+            let ends = (LinkEnd::Nic(number), LinkEnd::Switch(nic.switch));
+            [
+                self.link(ends.0, ends.1, nic.latency, nic.transmit),
+                self.link(ends.1, ends.0, nic.latency, nic.receive),
+            ]
+        });
+        let cable_links = self.cables.iter().flat_map(|cable| {
+            let [one, other] = cable.ends.map(LinkEnd::Switch);
+            [
+                self.link(one, other, cable.latency, cable.directions[0]),
+                self.link(other, one, cable.latency, cable.directions[1]),
+            ]
+        });
+        nic_links.chain(cable_links).collect()
+    }
+
+    fn link(
+        &self,
+        from: LinkEnd,
+        to: LinkEnd,
+        latency: u64,
+        direction: PortDirection,
+    ) -> DirectedLink {
+        let switch_fault = |node| match node {
+            LinkEnd::Nic(_) => None,
+            LinkEnd::Switch(place) => Some(self.switches[place].fault),
+        };
+        let faults: Vec<Fault> = [switch_fault(from), switch_fault(to)]
+            .into_iter()
+            .flatten()
+            .chain([direction.fault])
+            .collect();
+        DirectedLink {
+            from,
+            to,
+            rate: faults.iter().fold(direction.rate, |rate, fault| rate * fault.share),
+            latency: latency + direction.fault.latency,
+            loss: direction.fault.loss,
+            retry: direction.fault.retry,
+            outages: faults.iter().filter_map(|fault| fault.outage).collect(),
+        }
     }
 }

@@ -3,8 +3,7 @@
 
 use crate::description::{MOST_CABLES, MOST_GROUPS, MOST_NICS, MOST_SWITCHES, SwitchName};
 use crate::grammar::{TIME, Value, Word, nanoseconds, put, read_all, whole_in, word};
-use crate::items::{Draft, DraftNic, RATE_DEFAULT, in_order, new_cable};
-use crate::values::{self, RATE};
+use crate::items::{self, Draft, DraftNic, RATE, RATE_DEFAULT, in_order, new_cable};
 
 /// A regular dragonfly, as the words of the item describe it. Rates are in bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -52,10 +51,10 @@ pub const WORDS: [Word<Given>; 8] = [
         &[Value("NUMBER", "0 to 64 cables between two groups")],
         |given, text| put(&mut given.global, whole_in(0..=64, text).map(Some)),
     ),
-    word("nic=RATE", &[RATE], |given, text| put(&mut given.nic, values::rate(text).map(Some))),
-    word("local=RATE", &[RATE], |given, text| put(&mut given.local, values::rate(text).map(Some))),
+    word("nic=RATE", &[RATE], |given, text| put(&mut given.nic, items::rate(text).map(Some))),
+    word("local=RATE", &[RATE], |given, text| put(&mut given.local, items::rate(text).map(Some))),
     word("global-rate=RATE", &[RATE], |given, text| {
-        put(&mut given.global_rate, values::rate(text).map(Some))
+        put(&mut given.global_rate, items::rate(text).map(Some))
     }),
     word("latency=TIME", &[TIME], |given, text| {
         put(&mut given.latency, nanoseconds(text).map(Some))
@@ -81,7 +80,6 @@ impl Dragonfly {
         })
     }
 
-    /// Returns the number of its NICs.
     pub fn size(&self) -> u64 {
         self.groups * self.switches * self.nics
     }

@@ -2,15 +2,14 @@
 
 use crate::description::{Fault, SwitchName};
 use crate::grammar::{self, TIME, Value, Word, nanoseconds, number_in, put, read_all, whole, word};
-use crate::items::{Draft, in_order};
-use crate::values::{self, SHARE};
+use crate::items::{self, Draft, SHARE, in_order};
 
 /// The words of a fault. A switch has only the first ones: its cables lose packets.
 pub const CABLE: [Word<Fault>; 5] = [
-    word("rate=SHARE", &[SHARE], |fault, text| put(&mut fault.share, values::share(text))),
+    word("rate=SHARE", &[SHARE], |fault, text| put(&mut fault.share, items::parse_share(text))),
     word("latency=TIME", &[TIME], |fault, text| put(&mut fault.latency, nanoseconds(text))),
     word("down, down=TIME or down=TIME:TIME since the fabric was made", &[TIME], |fault, text| {
-        put(&mut fault.outage, values::outage(text).map(Some))
+        put(&mut fault.outage, items::outage(text).map(Some))
     }),
     // With 1, a packet would never arrive.
     word("loss=PROBABILITY", &[Value("PROBABILITY", "a number from 0 to 0.9")], |fault, text| {

@@ -21,7 +21,7 @@ pub struct Value(pub &'static str, pub &'static str);
 /// A time of [`nanoseconds`].
 pub const TIME: Value = Value("TIME", "a number followed by ns, us, ms or s, at most an hour");
 
-/// Returns a row of a table.
+/// A row of a table.
 pub const fn word<T>(
     form: &'static str,
     values: &'static [Value],
@@ -31,12 +31,12 @@ pub const fn word<T>(
 }
 
 impl<T> Word<T> {
-    /// Returns the name of the word: `down`.
+    /// The name of the word: `down`.
     pub fn name(&self) -> &'static str {
         name(self.form.split(',').next().unwrap_or_default())
     }
 
-    /// Returns the form and its values.
+    /// The form and its values.
     fn expected(&self) -> String {
         match self.values {
             [] => self.form.into(),
@@ -48,7 +48,7 @@ impl<T> Word<T> {
     }
 }
 
-/// Returns the name of a word: what stands before its `=`.
+/// The name of a word: what stands before its `=`.
 pub fn name(word: &str) -> &str {
     word.split('=').next().unwrap_or_default()
 }
@@ -99,7 +99,7 @@ pub fn read_all<T>(words: &[&str], table: &[Word<T>], to: &mut T) -> Result<(), 
     Ok(())
 }
 
-/// Returns the names of the words of a table, with `=` if a word needs a value.
+/// The names of the words of a table, with `=` if a word needs a value.
 pub fn names<T>(table: &[Word<T>]) -> String {
     let end = |row: &Word<T>| row.form.find(['=', ',']).map_or(row.form.len(), |end| end + 1);
     let names = table.iter().map(|row| row.form[..end(row)].trim_end_matches(','));

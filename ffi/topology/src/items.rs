@@ -1,13 +1,52 @@
-//! The items of a file, and the fabric as far as they describe it.
+//! The items of a file, the values of their words, and the fabric as far as they describe it. A
+//! function that parses a value returns `None` for a text that is no such value.
 
 use std::collections::BTreeMap;
 
 use crate::description::{
-    AttachedNic, CLASSES, Cable, ClassRules, Congestion, Fault, MOST_CABLES, MOST_NICS, MOST_PORTS,
-    PortDirection, Routing, Switch, SwitchName, Topology,
+    AttachedNic, CLASSES, Cable, ClassRules, Congestion, Fault, MOST_CABLES, MOST_GROUPS,
+    MOST_NICS, MOST_PORTS, MOST_SWITCHES, Outage, PortDirection, Routing, Switch, SwitchName,
+    Topology,
 };
-use crate::grammar::{TIME, Value, Word, nanoseconds, put, read_all, whole, whole_in, word};
-use crate::values::{self, RATE, SHARE};
+use crate::grammar::{self, TIME, Value, Word, nanoseconds, put, read_all, whole, whole_in, word};
+
+/// The values of words, as errors name them.
+pub const RATE: Value = Value("RATE", "a number followed by MB/s or GB/s, from 1MB/s to 1000GB/s");
+pub const SHARE: Value = Value("SHARE", "a number from 1 to 100 followed by %");
+
+/// Parses the rate of a link in bytes per second.
+pub fn rate(text: &str) -> Option<f64> {
+    grammar::bandwidth(text).filter(|rate| (1e6..=1e12).contains(rate))
+}
+
+/// Parses a number of bytes.
+pub fn size(text: &str) -> Option<u64> {
+    let size = grammar::with_unit(text, &[("KiB", 1024.0), ("MiB", 1_048_576.0)])?;
+    (size <= 1e9).then_some(size.round() as u64)
+}
+
+/// Parses a share of more than nothing, in percent.
+pub fn parse_share(text: &str) -> Option<f64> {
+    let percent = grammar::number_in(1.0..=100.0, text.strip_suffix('%')?)?;
+    Some(percent / 100.0)
+}
+
+/// Parses the time from which a part is down, with or without the time for which it is; without
+/// any, it is always down.
+pub fn outage(text: &str) -> Option<Outage> {
+    let (from, length) = if text.is_empty() { (0, None) } else { grammar::outage(text)? };
+    Some(Outage { from, to: length.map(|length| from + length) })
+}
+
+/// Parses the name of a switch.
+pub fn switch(text: &str) -> Option<SwitchName> {
+    let (group, switch) = text.split_once('.')?;
+    let number = |text: &str, end: u16| {
+        let number = whole(text).and_then(|number| u16::try_from(number).ok());
+        number.filter(|number| *number < end)
+    };
+    Some(SwitchName { group: number(group, MOST_GROUPS)?, switch: number(switch, MOST_SWITCHES)? })
+}
 
 /// The rate and the latency of links for which no item says more: rates and times of Slingshot,
 /// slower by a factor of a thousand, so that two CPUs carry the traffic of 16 NICs.
@@ -21,7 +60,7 @@ const BUFFER_DEFAULT: u64 = 65_536;
 /// The bias of adaptive routing, in latencies of a link.
 const BIAS_DEFAULT: u64 = 10;
 
-/// Returns the word for a latency, which has a place in each part of a fabric.
+/// The word for a latency, which has a place in each part of a fabric.
 const fn latency<T>(set: fn(&mut T, &str) -> Option<()>) -> Word<T> {
     word("latency=TIME", &[TIME], set)
 }
@@ -31,7 +70,7 @@ pub const SWITCH: [Word<Switch>; 1] =
 
 pub const NIC: [Word<AttachedNic>; 2] = [
     word("rate=RATE", &[RATE], |nic, text| {
-        nic.transmit.rate = values::rate(text)?;
+        nic.transmit.rate = rate(text)?;
         nic.receive.rate = nic.transmit.rate;
         Some(())
     }),
@@ -46,7 +85,7 @@ pub struct LinkCables {
 }
 
 pub const LINK: [Word<LinkCables>; 3] = [
-    word("rate=RATE", &[RATE], |link, text| put(&mut link.rate, values::rate(text))),
+    word("rate=RATE", &[RATE], |link, text| put(&mut link.rate, rate(text))),
     latency(|link, text| put(&mut link.latency, nanoseconds(text))),
     word("count=NUMBER", &[Value("NUMBER", "0 to 64 cables")], |link, text| {
         put(&mut link.count, whole_in(0..=64, text))
@@ -67,11 +106,11 @@ const SIZE: Value = Value("SIZE", "a number followed by KiB or MiB");
 
 /// The words of `congestion spread`. Only the first one is for the other modes.
 pub const SPREAD: [Word<QueueLimits>; 2] = [
-    word("mark=SIZE", &[SIZE], |queue, text| put(&mut queue.mark, values::size(text))),
-    word("buffer=SIZE", &[SIZE], |queue, text| put(&mut queue.buffer, values::size(text))),
+    word("mark=SIZE", &[SIZE], |queue, text| put(&mut queue.mark, size(text))),
+    word("buffer=SIZE", &[SIZE], |queue, text| put(&mut queue.buffer, size(text))),
 ];
 
-/// Returns the words of a class. BEST_EFFORT, the first class, always has a share.
+/// The words of a class. BEST_EFFORT, the first class, always has a share.
 const fn class_words(share: Word<ClassRules>) -> [Word<ClassRules>; 3] {
     [
         word("priority", &[Value("", "without a value")], |class, text| {
@@ -80,21 +119,21 @@ const fn class_words(share: Word<ClassRules>) -> [Word<ClassRules>; 3] {
         }),
         share,
         word("ceiling=SHARE", &[SHARE], |class, text| {
-            put(&mut class.ceiling, values::share(text).map(Some))
+            put(&mut class.ceiling, parse_share(text).map(Some))
         }),
     ]
 }
 
 const BEST_EFFORT: [Word<ClassRules>; 3] =
     class_words(word("share=SHARE", &[SHARE], |class, text| {
-        put(&mut class.share, values::share(text).map(Some))
+        put(&mut class.share, parse_share(text).map(Some))
     }));
 
 pub const OTHER_CLASS: [Word<ClassRules>; 3] = class_words(word(
     "share=SHARE",
     &[Value("SHARE", "a number from 1 to 100 followed by %, or none")],
     |class, text| {
-        class.share = if text == "none" { None } else { Some(values::share(text)?) };
+        class.share = if text == "none" { None } else { Some(parse_share(text)?) };
         Some(())
     },
 ));
@@ -172,7 +211,7 @@ impl Draft {
         read_all(words, &SWITCH, self.add_switch(switch_name(name)?))
     }
 
-    /// Returns the switch with this name, which is added if there is none.
+    /// The switch with this name, which is added if there is none.
     pub fn add_switch(&mut self, name: SwitchName) -> &mut Switch {
         self.switches.entry(name).or_insert(Switch { name, latency: 0, fault: Fault::default() })
     }
@@ -198,7 +237,7 @@ impl Draft {
         read_all(words, &NIC, &mut draft.nic)
     }
 
-    /// Returns a NIC whose switch and port follow.
+    /// A NIC whose switch and port follow.
     pub fn new_nic(&self, rate: f64, latency: u64) -> AttachedNic {
         AttachedNic {
             switch: 0,
@@ -268,7 +307,7 @@ impl Draft {
         Err(format!("'{word}': there is no such switch above"))
     }
 
-    /// Returns the whole fabric.
+    /// The whole fabric.
     pub fn finish(self, name: &str) -> Result<Topology, String> {
         if self.nics.is_empty() {
             return Err("expected at least one NIC".into());
@@ -314,19 +353,59 @@ impl Draft {
     }
 }
 
-/// Returns a cable without faults, whose ends follow.
+/// A cable without faults, whose ends follow.
 pub fn new_cable(rate: f64, latency: u64) -> Cable {
     Cable { ends: [0; 2], latency, directions: [PortDirection::new(rate); 2] }
 }
 
-/// Returns two ends of a cable, the lower name first.
+/// Two ends of a cable, the lower name first.
 pub fn in_order(mut ends: [SwitchName; 2]) -> [SwitchName; 2] {
     ends.sort();
     ends
 }
 
 pub fn switch_name(word: &str) -> Result<SwitchName, String> {
-    values::switch(word).ok_or_else(|| {
+    switch(word).ok_or_else(|| {
         format!("'{word}': expected GROUP.SWITCH, a group from 0 to 511 and a switch from 0 to 31")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grammar::nanoseconds;
+
+    #[test]
+    fn reads_values_with_units() {
+        assert_eq!(rate("50MB/s"), Some(5e7));
+        assert_eq!(rate("2.5GB/s"), Some(2.5e9));
+        assert_eq!(nanoseconds("20us"), Some(20_000));
+        assert_eq!(nanoseconds("1.5s"), Some(1_500_000_000));
+        assert_eq!(size("64KiB"), Some(65_536));
+        assert_eq!(parse_share("25%"), Some(0.25));
+        let name = switch("3.31").map(|name| name.to_string());
+        assert_eq!(name.as_deref(), Some("3.31"));
+        let outage = outage("2s:500ms").unwrap();
+        let states = [1, 2, 2_499_999_999, 2_500_000_000].map(|time| outage.is_at(time));
+        assert_eq!(states, [false, false, true, false]);
+    }
+
+    #[test]
+    fn rejects_other_texts() {
+        for text in ["", "5", "MB/s", "-5MB/s", "0.5MB/s", "5mb/s", "2000GB/s", "1e3MB/s"] {
+            assert_eq!(rate(text), None, "{text}");
+        }
+        for text in ["", "5", "us", "-5us", "5 us", "2h", "3601s", "1..2us", ".5us", "5.us"] {
+            assert_eq!(nanoseconds(text), None, "{text}");
+        }
+        for text in ["0%", "101%", "50", "%", "-1%"] {
+            assert_eq!(parse_share(text), None, "{text}");
+        }
+        for text in ["1", "1.32", "512.0", "a.b", "1.2.3", "", "."] {
+            assert_eq!(switch(text), None, "{text}");
+        }
+        for text in ["64", "KiB", "-1KiB", "2000MiB"] {
+            assert_eq!(size(text), None, "{text}");
+        }
+    }
 }

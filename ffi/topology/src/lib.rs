@@ -5,20 +5,17 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//!  5 | lib           the list of modules                                                         |
+//!  4 | lib           the list of modules                                                         |
 //!    +-------------------------------------------------------------------------------------------+
-//!  4 | parser        files and the short form                                                    |
+//!  3 | parser        files and the short form                                                    |
 //!    | tree          a fabric as text                                                            |
 //!    +-------------------------------------------------------------------------------------------+
-//!  3 | dragonfly     the item for a whole dragonfly                                              |
+//!  2 | dragonfly     the item for a whole dragonfly                                              |
 //!    | faults        the items for what is wrong                                                 |
 //!    +-------------------------------------------------------------------------------------------+
-//!  2 | items         items of a file, and the fabric that they describe so far                   |
+//!  1 | items         items of a file, their values, and the fabric that they describe so far     |
 //!    +-------------------------------------------------------------------------------------------+
-//!  1 | link          directed links, with what faults leave of them                              |
-//!    | values        the values of words                                                         |
-//!    +-------------------------------------------------------------------------------------------+
-//!  0 | description   switches, NICs, cables, rules and faults                                    |
+//!  0 | description   switches, NICs, cables, directed links, rules and faults                    |
 //!    | grammar       words `name=value`, of other variables of the software NIC, too             |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
@@ -31,17 +28,14 @@ mod dragonfly;
 mod faults;
 pub mod grammar;
 mod items;
-mod link;
 mod parser;
 mod tree;
-mod values;
 
 pub use description::{
-    AttachedNic, CLASSES, Cable, ClassRules, Congestion, Fault, MOST_NICS, Outage, PortDirection,
-    Routing, Switch, SwitchName, Topology,
+    AttachedNic, CLASSES, Cable, ClassRules, Congestion, DirectedLink, Fault, LinkEnd, MOST_NICS,
+    Outage, PortDirection, Routing, Switch, SwitchName, Topology,
 };
 pub use dragonfly::Dragonfly;
-pub use link::{DirectedLink, LinkEnd};
 
 /// The environment variable with the name of the file, or the short form.
 pub const VARIABLE: &str = "CXIDIAG_TOPOLOGY";

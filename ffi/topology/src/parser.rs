@@ -50,8 +50,8 @@ impl Topology {
 }
 
 impl Dragonfly {
-    /// Returns the dragonfly of the short form, of any size, if its other items add or change no
-    /// switches, NICs and links. `None` for a file, and for another fabric.
+    /// The dragonfly of the short form, of any size, if its other items add or change no switches,
+    /// NICs and links. `None` for a file, and for another fabric.
     pub fn from_variable(value: &str) -> Option<Self> {
         let mut items = value.strip_prefix(SHORT)?.split(';');
         let words: Vec<&str> = items.next()?.split(',').collect();
@@ -64,7 +64,7 @@ impl Dragonfly {
     }
 }
 
-/// Returns the text of a regular file or a pipe, up to [`LARGEST_FILE`].
+/// The text of a regular file or a pipe, up to [`LARGEST_FILE`].
 fn text_of(path: &Path) -> io::Result<String> {
     let kind = fs::metadata(path)?.file_type();
     if !kind.is_file() && !kind.is_fifo() {

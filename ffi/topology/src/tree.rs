@@ -72,7 +72,7 @@ impl Topology {
         Ok(())
     }
 
-    /// Returns the other end of a cable, and a cable as seen from one end.
+    /// The other end of a cable, and a cable as seen from one end.
     fn cable_from(&self, cable: &Cable, place: usize) -> (SwitchName, String) {
         let from = usize::from(cable.ends[1] == place);
         let direction = &cable.directions[from];
@@ -92,7 +92,7 @@ fn switch_text(switch: &Switch) -> String {
     latency + &fault.map_or(String::new(), |fault| format!("; {fault}"))
 }
 
-/// Returns what a fault does; `None` if it does nothing.
+/// The effects of a fault; `None` if it has none.
 fn fault_text(fault: &Fault, value: Option<f64>) -> Option<String> {
     let mut parts = Vec::new();
     if fault.share < 1.0 {
@@ -117,13 +117,13 @@ fn fault_text(fault: &Fault, value: Option<f64>) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-/// Returns a number with at most three digits behind the point.
+/// A number with at most three digits behind the point.
 fn number(value: f64) -> String {
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Returns a value in the largest unit of which there is at least one.
+/// A value in the largest unit of which there is at least one.
 fn in_units(value: f64, units: &[(&str, f64)], smallest: &str) -> String {
     let unit = units.iter().find(|(_, factor)| value >= *factor);
     let (unit, factor) = unit.copied().unwrap_or((smallest, 1.0));

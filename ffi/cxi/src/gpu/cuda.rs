@@ -29,7 +29,7 @@ impl CudaRuntime {
         Ok((Self { api }, count.max(0) as u32))
     }
 
-    /// Returns the PCI address of GPU `index`; `None` if the API does not say.
+    /// The PCI address of GPU `index`; `None` if the API does not say.
     pub(super) fn pci_address(&self, index: u32) -> Option<String> {
         let address = self.api.cuDeviceGetPCIBusId?;
         let mut device = 0;

@@ -1,4 +1,4 @@
-//! What each runtime provides, and what they share.
+//! The functions that each runtime provides, and what the runtimes share.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -34,7 +34,7 @@ impl From<Error> for OpenError {
 
 /// One allocation of a runtime. The caller checks that ranges lie inside it.
 pub trait GpuMemory: Send + Sync {
-    /// Returns its address on the GPU, a multiple of [`PAGE`].
+    /// Its address on the GPU, a multiple of [`PAGE`].
     fn address(&self) -> u64;
 
     /// Copies `bytes` to `offset`, and returns after the copy has arrived.
@@ -61,7 +61,7 @@ pub struct DmaBuf {
 }
 
 impl DmaBuf {
-    /// Returns the hints of a mapping of the memory.
+    /// The hints of a mapping of the memory.
     pub fn hints(&self) -> cxi_md_hints {
         cxi_md_hints {
             page_shift: 0,
@@ -75,8 +75,8 @@ impl DmaBuf {
     }
 }
 
-/// Returns the PCI address of a GPU in the form of the kernel. `write` writes it as C text of at
-/// most this length, and returns whether it did.
+/// The PCI address of a GPU in the form of the kernel. `write` writes it as C text of at most this
+/// length, and returns whether it did.
 pub fn pci_address(write: impl FnOnce(*mut c_char, c_int) -> bool) -> Option<String> {
     // 0000:c1:00.0, or more digits of the domain.
     let mut text = [0_u8; 32];
@@ -85,7 +85,7 @@ pub fn pci_address(write: impl FnOnce(*mut c_char, c_int) -> bool) -> Option<Str
     Some(address.to_str().ok()?.to_lowercase())
 }
 
-/// Returns the text at `text`, unless it is null.
+/// The text at `text`, unless it is null.
 ///
 /// # Safety
 ///

@@ -218,7 +218,7 @@ impl Drop for LevelZeroMemory {
     }
 }
 
-/// Returns the handles that `get` lists: the first call asks for their number, the second for them.
+/// The handles that `get` lists: the first call asks for their number, the second for them.
 fn list(
     call: &'static str,
     get: impl Fn(*mut u32, *mut ZeHandle) -> ZeResult,

@@ -33,8 +33,7 @@ impl GpuType {
     /// All types, in the order of detection.
     pub const ALL: [Self; 3] = [Self::Amd, Self::Nvidia, Self::Intel];
 
-    /// Returns the names of the shared library of its runtime, in the order in which they are
-    /// tried.
+    /// The names of the shared library of its runtime, in the order in which they are tried.
     pub fn libraries(self) -> &'static [&'static str] {
         match self {
             Self::Amd => sys::hip::Hip::LIBRARIES,
@@ -117,18 +116,18 @@ impl Gpus {
         };
     }
 
-    /// Returns the type of the GPUs.
+    /// The type of the GPUs.
     pub fn kind(&self) -> GpuType {
         self.kind
     }
 
-    /// Returns the number of GPUs. Their indices start at 0.
+    /// The number of GPUs. Their indices start at 0.
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// Returns the PCI address of GPU `index`, such as `0000:c1:00.0`; `None` if the runtime does
-    /// not say: Level Zero is not asked.
+    /// The PCI address of GPU `index`, such as `0000:c1:00.0`; `None` if the runtime does not say:
+    /// Level Zero is not asked.
     pub fn pci_address(&self, index: u32) -> Option<String> {
         match &self.runtime {
             Runtime::Hip(runtime) => runtime.pci_address(index),
@@ -175,12 +174,12 @@ pub struct DeviceMemory {
 }
 
 impl DeviceMemory {
-    /// Returns the size in bytes, a multiple of [`PAGE`].
+    /// The size in bytes, a multiple of [`PAGE`].
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Returns false: [`Gpus::allocate`] rejects empty memory.
+    /// False: [`Gpus::allocate`] rejects empty memory.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -236,7 +235,7 @@ impl DeviceMemory {
         self.memory.address()
     }
 
-    /// Returns how the memory is mapped; `None` before.
+    /// How the memory is mapped; `None` before.
     pub(crate) fn gpu_map(&self) -> Option<GpuMap> {
         self.map
     }

@@ -1,4 +1,6 @@
-//! VNIs, and addresses of portals table entries (nic.md 4).
+//! VNIs, addresses of portals table entries, and match ids (nic.md 4).
+
+use cxi_sys::C_NID_ANY;
 
 /// The VNIs of one profile of the receive unit: one VNI, or the range of a service. Their number is
 /// a power of two, and the first is a multiple of it (libcxi.md 3.3). They share PIDs.
@@ -21,7 +23,7 @@ impl VniRange {
         Self { first: vni, last: vni }
     }
 
-    /// Returns the first and the last VNI.
+    /// The first and the last VNI.
     pub fn bounds(self) -> (u16, u16) {
         (self.first, self.last)
     }
@@ -56,29 +58,53 @@ impl Address {
         (self.0 ^ Self::new(vnis.first, pid, index).0) & !any == 0
     }
 
-    /// Returns the VNI.
     #[inline]
     pub fn vni(self) -> u16 {
         self.0 as u16
     }
 
-    /// Returns the PID.
     #[inline]
     pub fn pid(self) -> u16 {
         (self.0 >> 16) as u16
     }
 
-    /// Returns VNI and PID in the lower half of a word, and the index.
+    /// VNI and PID in the lower half of a word, and the index.
     #[inline]
     pub fn to_parts(self) -> (u64, u64) {
         (self.0 & 0xffff_ffff, self.0 >> 32)
     }
 
-    /// Returns the address with these parts.
+    /// The address with these parts.
     #[inline]
     pub fn from_parts(endpoint: u32, index: u16) -> Self {
         Self(u64::from(endpoint) | u64::from(index) << 32)
     }
+}
+
+/// Bits of a PID on this NIC (libcxi.md 2.2).
+pub const PID_BITS: u32 = 9;
+
+/// Bits of a match id below the PID: a NIC address, or a rank.
+const NODE_BITS: u32 = 32 - PID_BITS;
+
+pub fn match_id(pid: u16, nid: u32) -> u32 {
+    u32::from(pid) << NODE_BITS | nid
+}
+
+pub fn pid_of(match_id: u32) -> u16 {
+    (match_id >> NODE_BITS) as u16
+}
+
+/// Whether an entry with this match id accepts operations of `initiator`. All ones in the PID or in
+/// the node match any; where nodes are NIC addresses, so does the wildcard address of 20 ones
+/// (nic.md 15, question 27).
+pub fn matches_initiator(match_id: u32, initiator: u32, use_logical: bool) -> bool {
+    let pid = |id: u32| id >> NODE_BITS;
+    let node = |id: u32| id & (u32::MAX >> PID_BITS);
+    let any_pid = pid(match_id) == u32::MAX >> NODE_BITS;
+    let any_node =
+        node(match_id) == u32::MAX >> PID_BITS || (!use_logical && node(match_id) == C_NID_ANY);
+    (any_pid || pid(match_id) == pid(initiator)) && (any_node || node(match_id) == node(initiator))
 }
 
 #[cfg(test)]

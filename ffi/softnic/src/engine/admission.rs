@@ -2,22 +2,18 @@
 
 use cxi_sys::*;
 
-use super::error_flags::ErrorFlag;
+use super::arithmetic;
 use super::event_queue::{EventQueue, SLOT};
 use super::events::{self, TargetEvent};
-use super::list_counts::{ListCount, MatchedOperation};
-use super::lists::{ListEntry, UnexpectedHeader};
+use super::lists::{self, EntryRange, Landing, ListEntry, UnexpectedHeader};
 use super::lni::Lni;
 use super::memory::MemoryAccess;
-use super::packet::{Packet, PacketKind};
-use super::placement::{self, EntryRange, Landing};
-use super::portal::{Pte, has_place};
-use super::request_list;
-use super::return_codes::ReturnCode;
+use super::portal::{self, Pte, has_place};
+use super::return_codes::{ErrorFlag, ReturnCode};
 use super::state::Engine;
 use super::table::Table;
-use super::wire::{PeerId, Wire};
-use super::{arithmetic, matching};
+use super::telemetry::{ListCount, MatchedOperation};
+use super::wire::{Packet, PacketKind, PeerId, Wire};
 
 impl<W: Wire> Engine<W> {
     /// Matches an operation with a list entry, checks its whole length, so that an operation that
@@ -35,39 +31,22 @@ impl<W: Wire> Engine<W> {
         if packet.return_code != 0 {
             return (None, packet.return_code.into());
         }
-        let address = packet.address;
-        let map = self.maps.iter().find(|(_, map)| map.serves(address));
-        let Some(number) = map.map(|(_, map)| map.pte) else {
-            self.unresolved += 1;
-            self.raise(C_RC_PTLTE_NOT_FOUND);
+        let number = match self.find_portal(packet) {
+            Ok(number) => number,
+            Err(code) => return (None, code),
+        };
+        let Some(pte) = self.ptes.get(number) else {
             return (None, C_RC_PTLTE_NOT_FOUND);
         };
-        let Some(pte) = self.ptes.get_mut(number) else {
-            return (None, C_RC_PTLTE_NOT_FOUND);
-        };
-        let is_managed_by_software = pte.state == C_PTLTE_SOFTWARE_MANAGED;
-        if pte.state != C_PTLTE_ENABLED && !is_managed_by_software {
-            if pte.options.en_flowctrl {
-                pte.drop_count = pte.drop_count.wrapping_add(1) & 0xff_ffff;
-            }
-            return (None, self.fail(packet, C_RC_PT_DISABLED));
-        }
-        if packet.restricted && pte.options.is_matching {
-            return (None, self.fail(packet, C_RC_INVALID_ENDPOINT));
-        }
-        // Software has no way to answer these.
-        if is_managed_by_software
-            && !matches!(packet.kind, PacketKind::Put | PacketKind::Rendezvous)
-        {
-            return (None, self.fail(packet, C_RC_PTLTE_SW_MANAGED));
-        }
-        let found = matching::find(pte, packet);
-        let attempts = matching::attempts(pte, found);
+        let found = portal::find_entry(pte, packet);
+        let attempts = portal::compared_entries(pte, found);
         self.lists.searched(attempts, 1);
         self.wire.walk(attempts - usize::from(found.is_some()));
         let Some((list, at)) = found else {
-            let reason =
-                if is_managed_by_software { C_SC_FC_REQUEST_FULL } else { C_SC_FC_NO_MATCH };
+            let reason = match pte.state {
+                C_PTLTE_SOFTWARE_MANAGED => C_SC_FC_REQUEST_FULL,
+                _ => C_SC_FC_NO_MATCH,
+            };
             return (None, self.refuse(packet, number, reason));
         };
         let entry = pte.lists.get(list)[at];
@@ -84,27 +63,78 @@ impl<W: Wire> Engine<W> {
         }
         let has_matching = pte.options.is_matching;
         let place = check(packet, &entry, pte, self.lnis.get(pte.lni));
-        let mut used = entry.used;
-        let end = match &place {
-            Ok(place) => place.end(&entry.command),
-            Err(_) => used,
-        };
-        let used_up = placement::consume(&entry.command, &mut used, end);
-        let landing = Landing {
-            pte: number,
-            entry: entry.command,
-            place: place.unwrap_or(EntryRange {
-                start: placement::clamped(&entry, packet).start,
-                length: 0,
-            }),
-            auto_unlinked: used_up,
-        };
+        let (landing, used) = land(number, packet, &entry, place.ok());
         if place.is_ok() && !has_room(packet, &landing, pte, &mut self.eqs) {
             return (None, self.refuse(packet, number, C_SC_FC_EQ_FULL));
         }
+        self.use_entry(packet, &landing, &entry, (list, at), used);
+        if let Err(code) = place {
+            return (Some(landing), self.fail(packet, code));
+        }
+        if stores_header {
+            self.store_header(peer, packet, &landing);
+        }
+        let truncated = landing.place.length < lists::needed(&entry, packet);
+        self.lists.matched(matched(packet, &entry, truncated, has_matching), 1);
+        let mut code = C_RC_OK;
+        if list == C_PTL_LIST_REQUEST {
+            code = self.write_request_headers(peer, packet, &landing);
+        }
+        (Some(landing), code)
+    }
+
+    /// Finds the portals table entry that an operation addresses.
+    ///
+    /// # Errors
+    /// The return code of the failure, if there is none, or if its state or its options exclude the
+    /// operation.
+    #[inline]
+    fn find_portal(&mut self, packet: &Packet) -> Result<usize, ReturnCode> {
+        let address = packet.address;
+        let map = self.maps.iter().find(|(_, map)| map.serves(address));
+        let Some(number) = map.map(|(_, map)| map.pte) else {
+            self.unresolved += 1;
+            self.raise(C_RC_PTLTE_NOT_FOUND);
+            return Err(C_RC_PTLTE_NOT_FOUND);
+        };
+        let pte = self.ptes.get_mut(number).ok_or(C_RC_PTLTE_NOT_FOUND)?;
+        let is_managed_by_software = pte.state == C_PTLTE_SOFTWARE_MANAGED;
+        if pte.state != C_PTLTE_ENABLED && !is_managed_by_software {
+            if pte.options.en_flowctrl {
+                pte.drop_count = pte.drop_count.wrapping_add(1) & 0xff_ffff;
+            }
+            return Err(self.fail(packet, C_RC_PT_DISABLED));
+        }
+        if packet.restricted && pte.options.is_matching {
+            return Err(self.fail(packet, C_RC_INVALID_ENDPOINT));
+        }
+        // Software has no way to answer these.
+        if is_managed_by_software
+            && !matches!(packet.kind, PacketKind::Put | PacketKind::Rendezvous)
+        {
+            return Err(self.fail(packet, C_RC_PTLTE_SW_MANAGED));
+        }
+        Ok(number)
+    }
+
+    /// Reports that an operation matched the entry `at` of a list, of which `used` bytes are in use
+    /// then, and removes the entry if the operation used it up.
+    #[inline]
+    fn use_entry(
+        &mut self,
+        packet: &Packet,
+        landing: &Landing,
+        entry: &ListEntry,
+        (list, at): (c_ptl_list, usize),
+        used: u64,
+    ) {
+        let Some(pte) = self.ptes.get_mut(landing.pte) else {
+            return;
+        };
+        let used_up = landing.auto_unlinked;
         if pte.options.en_event_match && !entry.command.event_comm_disable() {
             let event =
-                TargetEvent { kind: C_EVENT_MATCH, ..TargetEvent::of(packet, &landing, C_RC_OK) };
+                TargetEvent { kind: C_EVENT_MATCH, ..TargetEvent::of(packet, landing, C_RC_OK) };
             pte.post(&event, &mut self.eqs, &self.entries);
         }
         if (used_up || used != entry.used)
@@ -117,37 +147,24 @@ impl<W: Wire> Engine<W> {
             }
         }
         if used_up && !entry.command.event_unlink_disable() {
-            pte.post(&events::unlinked(&landing), &mut self.eqs, &self.entries);
+            pte.post(&events::unlinked(landing), &mut self.eqs, &self.entries);
         }
-        let place = match place {
-            Ok(place) => place,
-            Err(code) => return (Some(landing), self.fail(packet, code)),
+    }
+
+    /// Appends the header of a message to the UNEXPECTED list, which has room for it.
+    #[inline]
+    fn store_header(&mut self, peer: PeerId, packet: &Packet, landing: &Landing) {
+        let Some(pte) = self.ptes.get_mut(landing.pte) else {
+            return;
         };
-        if stores_header {
-            pte.lists.unexpected.push_back(UnexpectedHeader {
-                header: *packet,
-                nid: self.wire.nid(Some(peer)),
-                start: place.start,
-                mlength: landing.mlength(packet),
-                code: C_RC_OK,
-            });
-            self.entries[pte.element] += 1;
-        }
-        let (use_once, manage_local) = (entry.command.use_once(), entry.command.manage_local());
-        let matching = MatchedOperation {
-            kind: count_of_kind(packet),
-            list: list as u8,
-            use_once,
-            manage_local,
-            truncated: manage_local && place.length < placement::needed(&entry, packet),
-            cached: !has_matching && !use_once && !manage_local,
-        };
-        self.lists.matched(matching, 1);
-        let mut code = C_RC_OK;
-        if list == C_PTL_LIST_REQUEST {
-            code = self.write_request_headers(peer, packet, &landing);
-        }
-        (Some(landing), code)
+        pte.lists.unexpected.push_back(UnexpectedHeader {
+            header: *packet,
+            nid: self.wire.nid(Some(peer)),
+            start: landing.place.start,
+            mlength: landing.mlength(packet),
+            code: C_RC_OK,
+        });
+        self.entries[pte.element] += 1;
     }
 
     /// Matches an operation in the state that it has caused.
@@ -167,7 +184,7 @@ impl<W: Wire> Engine<W> {
         landing: &Landing,
     ) -> ReturnCode {
         let nid = self.wire.nid(Some(peer));
-        let headers = request_list::headers(packet, nid, landing.mlength(packet));
+        let headers = lists::headers(packet, nid, landing.mlength(packet));
         let length = landing.headers(packet);
         let pte = self.ptes.get(landing.pte);
         let lni = pte.and_then(|pte| self.lnis.get(pte.lni));
@@ -234,7 +251,47 @@ impl<W: Wire> Engine<W> {
     }
 }
 
-/// Returns the counter of operations of this kind.
+/// Lands an operation on an entry of the portals table entry `pte`: at `place`, or with no bytes if
+/// it failed. Returns the bytes of the entry that are in use then, too.
+#[inline]
+fn land(
+    pte: usize,
+    packet: &Packet,
+    entry: &ListEntry,
+    place: Option<EntryRange>,
+) -> (Landing, u64) {
+    let mut used = entry.used;
+    let end = match &place {
+        Some(place) => place.end(&entry.command),
+        None => used,
+    };
+    let auto_unlinked = lists::consume(&entry.command, &mut used, end);
+    let nowhere = EntryRange { start: lists::clamped(entry, packet).start, length: 0 };
+    let place = place.unwrap_or(nowhere);
+    (Landing { pte, entry: entry.command, place, auto_unlinked }, used)
+}
+
+/// The properties by which counters distinguish an operation that an entry accepted, `truncated` or
+/// not, of a portals table entry with or without matching.
+#[inline]
+fn matched(
+    packet: &Packet,
+    entry: &ListEntry,
+    truncated: bool,
+    has_matching: bool,
+) -> MatchedOperation {
+    let (use_once, manage_local) = (entry.command.use_once(), entry.command.manage_local());
+    MatchedOperation {
+        kind: count_of_kind(packet),
+        list: entry.command.ptl_list(),
+        use_once,
+        manage_local,
+        truncated: manage_local && truncated,
+        cached: !has_matching && !use_once && !manage_local,
+    }
+}
+
+/// The counter of operations of this kind.
 #[inline]
 fn count_of_kind(packet: &Packet) -> ListCount {
     match packet.kind {
@@ -261,7 +318,7 @@ fn check(
     let is_refused = packet.restricted
         && command.manage_local()
         && !pte.options.en_restricted_unicast_lm
-        && !request_list::has(command);
+        && !lists::is_on_request_list(command);
     if is_refused {
         return Err(C_RC_RESTRICTED_UNICAST);
     }
@@ -273,7 +330,7 @@ fn check(
     if (reads && !command.op_get()) || (writes && !command.op_put()) {
         return Err(C_RC_OP_VIOLATION);
     }
-    let place = placement::place(entry, packet)?;
+    let place = lists::place(entry, packet)?;
     let length = u64::from(place.length);
     let is_atomic = packet.kind == PacketKind::Atomic;
     if is_atomic && !arithmetic::is_valid(packet.amo) {

@@ -45,7 +45,7 @@ impl Amo {
     }
 }
 
-/// Returns the bytes of an element; `None` for an unknown type.
+/// The bytes of an element; `None` for an unknown type.
 pub fn size(kind: u8) -> Option<u32> {
     Some(match u32::from(kind) {
         C_AMO_TYPE_INT8_T | C_AMO_TYPE_UINT8_T => 1,
@@ -115,8 +115,8 @@ impl Exceptions {
     }
 }
 
-/// Returns the new value of `target` for a valid combination and operands 1 and 2. Bits of the
-/// operands beyond the element are ignored.
+/// The new value of `target` for a valid combination and operands 1 and 2. Bits of the operands
+/// beyond the element are ignored.
 pub fn execute(amo: Amo, target: u128, first: u128, second: u128) -> (u128, Exceptions) {
     let bits = 8 * size(amo.kind).unwrap_or(16);
     let mask = u128::MAX >> (128 - bits);
@@ -158,35 +158,39 @@ pub fn execute(amo: Amo, target: u128, first: u128, second: u128) -> (u128, Exce
                 }
             }
         }
-        (kind, _) => {
-            let signed = matches!(
-                kind,
-                C_AMO_TYPE_INT8_T | C_AMO_TYPE_INT16_T | C_AMO_TYPE_INT32_T | C_AMO_TYPE_INT64_T
-            );
-            // Moves the sign bit to the top.
-            let extend = |value: u128| (value << (128 - bits)) as i128;
-            let order = |x: u128, y: u128| {
-                if signed { extend(x).cmp(&extend(y)) } else { x.cmp(&y) }
-            };
-            let truth = u128::from;
-            let value = match op {
-                C_AMO_OP_MIN if order(first, target).is_lt() => first,
-                C_AMO_OP_MAX if order(first, target).is_gt() => first,
-                C_AMO_OP_MIN | C_AMO_OP_MAX => target,
-                C_AMO_OP_SUM => target.wrapping_add(first) & mask,
-                C_AMO_OP_LOR => truth(target != 0 || first != 0),
-                C_AMO_OP_LAND => truth(target != 0 && first != 0),
-                C_AMO_OP_LXOR => truth((target != 0) != (first != 0)),
-                C_AMO_OP_BOR => target | first,
-                C_AMO_OP_BAND => target & first,
-                C_AMO_OP_BXOR => target ^ first,
-                C_AMO_OP_AXOR => (target & !second) ^ first,
-                _ => cswap(Some(order(second, target))),
-            };
-            (value, Exceptions::NONE)
-        }
+        _ => (execute_integer(amo, bits, target, first, second), Exceptions::NONE),
     };
     (value, exceptions)
+}
+
+/// Computes an operation on integers of `bits` bits, but not a swap. The operands have no other
+/// bits.
+fn execute_integer(amo: Amo, bits: u32, target: u128, first: u128, second: u128) -> u128 {
+    let signed = matches!(
+        u32::from(amo.kind),
+        C_AMO_TYPE_INT8_T | C_AMO_TYPE_INT16_T | C_AMO_TYPE_INT32_T | C_AMO_TYPE_INT64_T
+    );
+    // Moves the sign bit to the top.
+    let extend = |value: u128| (value << (128 - bits)) as i128;
+    let order = |x: u128, y: u128| {
+        if signed { extend(x).cmp(&extend(y)) } else { x.cmp(&y) }
+    };
+    let truth = u128::from;
+    match u32::from(amo.op) {
+        C_AMO_OP_MIN if order(first, target).is_lt() => first,
+        C_AMO_OP_MAX if order(first, target).is_gt() => first,
+        C_AMO_OP_MIN | C_AMO_OP_MAX => target,
+        C_AMO_OP_SUM => target.wrapping_add(first) & (u128::MAX >> (128 - bits)),
+        C_AMO_OP_LOR => truth(target != 0 || first != 0),
+        C_AMO_OP_LAND => truth(target != 0 && first != 0),
+        C_AMO_OP_LXOR => truth((target != 0) != (first != 0)),
+        C_AMO_OP_BOR => target | first,
+        C_AMO_OP_BAND => target & first,
+        C_AMO_OP_BXOR => target ^ first,
+        C_AMO_OP_AXOR => (target & !second) ^ first,
+        _ if holds(u32::from(amo.comparison), Some(order(second, target))) => first,
+        _ => target,
+    }
 }
 
 fn wide((value, exceptions): (u64, Exceptions)) -> (u128, Exceptions) {
@@ -214,12 +218,12 @@ struct Format {
 }
 
 impl Format {
-    /// Returns the value in the low bits.
+    /// The value in the low bits.
     fn low(self, value: u128) -> u64 {
         value as u64 & (u64::MAX >> (64 - self.bits))
     }
 
-    /// Returns the bit that makes a NaN quiet.
+    /// The bit that makes a NaN quiet.
     fn quiet(self) -> u64 {
         match self.bits {
             32 => 1 << 22,
@@ -227,7 +231,7 @@ impl Format {
         }
     }
 
-    /// Returns the value in the wider format, which represents all values of the narrower one.
+    /// The value in the wider format, which represents all values of the narrower one.
     fn number(self, value: u64) -> f64 {
         match self.bits {
             32 => f32::from_bits(value as u32).into(),
@@ -243,14 +247,13 @@ impl Format {
         Exceptions::invalid(self.is_signaling(x) || self.is_signaling(y))
     }
 
-    /// Returns the order of `x` and `y`; `None` if one is a NaN.
+    /// The order of `x` and `y`; `None` if one is a NaN.
     fn compare(self, x: u64, y: u64) -> (Option<Ordering>, Exceptions) {
         let order = self.number(x).partial_cmp(&self.number(y));
         (order, self.any_signaling(x, y))
     }
 
-    /// Returns the minimum or the maximum: the number that is `wanted` (less or greater) than the
-    /// other.
+    /// The minimum or the maximum: the number that is `wanted` (less or greater) than the other.
     fn choose(self, target: u64, operand: u64, wanted: Ordering) -> (u64, Exceptions) {
         let (t, a) = (self.number(target), self.number(operand));
         let value = match (t.is_nan(), a.is_nan()) {
@@ -264,7 +267,6 @@ impl Format {
         (value, self.any_signaling(target, operand))
     }
 
-    /// Returns the sum.
     fn add(self, target: u64, operand: u64) -> (u64, Exceptions) {
         let (t, a) = (self.number(target), self.number(operand));
         for (number, value) in [(t, target), (a, operand)] {
@@ -300,7 +302,7 @@ impl Format {
 
 macro_rules! two_sum {
     ($name:ident, $float:ident) => {
-        /// Returns the sum, and whether a finite sum is exact, by Knuth's TwoSum.
+        /// The sum, and whether a finite sum is exact, by Knuth's TwoSum.
         fn $name(x: $float, y: $float) -> ($float, bool) {
             let sum = x + y;
             let y_used = sum - x;

@@ -9,9 +9,9 @@ use super::arithmetic::{self, Amo};
 use super::counter::Counting;
 use super::location::Staging;
 use super::memory::{AddressSpace, MemoryAccess};
-use super::packet::{Origin, PacketKind, Rendezvous};
 use super::return_codes::ReturnCode;
 use super::ring::RingCommand;
+use super::wire::{Origin, PacketKind, Rendezvous};
 
 /// Memory of the initiator.
 #[derive(Clone, Copy)]
@@ -56,7 +56,7 @@ pub struct Operation {
     pub match_bits: u64,
     pub header_data: u64,
     pub source: Source,
-    /// Where the data of a reply is written.
+    /// The destination of the data of a reply.
     pub result: Option<Local>,
     pub amo: Amo,
     /// Only valid for rendezvous puts.
@@ -419,8 +419,8 @@ impl Operation {
         Ok(())
     }
 
-    /// Returns the payload bytes of its packets. An atomic operation carries two words of operand
-    /// 1, and two of operand 2 where there is one.
+    /// The payload bytes of its packets. An atomic operation carries two words of operand 1, and
+    /// two of operand 2 where there is one.
     #[inline]
     pub fn payload(&self) -> u32 {
         match self.kind {
@@ -431,7 +431,7 @@ impl Operation {
         }
     }
 
-    /// Returns the bytes of the whole message, as stated in its packets.
+    /// The bytes of the whole message, as stated in its packets.
     #[inline]
     pub fn total(&self) -> u32 {
         match self.kind {
@@ -447,7 +447,7 @@ fn check(condition: bool) -> Result<(), ReturnCode> {
 }
 
 impl Source {
-    /// Returns where the payload is.
+    /// The origin of the payload.
     #[inline]
     pub fn origin(&self) -> Origin {
         match self {
@@ -457,8 +457,8 @@ impl Source {
         }
     }
 
-    /// Returns an address at which `length` bytes at `offset` of an operation of `command` can be
-    /// read. Translated for each packet, because software may unmap the memory while the put is in
+    /// An address at which `length` bytes at `offset` of an operation of `command` can be read.
+    /// Translated for each packet, because software may unmap the memory while the put is in
     /// progress.
     #[inline]
     pub fn at(
@@ -484,5 +484,64 @@ impl Source {
 }
 
 #[cfg(test)]
-#[path = "commands_tests.rs"]
-mod tests;
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A command of any type, size and opcode.
+    fn command() -> impl Strategy<Value = RingCommand> {
+        prop::array::uniform32(any::<u64>()).prop_map(RingCommand::from_words)
+    }
+
+    /// A command that is often accepted: its type, size and opcode fit, and its length is the
+    /// length of an immediate put or atomic operation.
+    fn plausible() -> impl Strategy<Value = RingCommand> {
+        let opcodes = [C_CMD_PUT, C_CMD_SMALL_MESSAGE, C_CMD_ATOMIC, C_CMD_FETCHING_ATOMIC];
+        let immediate = opcodes.map(|opcode| (C_CMD_TYPE_IDC, C_CMD_SIZE_64B, opcode));
+        let dma = [
+            (C_CMD_TYPE_IDC, C_CMD_SIZE_32B, C_CMD_PUT),
+            (C_CMD_TYPE_IDC, C_CMD_SIZE_32B, C_CMD_ATOMIC),
+            (C_CMD_TYPE_DMA, C_CMD_SIZE_32B, C_CMD_NOMATCH_PUT),
+            (C_CMD_TYPE_DMA, C_CMD_SIZE_32B, C_CMD_NOMATCH_GET),
+            (C_CMD_TYPE_DMA, C_CMD_SIZE_64B, C_CMD_PUT),
+            (C_CMD_TYPE_DMA, C_CMD_SIZE_64B, C_CMD_GET),
+            (C_CMD_TYPE_DMA, C_CMD_SIZE_64B, C_CMD_RENDEZVOUS_PUT),
+            (C_CMD_TYPE_DMA, C_CMD_SIZE_128B, C_CMD_ATOMIC),
+            (C_CMD_TYPE_DMA, C_CMD_SIZE_128B, C_CMD_FETCHING_ATOMIC),
+        ];
+        let headers = prop::sample::select([&immediate[..], &dma].concat());
+        let words = prop::array::uniform32(any::<u64>());
+        (words, headers, prop::sample::select(vec![32_u64, 64])).prop_map(
+            |(mut words, (cmd_type, size, opcode), length)| {
+                let header = u64::from(cmd_type | size << 2 | opcode << 4);
+                words[0] = words[0] & !0xffff | header | length << 8;
+                RingCommand::from_words(words)
+            },
+        )
+    }
+
+    proptest! {
+        /// No field of the earlier command is left, except the rendezvous fields, which only
+        /// rendezvous puts have.
+        #[test]
+        fn decoding_replaces_the_fields_of_an_earlier_command(
+            earlier in prop_oneof![1 => command(), 4 => plausible()],
+            later in prop_oneof![1 => command(), 4 => plausible()],
+            context in prop::array::uniform4(any::<u64>()),
+        ) {
+            let context = CStateCmd::from_words(context);
+            let (mut used, mut fresh) = (Operation::new(), Operation::new());
+            let _ = used.decode(&earlier, &context);
+            let decoded = used.decode(&later, &context);
+            prop_assert_eq!(decoded, fresh.decode(&later, &context));
+            if decoded.is_ok() {
+                if used.kind != PacketKind::Rendezvous {
+                    used.rendezvous = Rendezvous::default();
+                    fresh.rendezvous = Rendezvous::default();
+                }
+                prop_assert_eq!(used, fresh);
+            }
+        }
+    }
+}

@@ -4,12 +4,11 @@ use cxi_sys::*;
 
 use super::counter::Counting;
 use super::events::{self, InitiatorEvent, TargetEvent};
-use super::packet::{Packet, PacketKind};
-use super::placement::Landing;
+use super::lists::Landing;
 use super::rendezvous::{Fetcher, RendezvousRest};
 use super::return_codes::ReturnCode;
 use super::state::Engine;
-use super::wire::{PeerId, Wire, send_or_wait};
+use super::wire::{Packet, PacketKind, PeerId, Wire, send_or_wait};
 
 impl<W: Wire> Engine<W> {
     /// Completes the transaction of a response or of the last packet of a reply.

@@ -49,7 +49,7 @@ const COMPLETION: u32 = 1 << 17;
 const BYTES: u32 = 1 << 18;
 
 impl Counting {
-    /// Returns what a list entry counts: operations at the target, if `is_counted`.
+    /// The counting of a list entry: operations at the target, if `is_counted`.
     #[inline]
     pub fn from_entry(entry: &TargetCmd, is_counted: bool) -> Self {
         Self::new(entry.ct(), false, is_counted, entry.event_ct_bytes())
@@ -64,7 +64,7 @@ impl Counting {
         Self(u32::from(ct) | flag(send, SEND) | flag(completion, COMPLETION) | flag(bytes, BYTES))
     }
 
-    /// Returns the counter; 0 is none.
+    /// The counter; 0 is none.
     #[inline]
     pub fn ct(self) -> u16 {
         self.0 as u16
@@ -95,8 +95,7 @@ impl Counting {
     }
 }
 
-/// Returns the change by a completed operation of `length` bytes: one success or its bytes, or one
-/// failure.
+/// The change by a completed operation of `length` bytes: one success or its bytes, or one failure.
 #[inline]
 pub fn amount(bytes: bool, length: u32, code: ReturnCode) -> CountChange {
     let (success, failure) = match (code, bytes) {
@@ -107,8 +106,8 @@ pub fn amount(bytes: bool, length: u32, code: ReturnCode) -> CountChange {
     CountChange::Add { success, failure }
 }
 
-/// Returns the change by a store of `value` at byte `offset` of the doorbells; `None` if there is
-/// no doorbell.
+/// The change by a store of `value` at byte `offset` of the doorbells; `None` if there is no
+/// doorbell.
 #[inline]
 pub fn change(offset: usize, value: u64) -> Option<CountChange> {
     let set = |success, failure| CountChange::Set { success, failure };
@@ -150,10 +149,10 @@ impl CountingEvent {
         self.write_back = address;
     }
 
-    /// Returns the changes that software stored to the doorbells since the last call, in this
-    /// order: resets before additions, as programs set counters up; successes before failures,
-    /// which are written back. Of two stores to one doorbell between two calls only the second has
-    /// an effect; hardware handles both.
+    /// The changes that software stored to the doorbells since the last call, in this order: resets
+    /// before additions, as programs set counters up; successes before failures, which are written
+    /// back. Of two stores to one doorbell between two calls only the second has an effect;
+    /// hardware handles both.
     #[inline]
     pub fn take_doorbells(&self) -> [Option<CountChange>; 4] {
         let take = |offset| {

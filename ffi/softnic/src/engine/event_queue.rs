@@ -1,20 +1,15 @@
 //! Event queues: rings of event records that the NIC writes and software reads (nic.md 5).
 
-mod status;
-#[cfg(test)]
-mod tests;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cxi_sys::records::EqSwState;
+use cxi_sys::records::{EqStatus, EqSwState};
 use cxi_sys::{
-    C_EE_CFG_ECB_SIZE, C_EVENT_EQ_SWITCH, C_RC_PERM_VIOLATION, CXI_EQ_EC_DISABLE,
-    CXI_EQ_TIMESTAMP_EVENTS,
+    C_EE_CFG_ECB_SIZE, C_EVENT_EQ_SWITCH, C_RC_PERM_VIOLATION, CXI_EQ_DROP_STATUS_DISABLE,
+    CXI_EQ_EC_DISABLE, CXI_EQ_TIMESTAMP_EVENTS,
 };
 
-use super::error_flags::Raise;
-use super::return_codes::ReturnCode;
+use super::return_codes::{ErrorFlag, Raise, ReturnCode};
 use super::table::Table;
 use super::telemetry::EventCounts;
 use crate::pages::Pages;
@@ -22,8 +17,8 @@ use crate::pages::Pages;
 /// Seconds and nanoseconds of the time of day.
 pub type Time = (u64, u32);
 
-/// Returns the current time of day.
-pub type Clock = fn() -> Time;
+/// The current time of day.
+type Clock = fn() -> Time;
 
 /// Wakes a program that sleeps until an event queue has an event or a new status.
 pub trait Interrupt: Send + Sync {
@@ -238,7 +233,7 @@ impl EventQueue {
         self.buffer_b
     }
 
-    /// Returns the number of slots that events of received messages may not use.
+    /// The number of slots that events of received messages may not use.
     pub fn reserved(&self) -> usize {
         self.reserved
     }
@@ -356,12 +351,12 @@ impl EventQueue {
         })
     }
 
-    /// Returns the bytes left in the current slot.
+    /// The bytes left in the current slot.
     fn rest_of_slot(&self) -> usize {
         SLOT - self.write % SLOT
     }
 
-    /// Returns the offset `len` bytes after `at`.
+    /// The offset `len` bytes after `at`.
     fn step(&self, at: usize, len: usize) -> usize {
         let next = at + len;
         if next == self.slots * SLOT { SLOT } else { next }
@@ -381,7 +376,7 @@ impl EventQueue {
         self.free_slots(at / SLOT) > reserved
     }
 
-    /// Returns the number of slots that may be filled from slot `from` on.
+    /// The number of slots that may be filled from slot `from` on.
     fn free_slots(&self, from: usize) -> usize {
         let ring = self.slots - 1;
         (self.read + ring - from - 1) % ring
@@ -471,3 +466,72 @@ pub fn check_owner(eqs: &Table<EventQueue>, eq: u16, lni: usize) -> Result<u16, 
 fn is_interrupt_disabled(state: u64) -> bool {
     EqSwState::from_bytes(state.to_le_bytes()).event_int_disable()
 }
+
+impl EventQueue {
+    /// Records a dropped event of this type, also in the status block (nic.md 5.6).
+    fn drop_event(&mut self, kind: u32) {
+        self.counts.dropped += 1;
+        if let Some(errors) = &self.errors {
+            errors.raise(ErrorFlag::dropped_event(kind));
+        }
+        if self.software_state().event_drop_seq_no() == self.drop_sequence {
+            self.drop_sequence = !self.drop_sequence;
+        }
+        if self.flags & u64::from(CXI_EQ_DROP_STATUS_DISABLE) == 0 {
+            self.write_status(0);
+        }
+    }
+
+    /// Writes the status block when the fill level has passed another threshold. The thresholds are
+    /// base, base - delta, and so on, which are the ones that the rule of nic.md 5.1 keeps within 0
+    /// to 100.
+    fn report_level(&mut self) {
+        self.refresh();
+        let used = 100 - (self.free_slots(self.write / SLOT) * 100 / self.slots) as u32;
+        let Thresholds { base, delta, count } = self.thresholds;
+        let level =
+            (0..count).filter(|step| used >= base.saturating_sub(step * delta)).count() as u32;
+        if level > self.level {
+            self.write_status(level);
+        }
+        self.level = level;
+    }
+
+    fn write_status(&mut self, level: u32) {
+        self.counts.statuses += 1;
+        if !self.is_writable {
+            return;
+        }
+        self.refresh();
+        let (seconds, nanoseconds) = (self.clock)();
+        let mut status = EqStatus::new();
+        status
+            .set_timestamp_ns_cpy(nanoseconds)
+            .set_timestamp_sec_cpy(seconds)
+            .set_timestamp_ns(nanoseconds)
+            .set_timestamp_sec(seconds)
+            .set_thld_sts(level > 0)
+            .set_thld_id(level.saturating_sub(1) as u8)
+            .set_unackd_dropped_event(
+                self.software_state().event_drop_seq_no() != self.drop_sequence,
+            )
+            .set_event_drop_seq_no(self.drop_sequence)
+            .set_event_slots_free(self.free_slots(self.write / SLOT) as u32)
+            .set_event_slots_rsrvd(self.reserved as u32)
+            .set_wr_ptr((self.write / SLOT) as u32)
+            .set_using_buffer_b(self.buffer_b);
+        // Readers accept the block when the copies at its start equal the times at its end.
+        let (words, _) = status.bytes().as_chunks::<8>();
+        for (index, bytes) in words.iter().enumerate().rev() {
+            self.word(8 * index).store(u64::from_le_bytes(*bytes), Ordering::Release);
+        }
+        if let Some(interrupt) = &self.interrupts[1]
+            && !self.software_state().eq_sts_int_disable()
+        {
+            interrupt.signal();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -8,10 +8,10 @@ use cxi_sys::*;
 
 use super::arithmetic::Amo;
 use super::event_queue::EventQueue;
-use super::packet::{Packet, PacketKind};
-use super::placement::Landing;
+use super::lists::Landing;
 use super::return_codes::ReturnCode;
 use super::table::Table;
+use super::wire::{Packet, PacketKind};
 
 /// An event at the initiator: ACK, REPLY or SEND.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub struct TargetEvent {
 }
 
 impl TargetEvent {
-    /// Returns the fields that depend only on the operation, whose first packet is `packet`.
+    /// The fields that depend only on the operation, whose first packet is `packet`.
     pub fn about(packet: &Packet) -> Self {
         Self {
             vni: packet.address.vni(),
@@ -69,7 +69,7 @@ impl TargetEvent {
         }
     }
 
-    /// Returns the event of an operation at its list entry.
+    /// The event of an operation at its list entry.
     pub fn of(packet: &Packet, landing: &Landing, code: ReturnCode) -> Self {
         let (written, headers) = match code {
             C_RC_OK => (landing.mlength(packet), landing.headers(packet)),
@@ -161,9 +161,9 @@ pub fn triggered(
     queue.post(long.bytes());
 }
 
-/// Returns the size of a target event. Events of puts and gets in the PRIORITY list are short,
-/// unless the short format cannot express them: a failure, a truncation, a length beyond 20 bits, a
-/// rendezvous (nic.md 6.3; 15, question 7).
+/// The size of a target event. Events of puts and gets in the PRIORITY list are short, unless the
+/// short format cannot express them: a failure, a truncation, a length beyond 20 bits, a rendezvous
+/// (nic.md 6.3; 15, question 7).
 pub fn target_size(queue: &EventQueue, event: &TargetEvent, use_long_event: bool) -> usize {
     let short = matches!(event.kind, C_EVENT_PUT | C_EVENT_GET)
         && u32::from(event.ptl_list) == C_PTL_LIST_PRIORITY
@@ -176,7 +176,7 @@ pub fn target_size(queue: &EventQueue, event: &TargetEvent, use_long_event: bool
     if short { EventTargetShort::SIZE } else { EventTargetLong::SIZE }
 }
 
-/// Returns the event of an entry that an operation used up.
+/// The event of an entry that an operation used up.
 pub fn unlinked(landing: &Landing) -> TargetEvent {
     TargetEvent {
         kind: C_EVENT_UNLINK,

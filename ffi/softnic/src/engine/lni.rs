@@ -28,7 +28,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Returns the traffic class of packets, 0 to 3: BEST_EFFORT is 0 (health.md 1.5).
+    /// The traffic class of packets, 0 to 3: BEST_EFFORT is 0 (health.md 1.5).
     #[inline]
     pub fn class(&self) -> u8 {
         CXI_TC_BEST_EFFORT.saturating_sub(self.tc) as u8
@@ -67,7 +67,6 @@ pub struct Lni {
 }
 
 impl Lni {
-    /// Returns the profile with this LCID.
     #[inline]
     pub fn profile(&self, lcid: u8) -> Option<&Profile> {
         let lcid = usize::from(lcid);
@@ -77,8 +76,8 @@ impl Lni {
         }
     }
 
-    /// Returns the processing element of its next portals table entry: the elements in turn, from
-    /// its RGID modulo 4 on (libcxi.md 8.3).
+    /// The processing element of its next portals table entry: the elements in turn, from its RGID
+    /// modulo 4 on (libcxi.md 8.3).
     pub fn next_element(&mut self) -> usize {
         self.allocated_ptes += 1;
         (usize::from(self.rgid) + self.allocated_ptes - 1) % ELEMENTS

@@ -50,19 +50,19 @@ impl Mapping {
         self.iova + self.len as u64
     }
 
-    /// Returns the location `skip` bytes behind the start.
+    /// The location `skip` bytes behind the start.
     #[inline]
     fn at(&self, skip: u64) -> MemoryLocation {
         MemoryLocation { va: self.location.va + skip as usize, ..self.location }
     }
 
-    /// Returns the part before an address.
+    /// The part before an address.
     fn up_to(&self, iova: u64) -> Option<Self> {
         (self.iova < iova)
             .then(|| Self { len: (iova.min(self.end()) - self.iova) as usize, ..*self })
     }
 
-    /// Returns the part from an address on.
+    /// The part from an address on.
     fn from(&self, iova: u64) -> Option<Self> {
         (iova < self.end()).then(|| {
             let skip = iova.saturating_sub(self.iova);
@@ -123,7 +123,7 @@ impl AddressSpace {
         Ok((lac, iova))
     }
 
-    /// Returns the number of contexts in use.
+    /// The number of contexts in use.
     pub fn contexts(&self) -> usize {
         self.contexts.iter().flatten().count()
     }
@@ -191,7 +191,7 @@ impl AddressSpace {
         }
     }
 
-    /// Returns the location of `len` bytes (at least one) at `iova`.
+    /// The location of `len` bytes (at least one) at `iova`.
     ///
     /// # Errors
     /// INVALID_AC without such a context, NO_TRANSLATION beyond a mapping, PAGE_PERM_ERROR for an

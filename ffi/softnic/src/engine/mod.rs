@@ -4,7 +4,7 @@
 //! does a bounded amount of work, and returns. It does no input or output: packets go through
 //! [`wire::Wire`], wake-ups through [`event_queue::Interrupt`], the time of day comes from
 //! [`event_queue::Clock`], memory of a GPU is accessed through [`crate::gpu::Gpu`], and memory
-//! mapped on demand through [`crate::on_demand`].
+//! mapped on demand through [`crate::process_memory`].
 //!
 //! A file uses only files on floors below its own, or on its own floor without a circle:
 //!
@@ -12,61 +12,44 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//! 11 | mod                polling, failed peers, removal of objects                              |
+//! 10 | mod             polling, received packets, doorbells, failed peers, removal of objects    |
 //!    +-------------------------------------------------------------------------------------------+
-//! 10 | admission          whether a received operation is accepted                               |
-//!    | atomics            received atomic operations                                             |
-//!    | completion         how operations end: counts, events, response                           |
-//!    | deliver            received packets: each goes to its operation                           |
-//!    | doorbells          doorbells that the engine is called for                                |
-//!    | get                received gets                                                          |
-//!    | put                received puts                                                          |
+//!  9 | admission       whether a received operation is accepted                                  |
+//!    | completion      how operations end: counts, events, response                              |
+//!    | received        received puts, gets and atomic operations                                 |
 //!    +-------------------------------------------------------------------------------------------+
-//!  9 | page_costs         pages whose translation takes time                                     |
+//!  8 | state           all objects of one open NIC, and operations in progress there             |
 //!    +-------------------------------------------------------------------------------------------+
-//!  8 | state              all objects of one open NIC                                            |
+//!  7 | remembered      the landing of the last put                                               |
+//!    | target_queue    target queues, and what their commands do                                 |
+//!    | transmit        transmit queues, and what their commands do                               |
 //!    +-------------------------------------------------------------------------------------------+
-//!  7 | remembered         the landing of the last put                                            |
-//!    | target_commands    what commands to targets do                                            |
-//!    | target_queue       target queues                                                          |
-//!    | transmit           transmit queues, and what their commands do                            |
+//!  6 | rendezvous      gets of rendezvous puts                                                   |
 //!    +-------------------------------------------------------------------------------------------+
-//!  6 | counter_commands   commands about counters                                                |
-//!    | matching           matching                                                               |
-//!    | rendezvous         gets of rendezvous puts                                                |
+//!  5 | portal          portals table entries, and matching                                       |
+//!    | triggers        triggered operations, and commands about counters                         |
 //!    +-------------------------------------------------------------------------------------------+
-//!  5 | portal             portals table entries                                                  |
-//!    | triggers           triggered operations                                                   |
+//!  4 | commands        the fields of commands                                                    |
+//!    | events          the fields of events                                                      |
+//!    | lni             LNIs                                                                      |
 //!    +-------------------------------------------------------------------------------------------+
-//!  4 | commands           the fields of commands                                                 |
-//!    | events             the fields of events                                                   |
-//!    | incoming           operations of other NICs                                               |
-//!    | lni                LNIs                                                                   |
+//!  3 | memory          addresses as the NIC sees them                                            |
+//!    | transactions    operations that wait for their response                                   |
 //!    +-------------------------------------------------------------------------------------------+
-//!  3 | memory             addresses as the NIC sees them                                         |
-//!    | placement          places in list entries                                                 |
-//!    | transactions       operations that wait for their response                                |
+//!  2 | event_queue     event queues                                                              |
+//!    | lists           list entries, and the places of operations in them                        |
+//!    | location        copies and atomic updates of memory of the CPU or of a GPU                |
+//!    | ring            the NIC's side of a command queue                                         |
 //!    +-------------------------------------------------------------------------------------------+
-//!  2 | event_queue        event queues                                                           |
-//!    | lists              the lists of a portals table entry                                     |
-//!    | location           where translated bytes are: memory of the CPU or of a GPU              |
-//!    | request_list       the messages that software matches                                     |
-//!    | ring               the NIC's side of a command queue                                      |
-//!    | wire               the wire, as the engine sees it                                        |
+//!  1 | counter         counting events                                                           |
+//!    | packet_counts   counts of packets                                                         |
+//!    | telemetry       telemetry counters                                                        |
+//!    | wire            packets, and the wire as the engine sees it                               |
 //!    +-------------------------------------------------------------------------------------------+
-//!  1 | counter            counting events                                                        |
-//!    | error_flags        error flags that programs can set                                      |
-//!    | packet             packets                                                                |
-//!    | packet_counts      counts of packets                                                      |
-//!    | telemetry          telemetry counters                                                     |
-//!    +-------------------------------------------------------------------------------------------+
-//!  0 | address            VNIs, and addresses of portals table entries                           |
-//!    | arithmetic         the arithmetic of atomic operations                                    |
-//!    | bytes              copies and atomic updates of memory that programs use                  |
-//!    | list_counts        counts of list entries                                                 |
-//!    | match_id           match ids                                                              |
-//!    | return_codes       return codes                                                           |
-//!    | table              tables of objects by number                                            |
+//!  0 | address         VNIs, addresses of portals table entries, match ids                       |
+//!    | arithmetic      the arithmetic of atomic operations                                       |
+//!    | return_codes    return codes, and the error flags that they set                           |
+//!    | table           tables of objects by number                                               |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
 //!
@@ -75,74 +58,51 @@
 mod address;
 mod admission;
 mod arithmetic;
-mod atomics;
-pub mod bytes;
 mod commands;
 mod completion;
 pub mod counter;
-mod counter_commands;
-mod deliver;
-mod doorbells;
-pub mod error_flags;
 pub mod event_queue;
 mod events;
-mod get;
-mod incoming;
-mod list_counts;
+#[cfg(test)]
+mod flow_tests;
 mod lists;
 mod lni;
 pub mod location;
-mod match_id;
-mod matching;
 mod memory;
-pub mod packet;
 pub mod packet_counts;
-pub mod page_costs;
-mod placement;
 pub mod portal;
-mod put;
+pub mod received;
 mod remembered;
 mod rendezvous;
-mod request_list;
 pub mod return_codes;
 pub mod ring;
 mod state;
 mod table;
-mod target_commands;
 pub mod target_queue;
 pub mod telemetry;
+#[cfg(test)]
+mod test_node;
 mod transactions;
 pub mod transmit;
 pub mod triggers;
 pub mod wire;
 
-#[cfg(test)]
-mod flow_tests;
-#[cfg(test)]
-mod location_tests;
-#[cfg(test)]
-mod remembered_tests;
-#[cfg(test)]
-mod rendezvous_tests;
-#[cfg(test)]
-mod test_node;
-
 use cxi_sys::*;
 
-pub use address::VniRange;
+pub use address::{PID_BITS, VniRange};
 pub use arithmetic::Amo;
 use counter::Counting;
 use event_queue::EventQueue;
+use lists::Landing;
 pub use lni::{Domain, ELEMENTS, LNIS, LNIS_PER_RGID, Lni, Md, PROFILES, Profile, Reservation};
-pub use match_id::PID_BITS;
 pub use memory::{Full, HUGE_SHIFT_AT};
-use packet::{Packet, PacketKind};
 use rendezvous::Fetcher;
 pub use return_codes::ReturnCode;
+use ring::CommandRing;
 pub use state::Engine;
-use target_commands::TargetParts;
+use target_queue::TargetParts;
 use transmit::TransmitParts;
-use wire::{PeerId, ReceivedPacket, Wire, send_header};
+use wire::{Packet, PacketKind, PeerId, ReceivedPacket, Wire, send_header};
 
 /// Packets handled in one poll before command queues get their turn again.
 const RECEIVE_BURST: usize = 64;
@@ -164,42 +124,8 @@ impl<W: Wire> Engine<W> {
             self.commanded = true;
             worked = true;
         }
-        let mut nic = TransmitParts {
-            wire: &mut self.wire,
-            lnis: &self.lnis,
-            eqs: &mut self.eqs,
-            transactions: &mut self.transactions,
-            waiting: &mut self.waiting,
-            counters: &mut self.counters,
-            staging: &mut self.staging,
-        };
-        for number in 0..self.tx.len() {
-            if let Some(queue) = self.tx.get_mut(number) {
-                let ran = queue.run(number, &mut nic);
-                self.commanded |= ran;
-                worked |= ran;
-            }
-        }
-        let mut portals = TargetParts {
-            ptes: &mut self.ptes,
-            eqs: &mut self.eqs,
-            entries: &mut self.entries,
-            fetcher: Fetcher {
-                wire: &mut self.wire,
-                transactions: &mut self.transactions,
-                counters: &mut self.counters,
-                waiting: &mut self.waiting,
-                lists: &mut self.lists,
-                enabled: self.rendezvous_gets,
-            },
-        };
-        let mut commanded = false;
-        for number in 0..self.tgt.len() {
-            if let Some(queue) = self.tgt.get_mut(number) {
-                commanded |= queue.run(number, &mut portals);
-            }
-        }
-        if commanded {
+        worked |= self.run_transmit_queues();
+        if self.run_target_queues() {
             worked = true;
             self.commanded = true;
             self.forget_landing();
@@ -221,6 +147,54 @@ impl<W: Wire> Engine<W> {
             self.eqs.values_mut().for_each(EventQueue::signal_if_due);
         }
         worked
+    }
+
+    /// Executes commands to initiators. True if there were any.
+    #[inline]
+    fn run_transmit_queues(&mut self) -> bool {
+        let mut nic = TransmitParts {
+            wire: &mut self.wire,
+            lnis: &self.lnis,
+            eqs: &mut self.eqs,
+            transactions: &mut self.transactions,
+            waiting: &mut self.waiting,
+            counters: &mut self.counters,
+            staging: &mut self.staging,
+        };
+        let mut worked = false;
+        for number in 0..self.tx.len() {
+            if let Some(queue) = self.tx.get_mut(number) {
+                let ran = queue.run(number, &mut nic);
+                self.commanded |= ran;
+                worked |= ran;
+            }
+        }
+        worked
+    }
+
+    /// Executes commands to targets. True if there were any.
+    #[inline]
+    fn run_target_queues(&mut self) -> bool {
+        let mut portals = TargetParts {
+            ptes: &mut self.ptes,
+            eqs: &mut self.eqs,
+            entries: &mut self.entries,
+            fetcher: Fetcher {
+                wire: &mut self.wire,
+                transactions: &mut self.transactions,
+                counters: &mut self.counters,
+                waiting: &mut self.waiting,
+                lists: &mut self.lists,
+                enabled: self.rendezvous_gets,
+            },
+        };
+        let mut commanded = false;
+        for number in 0..self.tgt.len() {
+            if let Some(queue) = self.tgt.get_mut(number) {
+                commanded |= queue.run(number, &mut portals);
+            }
+        }
+        commanded
     }
 
     /// Writes TIMESTAMP events that are due.
@@ -431,5 +405,115 @@ impl<W: Wire> Engine<W> {
                 transaction.local_error = Some(C_RC_MST_CANCELLED);
             }
         }
+    }
+
+    /// Handles the next packet, which it puts into `arrival`; false if there is none.
+    #[inline]
+    pub fn receive(&mut self, arrival: &mut ReceivedPacket) -> bool {
+        if !self.wire.receive(arrival) {
+            return false;
+        }
+        match arrival.packet.kind {
+            PacketKind::Response => self.complete(&arrival.packet),
+            PacketKind::Put if self.put_like_last(arrival) => {}
+            PacketKind::Put | PacketKind::Rendezvous => self.put(arrival),
+            PacketKind::Get => self.get(arrival),
+            PacketKind::Reply => self.reply(arrival),
+            PacketKind::Atomic => self.atomic(arrival),
+            PacketKind::Abort => self.abort(arrival),
+        }
+        self.wire.count_received(&arrival.packet);
+        self.wire.release(arrival.lane);
+        true
+    }
+
+    /// Drops the incomplete puts of a NIC that is gone. They have no event, like a message whose
+    /// connection timed out; a header on the UNEXPECTED list records the failure.
+    fn drop_messages(&mut self, peer: PeerId) {
+        for message in std::mem::take(&mut self.messages) {
+            if message.peer != peer {
+                self.messages.push(message);
+            } else if let Some(landing) = message.landing {
+                self.mark_header(&message.header, &landing, C_RC_SRC_ERROR);
+            }
+        }
+    }
+
+    /// Ends received puts and gets in progress at list entries that are being removed, with
+    /// MST_CANCELLED (nic.md 7).
+    pub fn cancel_messages(&mut self, concerns: impl Fn(&Landing) -> bool) {
+        for message in &mut self.messages {
+            if message.landing.as_ref().is_some_and(&concerns) {
+                message.landing = None;
+                message.code = C_RC_MST_CANCELLED;
+            }
+        }
+        for reply in std::mem::take(&mut self.replies) {
+            if concerns(&reply.landing) {
+                self.finish(reply.peer, &reply.request, None, C_RC_MST_CANCELLED);
+            } else {
+                self.replies.push_back(reply);
+            }
+        }
+    }
+}
+
+/// The most polls for the commands that were rung before a store to a counter. Commands that wait
+/// for something else do not hold the program up for longer.
+const POLLS: usize = 1024;
+
+impl<W: Wire> Engine<W> {
+    /// Handles a store of `value` at byte `offset` of the doorbells of a counter, after the
+    /// commands that were rung before it. False if the stored value is needed and not known.
+    pub fn store_to_counter(&mut self, number: usize, offset: usize, value: Option<u64>) -> bool {
+        let Some(value) = value else {
+            return false;
+        };
+        for _ in 0..POLLS {
+            let worked = self.poll();
+            if !worked || !self.tx.values_mut().any(|queue| queue.ring.has_next()) {
+                break;
+            }
+        }
+        if let Some(change) = counter::change(offset, value) {
+            self.counters.doorbells += 1;
+            self.counters.change(number, change, &mut self.eqs);
+            self.poll();
+        }
+        true
+    }
+
+    /// Whether there is work that waits for room: commands, packets or replies.
+    pub fn is_blocked(&self) -> bool {
+        let tx = self.tx.iter().map(|(_, queue)| &queue.ring);
+        let tgt = self.tgt.iter().map(|(_, queue)| &queue.ring);
+        !self.waiting.is_empty()
+            || !self.replies.is_empty()
+            || self.tx.iter().any(|(_, queue)| queue.transfer.is_some())
+            || tx.chain(tgt).any(CommandRing::has_next)
+    }
+
+    /// Handles a store to the launch page of a transmit queue. False if the stored value is needed
+    /// and not known.
+    pub fn store_to_transmit_queue(
+        &mut self,
+        number: usize,
+        offset: usize,
+        value: Option<u64>,
+    ) -> bool {
+        let queue = self.tx.get_mut(number);
+        queue.is_none_or(|queue| queue.ring.store(offset, value))
+    }
+
+    /// Handles a store to the launch page of a target queue. False if the stored value is needed
+    /// and not known.
+    pub fn store_to_target_queue(
+        &mut self,
+        number: usize,
+        offset: usize,
+        value: Option<u64>,
+    ) -> bool {
+        let queue = self.tgt.get_mut(number);
+        queue.is_none_or(|queue| queue.ring.store(offset, value))
     }
 }

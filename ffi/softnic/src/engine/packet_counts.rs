@@ -1,6 +1,6 @@
 //! Counts of the packets of the link, by kind, transport, traffic class and size.
 
-use super::packet::{MTU, Packet, PacketKind};
+use super::wire::{MTU, Packet, PacketKind};
 
 /// Bytes of a packet on the link in addition to its payload.
 const HEADER: u64 = 64;
@@ -85,22 +85,20 @@ impl PacketCounts {
         self.packets[PacketKind::Response as usize][0] += 1;
     }
 
-    /// Returns the number of all packets.
     pub fn all(&self) -> u64 {
         self.sum(|_| true)
     }
 
-    /// Returns the bytes of all packets on the link.
+    /// The bytes of all packets on the link.
     pub fn octets(&self) -> u64 {
         self.payload + HEADER * self.all()
     }
 
-    /// Returns the number of packets of a size, by its number from 0 on.
     pub fn packets_of_size(&self, size: usize) -> u64 {
         self.packets.iter().map(|row| row[size]).sum()
     }
 
-    /// Returns the number of packets with a priority on the link: twice the class, and one more for
+    /// The number of packets with a priority on the link: twice the class, and one more for
     /// responses (health.md 1.5).
     pub fn packets_of_priority(&self, priority: usize) -> u64 {
         self.sum(|row| {
@@ -108,51 +106,48 @@ impl PacketCounts {
         })
     }
 
-    /// Returns the number of packets of a priority with a mark of congestion.
+    /// The number of packets of a priority with a mark of congestion.
     pub fn marked(&self, priority: usize) -> u64 {
         self.marked[priority]
     }
 
-    /// Returns the number of packets of a priority without a mark.
+    /// The number of packets of a priority without a mark.
     pub fn unmarked(&self, priority: usize) -> u64 {
         self.packets_of_priority(priority) - self.marked(priority)
     }
 
-    /// Returns the number of all packets with a mark.
     pub fn all_marked(&self) -> u64 {
         self.marked.iter().sum()
     }
 
-    /// Returns the number of request packets, of restricted transport or others.
+    /// The number of request packets, of restricted transport or others.
     pub fn requests(&self, restricted: bool) -> u64 {
         self.sum(|row| !is_response(row) && is_restricted(row) == restricted)
     }
 
-    /// Returns the number of responses, with data or without.
+    /// The number of responses, with data or without.
     pub fn responses(&self) -> u64 {
         self.sum(is_response)
     }
 
-    /// Returns the number of unrestricted packets behind the first one of their message.
+    /// The number of unrestricted packets behind the first one of their message.
     pub fn continuations(&self) -> u64 {
         self.sum(|row| row & KIND == CONTINUATION && !is_restricted(row))
     }
 
-    /// Returns the number of messages of a class that carry data or operands: puts and atomic
-    /// operations.
+    /// The number of messages of a class that carry data or operands: puts and atomic operations.
     pub fn put_messages(&self, class: usize) -> u64 {
         let kinds =
             [PacketKind::Put, PacketKind::Rendezvous, PacketKind::Atomic].map(|kind| kind as usize);
         self.sum(|row| row >> CLASS_SHIFT == class && kinds.contains(&(row & KIND)))
     }
 
-    /// Returns the number of packets of these messages.
+    /// The number of packets of these messages.
     pub fn put_packets(&self, class: usize) -> u64 {
         let others = |row: usize| row >> CLASS_SHIFT == class && row & KIND == CONTINUATION;
         self.put_messages(class) + self.sum(others)
     }
 
-    /// Returns the number of gets of a class.
     pub fn gets(&self, class: usize) -> u64 {
         self.sum(|row| row >> CLASS_SHIFT == class && row & KIND == PacketKind::Get as usize)
     }
@@ -163,7 +158,6 @@ impl PacketCounts {
     }
 }
 
-/// Returns the number of the size of a packet with this payload.
 #[inline]
 fn size(payload: u16) -> usize {
     match payload {

@@ -2,14 +2,15 @@
 
 use cxi_sys::*;
 
-use super::address::{Address, VniRange};
+use super::address::{self, Address, VniRange};
 use super::arithmetic::Exceptions;
 use super::event_queue::EventQueue;
 use super::events::{self, TargetEvent};
-use super::lists::PortalLists;
+use super::lists::{self, ListEntry, PortalLists};
 use super::lni::ELEMENTS;
 use super::return_codes::ReturnCode;
 use super::table::Table;
+use super::wire::{Packet, PacketKind};
 
 /// List entries of a processing element (libcxi.md 2.2, 11).
 pub const MAX_ENTRIES: usize = 16384;
@@ -43,7 +44,7 @@ pub struct ReportedExceptions {
 }
 
 impl ReportedExceptions {
-    /// Returns the return code for raised exceptions. Of several, the one with the lowest number is
+    /// The return code for raised exceptions. Of several, the one with the lowest number is
     /// reported; nic.md does not state which hardware reports.
     pub fn code(self, raised: Exceptions) -> Option<ReturnCode> {
         if self.invalid && raised.invalid {
@@ -213,4 +214,51 @@ pub fn has_place(ptes: &Table<Pte>, number: usize, entries: &EntriesInUse) -> bo
     // Most services do not limit entries; then they are not counted.
     entries[pte.element] < MAX_ENTRIES
         && (pte.most_entries >= MAX_ENTRIES || own() < pte.most_entries)
+}
+
+/// Finds the entry that an operation matches: its list, and its index there. Only puts search the
+/// OVERFLOW list (nic.md 15, question 22). If software manages the portals table entry, a put goes
+/// to the first entry of the REQUEST list with room for it.
+#[inline]
+pub fn find_entry(pte: &Pte, packet: &Packet) -> Option<(c_ptl_list, usize)> {
+    if pte.state == C_PTLTE_SOFTWARE_MANAGED {
+        let entries = pte.lists.get(C_PTL_LIST_REQUEST);
+        let at = entries.iter().position(|entry| lists::fits(entry, packet))?;
+        return Some((C_PTL_LIST_REQUEST, at));
+    }
+    let search = |list| {
+        let matches_entry = |entry: &ListEntry| matches_entry(&pte.options, entry, packet);
+        Some((list, pte.lists.get(list).iter().position(matches_entry)?))
+    };
+    search(C_PTL_LIST_PRIORITY).or_else(|| match packet.kind {
+        PacketKind::Put | PacketKind::Rendezvous => search(C_PTL_LIST_OVERFLOW),
+        _ => None,
+    })
+}
+
+/// With how many entries an operation was compared that [`find_entry`] found this entry for.
+#[inline]
+pub fn compared_entries(pte: &Pte, found: Option<(c_ptl_list, usize)>) -> usize {
+    let length = |list| pte.lists.get(list).len();
+    match found {
+        Some((C_PTL_LIST_OVERFLOW, at)) => length(C_PTL_LIST_PRIORITY) + at + 1,
+        Some((_, at)) => at + 1,
+        None if pte.state == C_PTLTE_SOFTWARE_MANAGED => length(C_PTL_LIST_REQUEST),
+        None => length(C_PTL_LIST_PRIORITY) + length(C_PTL_LIST_OVERFLOW),
+    }
+}
+
+/// Whether an operation matches an entry. On a list without matching every operation does, except
+/// one that would be truncated by an entry with `no_truncate`.
+#[inline]
+pub fn matches_entry(options: &PteOptions, entry: &ListEntry, packet: &Packet) -> bool {
+    let command = &entry.command;
+    let selected = !options.is_matching
+        || ((packet.match_bits() ^ command.match_bits()) & !command.ignore_bits() == 0
+            && address::matches_initiator(
+                command.match_id(),
+                packet.initiator,
+                options.use_logical,
+            ));
+    selected && (!command.no_truncate() || lists::fits(entry, packet))
 }

@@ -52,7 +52,7 @@ impl RingCommand {
         Self { words, header: CmdHeader::from_bytes([words[0] as u8]) }
     }
 
-    /// Returns the first `N` bytes.
+    /// The first `N` bytes.
     #[inline]
     pub fn bytes<const N: usize>(&self) -> [u8; N] {
         let mut bytes = [0; N];
@@ -62,21 +62,21 @@ impl RingCommand {
         bytes
     }
 
-    /// Returns the words of the command, for payload inside it.
+    /// The words of the command, for payload inside it.
     #[inline]
     pub fn words(&self) -> &[u64; 32] {
         &self.words
     }
 
-    /// Returns the DMA command inside a triggered one (nic.md 3.12). Only the bytes that DMA
-    /// commands use are there; the rest is zero.
+    /// The DMA command inside a triggered one (nic.md 3.12). Only the bytes that DMA commands use
+    /// are there; the rest is zero.
     pub fn embedded(&self) -> Self {
         let mut words = [0; 32];
         words[..13].copy_from_slice(&self.words[3..16]);
         Self { words, header: CmdHeader::from_bytes([words[0] as u8]) }
     }
 
-    /// Returns the size in bytes that the header states.
+    /// The size in bytes that the header states.
     #[inline]
     pub fn size(&self) -> usize {
         size(self.header)
@@ -96,7 +96,7 @@ pub struct StatusPolicy {
 }
 
 impl StatusPolicy {
-    /// Returns policy 0 to 3; `None` for any other number.
+    /// Policy 0 to 3; `None` for any other number.
     pub fn from_number(policy: u32) -> Option<Self> {
         let (shift, on_empty) = match policy {
             0 => (0, true),
@@ -337,7 +337,7 @@ impl CommandRing {
         is_held
     }
 
-    /// Returns the slot of the next command.
+    /// The slot of the next command.
     pub fn slot(&self) -> u16 {
         self.read as u16
     }

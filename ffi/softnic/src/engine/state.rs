@@ -1,23 +1,23 @@
-//! The state of one open NIC.
+//! The state of one open NIC, with the operations of other NICs in progress at it.
 
 use std::collections::VecDeque;
 
 use cxi_sys::*;
 
 use super::event_queue::EventQueue;
-use super::incoming::{IncompletePut, IncompleteReply};
-use super::list_counts::ListCounts;
+use super::lists::Landing;
 use super::lni::{Domain, LNIS, Lni, Md};
 use super::location::Staging;
 use super::portal::{EntriesInUse, PortalMap, Pte};
 use super::remembered::Remembered;
+use super::return_codes::ReturnCode;
 use super::table::Table;
 use super::target_queue::TargetQueue;
-use super::telemetry::Telemetry;
+use super::telemetry::{ListCounts, Telemetry};
 use super::transactions::Transactions;
 use super::transmit::TransmitQueue;
 use super::triggers::CountingEvents;
-use super::wire::{Waiting, Wire};
+use super::wire::{Packet, PeerId, Waiting, Wire};
 
 /// One open NIC.
 pub struct Engine<W> {
@@ -102,7 +102,7 @@ impl<W: Wire> Engine<W> {
         }
     }
 
-    /// Returns the sums of all counts since the device was opened, without the counts of the wire.
+    /// The sums of all counts since the device was opened, without the counts of the wire.
     pub fn telemetry(&mut self) -> Telemetry {
         // Which counts its puts.
         self.forget_landing();
@@ -126,4 +126,24 @@ impl<W: Wire> Engine<W> {
         sum.unresolved = self.unresolved;
         sum
     }
+}
+
+/// A put of which packets are missing.
+pub struct IncompletePut {
+    pub peer: PeerId,
+    /// Its first packet.
+    pub header: Packet,
+    /// `None` if it matched no entry, or was cancelled.
+    pub landing: Option<Landing>,
+    pub code: ReturnCode,
+}
+
+/// A get of which data remains to be sent. There is at most one for each transaction of each NIC
+/// that sends to this one.
+pub struct IncompleteReply {
+    pub peer: PeerId,
+    pub landing: Landing,
+    pub request: Packet,
+    /// Bytes sent.
+    pub sent: u32,
 }

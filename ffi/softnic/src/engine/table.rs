@@ -57,7 +57,7 @@ impl<T> Table<T> {
         Some(object)
     }
 
-    /// Returns how many numbers an owner has retired.
+    /// How many numbers an owner has retired.
     pub fn retired_by(&self, owner: usize) -> usize {
         self.retired.values().filter(|&&by| by == owner).count()
     }
@@ -67,13 +67,11 @@ impl<T> Table<T> {
         self.retired.retain(|_, by| *by != owner);
     }
 
-    /// Returns the object with a number.
     #[inline]
     pub fn get(&self, number: usize) -> Option<&T> {
         self.entries.get(number)?.as_ref()
     }
 
-    /// Returns the object with a number, mutable.
     #[inline]
     pub fn get_mut(&mut self, number: usize) -> Option<&mut T> {
         self.entries.get_mut(number)?.as_mut()
@@ -88,7 +86,7 @@ impl<T> Table<T> {
         object
     }
 
-    /// Returns one more than the highest number in use.
+    /// One more than the highest number in use.
     #[inline]
     pub fn len(&self) -> usize {
         self.entries.len()

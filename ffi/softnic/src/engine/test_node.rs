@@ -12,11 +12,10 @@ use cxi_sys::*;
 use super::event_queue::EventQueue;
 use super::lists::ListEntry;
 use super::location::MemoryLocation;
-use super::packet::{MTU, Packet};
 use super::portal::{PortalMap, Pte, PteOptions};
 use super::ring::{CommandRing, StatusPolicy};
 use super::transmit::TransmitQueue;
-use super::wire::{PeerId, ReceivedPacket, Wire};
+use super::wire::{MTU, Packet, PeerId, ReceivedPacket, Wire};
 use super::{Engine, Lni, Profile, ReturnCode, VniRange};
 use crate::pages::Pages;
 
@@ -248,7 +247,7 @@ impl TestNode {
         }
     }
 
-    /// Returns type, return code and `tgt_error` of the next event.
+    /// Type, return code and `tgt_error` of the next event.
     pub fn event(&mut self) -> Option<(u32, u32, bool)> {
         let byte = |at: usize| {
             let word = self.events.word(at & !7).load(Ordering::Acquire);

@@ -31,7 +31,7 @@ pub struct OpenTransaction {
     pub event: c_event_type,
     /// Bytes requested.
     pub length: u32,
-    /// Where the data of a reply is written.
+    /// The destination of the data of a reply.
     pub destination: Option<ReplyDestination>,
     /// For the get of a rendezvous put: the portals table entry that the put matched.
     pub rendezvous: Option<usize>,
@@ -77,7 +77,7 @@ impl Transactions {
         u32::from(slot.generation) << 16 | u32::from(index)
     }
 
-    /// Returns a transaction; `None` if it has ended.
+    /// A transaction; `None` if it has ended.
     #[inline]
     pub fn get_mut(&mut self, tag: u32) -> Option<&mut OpenTransaction> {
         let slot = self.slots.get_mut(usize::from(tag as u16))?;

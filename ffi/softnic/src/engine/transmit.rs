@@ -7,23 +7,19 @@
 use cxi_sys::records::{CStateCmd, CmdHeader, CqCmd, FaUnicast};
 use cxi_sys::*;
 
-use super::address::Address;
+use super::address::{Address, PID_BITS};
 use super::commands::{Operation, Source};
-use super::counter_commands::{self, IssuingQueue};
-use super::error_flags::ErrorFlag;
+use super::counter;
 use super::event_queue::{self, EventQueue};
 use super::events::{self, FailedCommand, InitiatorEvent};
 use super::lni::Lni;
-use super::location::Staging;
-use super::match_id::PID_BITS;
-use super::packet::{INLINE, MTU, Origin, Packet, PacketKind, Rendezvous};
-use super::return_codes::ReturnCode;
+use super::location::{self, Staging};
+use super::return_codes::{ErrorFlag, ReturnCode};
 use super::ring::{CommandRing, RingCommand};
 use super::table::Table;
 use super::transactions::{OpenTransaction, ReplyDestination, Transactions};
-use super::triggers::{CountingEvents, LaunchedCommand};
-use super::wire::{PeerId, Waiting, Wire};
-use super::{bytes, counter};
+use super::triggers::{self, CountingEvents, IssuingQueue, LaunchedCommand};
+use super::wire::{INLINE, MTU, Origin, Packet, PacketKind, PeerId, Rendezvous, Waiting, Wire};
 
 /// The most commands executed before other queues get their turn.
 const BURST: usize = 32;
@@ -111,13 +107,23 @@ impl TransmitQueue {
     fn refuse<W>(
         &mut self,
         operation: &Operation,
-        completion: &InitiatorEvent,
+        code: ReturnCode,
+        tgt_error: bool,
         nic: &mut TransmitParts<'_, W>,
-    ) {
+    ) -> CommandResult {
         self.ring.is_refused = true;
-        let code = completion.return_code;
         nic.counters.count_completion(operation.counting, 0, code, nic.eqs);
-        events::initiator(nic.eqs, operation.eq, completion);
+        let completion = InitiatorEvent {
+            kind: completion_kind(operation),
+            user_ptr: operation.user_ptr,
+            mlength: 0,
+            ptl_list: 0,
+            rendezvous: false,
+            tgt_error,
+            return_code: code,
+        };
+        events::initiator(nic.eqs, operation.eq, &completion);
+        CommandResult::Done
     }
 
     /// Executes the commands of the queue, up to a bound. True if there was anything to do.
@@ -244,7 +250,7 @@ impl TransmitQueue {
                     slot: self.ring.slot(),
                     c_state: &self.c_state,
                 };
-                counter_commands::execute(command, &issuer, nic.counters, nic.eqs)?;
+                triggers::execute_command(command, &issuer, nic.counters, nic.eqs)?;
                 Ok(CommandResult::Done)
             }
             (C_CMD_TYPE_CQ, C_CMD_CQ_FENCE) => {
@@ -276,6 +282,35 @@ impl TransmitQueue {
         Ok(CommandResult::Done)
     }
 
+    /// The state of an operation until its response arrives. `number` is the number of this queue.
+    #[inline]
+    fn transaction(
+        &self,
+        number: usize,
+        peer: PeerId,
+        eq: u16,
+        operation: &Operation,
+    ) -> OpenTransaction {
+        OpenTransaction {
+            peer,
+            queue: Some(number),
+            eq,
+            user_ptr: operation.user_ptr,
+            event: completion_kind(operation),
+            length: operation.length,
+            destination: operation.result.map(|to| ReplyDestination {
+                lni: self.lni,
+                lac: to.lac,
+                iova: to.iova,
+            }),
+            rendezvous: None,
+            success_disable: operation.success_disable,
+            counting: operation.counting,
+            local_error: None,
+            probed: false,
+        }
+    }
+
     /// Starts an operation, or completes it at once if it cannot be sent.
     #[inline]
     fn start<W: Wire>(
@@ -299,90 +334,35 @@ impl TransmitQueue {
         if nic.transactions.is_full() {
             return Ok(CommandResult::Wait);
         }
-        let mut completion = InitiatorEvent {
-            kind: if operation.is_answered_with_data() { C_EVENT_REPLY } else { C_EVENT_ACK },
-            user_ptr: operation.user_ptr,
-            mlength: 0,
-            ptl_list: 0,
-            rendezvous: false,
-            tgt_error: false,
-            return_code: C_RC_OK,
-        };
         if is_high_rate && !fits_high_rate(operation) {
-            completion.return_code = C_RC_HRP_CONFIG_ERROR;
-            self.refuse(operation, &completion, nic);
-            return Ok(CommandResult::Done);
+            return Ok(self.refuse(operation, C_RC_HRP_CONFIG_ERROR, false, nic));
         }
         if let Err(code) = operation.prepare(command, &lni.space) {
-            completion.return_code = code;
             nic.raise(code);
-            self.refuse(operation, &completion, nic);
-            return Ok(CommandResult::Done);
+            return Ok(self.refuse(operation, code, false, nic));
         }
         let dfa = FaUnicast::from_bytes(operation.dfa.to_le_bytes());
         let pid = dfa.endpoint_defined() & ((1 << PID_BITS) - 1);
         let peer = match nic.wire.resolve(dfa.nid(), vni, pid) {
             Ok(peer) => peer,
             Err(code) => {
-                completion.return_code = code;
-                completion.tgt_error = code != C_RC_UNDELIVERABLE;
-                self.refuse(operation, &completion, nic);
-                return Ok(CommandResult::Done);
+                return Ok(self.refuse(operation, code, code != C_RC_UNDELIVERABLE, nic));
             }
         };
-        let tag = nic.transactions.start(OpenTransaction {
-            peer,
-            queue: Some(number),
-            eq,
-            user_ptr: operation.user_ptr,
-            event: completion.kind,
-            length: operation.length,
-            destination: operation.result.map(|to| ReplyDestination {
-                lni: self.lni,
-                lac: to.lac,
-                iova: to.iova,
-            }),
-            rendezvous: None,
-            success_disable: operation.success_disable,
-            counting,
-            local_error: None,
-            probed: false,
-        });
+        let transaction = self.transaction(number, peer, eq, operation);
+        let tag = nic.transactions.start(transaction);
         self.outstanding += 1;
         let index = dfa.endpoint_defined() >> PID_BITS << 5 | u16::from(operation.index_ext);
-        // The restricted header has no fields for match information (nic.md 3.10.1).
-        let carried = |value| if operation.restricted { 0 } else { value };
-        let mut transfer = Transfer {
-            peer,
-            packet: Packet {
-                kind: operation.kind,
-                restricted: operation.restricted,
-                flush: operation.flush,
-                small: operation.small,
-                class: profile.class(),
-                tag,
-                address: Address::new(vni, pid, index),
-                initiator: carried(operation.initiator.into()) as u32,
-                remote_offset: operation.remote_offset,
-                total: operation.total(),
-                amo: operation.amo,
-                rendezvous: match operation.kind {
-                    PacketKind::Rendezvous => operation.rendezvous,
-                    _ => Rendezvous::default(),
-                },
-                tail: [carried(operation.match_bits), carried(operation.header_data)],
-                origin: match operation.source {
-                    Source::Memory(from)
-                        if nic.wire.has_page_costs() && lni.space.is_huge(from.lac) =>
-                    {
-                        Origin::HugePages
-                    }
-                    source => source.origin(),
-                },
-                ..Packet::default()
-            },
-            send_event: !operation.send_disable,
+        let origin = match operation.source {
+            Source::Memory(from) if nic.wire.has_page_costs() && lni.space.is_huge(from.lac) => {
+                Origin::HugePages
+            }
+            source => source.origin(),
         };
+        let address = Address::new(vni, pid, index);
+        let header = Packet { class: profile.class(), tag, address, origin, ..header(operation) };
+        let send_event = !operation.send_disable;
+        let mut transfer = Transfer { peer, packet: header, send_event };
         if !transfer.advance(command, &operation.source, self.lni, nic) {
             self.transfer = Some(transfer);
             self.transferred = (command.clone(), operation.source);
@@ -391,8 +371,37 @@ impl TransmitQueue {
     }
 }
 
-/// Returns whether an operation can be a high-rate put: restricted, without an answer of data, one
-/// packet (nic.md 3.11).
+/// The kind of the event that ends an operation.
+#[inline]
+fn completion_kind(operation: &Operation) -> c_event_type {
+    if operation.is_answered_with_data() { C_EVENT_REPLY } else { C_EVENT_ACK }
+}
+
+/// The fields of the first packet that an operation alone determines.
+#[inline]
+fn header(operation: &Operation) -> Packet {
+    // The restricted header has no fields for match information (nic.md 3.10.1).
+    let carried = |value| if operation.restricted { 0 } else { value };
+    Packet {
+        kind: operation.kind,
+        restricted: operation.restricted,
+        flush: operation.flush,
+        small: operation.small,
+        initiator: carried(operation.initiator.into()) as u32,
+        remote_offset: operation.remote_offset,
+        total: operation.total(),
+        amo: operation.amo,
+        rendezvous: match operation.kind {
+            PacketKind::Rendezvous => operation.rendezvous,
+            _ => Rendezvous::default(),
+        },
+        tail: [carried(operation.match_bits), carried(operation.header_data)],
+        ..Packet::default()
+    }
+}
+
+/// Whether an operation can be a high-rate put: restricted, without an answer of data, one packet
+/// (nic.md 3.11).
 fn fits_high_rate(operation: &Operation) -> bool {
     let fits = operation.length <= MTU as u32;
     operation.restricted && !operation.is_answered_with_data() && fits
@@ -448,6 +457,13 @@ impl Transfer {
                 self.packet.total = end;
             }
         }
+        self.report_sent(nic);
+        true
+    }
+
+    /// Counts an operation that is sent completely, and writes its SEND event.
+    #[inline]
+    fn report_sent<W: Wire>(&self, nic: &mut TransmitParts<'_, W>) {
         if let Some(transaction) = nic.transactions.get_mut(self.packet.tag)
             && transaction.counting.send()
         {
@@ -469,7 +485,6 @@ impl Transfer {
             };
             events::initiator(nic.eqs, transaction.eq, &event);
         }
-        true
     }
 
     /// Puts the payload of the whole operation into the header of its packet, if that has room for
@@ -489,7 +504,7 @@ impl Transfer {
         if length > 0 {
             let tail = packet.tail.as_mut_ptr().cast();
             // SAFETY: `advance` passes `length` readable bytes, and the tail holds 16.
-            unsafe { bytes::copy(payload, tail, length) };
+            unsafe { location::copy(payload, tail, length) };
         }
     }
 

@@ -1,13 +1,15 @@
-//! Triggered operations: what happens when a counter reaches a threshold (nic.md 9.3), and the
-//! counters of a NIC.
+//! Triggered operations: what happens when a counter reaches a threshold (nic.md 9.3), the counters
+//! of a NIC, and the commands of trigger queues about counters (nic.md 3.12).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use cxi_sys::{C_NUM_CTS, C_RC_CANCELED, C_RC_OK, C_RC_RESOURCE_BUSY};
+use cxi_sys::records::{CStateCmd, CtCmd};
+use cxi_sys::*;
 
+use super::commands::Operation;
 use super::counter::{self, CountChange, Counting, CountingEvent};
-use super::event_queue::EventQueue;
+use super::event_queue::{self, EventQueue};
 use super::events;
 use super::return_codes::ReturnCode;
 use super::ring::RingCommand;
@@ -110,7 +112,6 @@ impl CountingEvents {
         self.table.insert(TriggeredCounter { counter, pool, most_pending, pending })
     }
 
-    /// Returns the counter with a number.
     pub fn get_mut(&mut self, number: usize) -> Option<&mut CountingEvent> {
         Some(&mut self.table.get_mut(number)?.counter)
     }
@@ -122,7 +123,6 @@ impl CountingEvents {
         entry.is_some_and(|entry| entry.counter.lni == lni)
     }
 
-    /// Returns the number of counters of an LNI.
     pub fn count_of(&self, lni: usize) -> usize {
         self.of(lni).count()
     }
@@ -141,8 +141,7 @@ impl CountingEvents {
         }
     }
 
-    /// Returns the number of counters that were removed and whose numbers an LNI still has
-    /// (libcxi.md 10).
+    /// The number of counters that were removed and whose numbers an LNI still has (libcxi.md 10).
     pub fn retired_by(&self, lni: usize) -> usize {
         self.table.retired_by(lni)
     }
@@ -260,13 +259,12 @@ impl CountingEvents {
         Ok(())
     }
 
-    /// Returns the number of pending triggered operations of an LNI.
     pub fn pending_of(&self, lni: usize) -> usize {
         self.of(lni).map(|entry| entry.pending.len()).sum()
     }
 
-    /// Returns the number of unfinished triggered operations of a trigger queue: those that are
-    /// pending, and those that are to be executed.
+    /// The number of unfinished triggered operations of a trigger queue: those that are pending,
+    /// and those that are to be executed.
     pub fn pending_from(&self, queue: usize) -> usize {
         let all = self.table.iter().flat_map(|(_, entry)| &entry.pending);
         let waiting = all.filter(|trigger| trigger.queue == Some(queue));
@@ -276,7 +274,7 @@ impl CountingEvents {
 
     /// Cancels the triggered operations of a counter. Trigger events report that; the other
     /// operations have no event (nic.md 3.12).
-    pub fn cancel(&mut self, number: usize, eqs: &mut Table<EventQueue>) {
+    fn cancel(&mut self, number: usize, eqs: &mut Table<EventQueue>) {
         let Some(entry) = self.table.get_mut(number) else {
             return;
         };
@@ -296,7 +294,7 @@ impl CountingEvents {
         self.launched.remove(at)
     }
 
-    /// Returns a command that cannot be executed at present to the front.
+    /// A command that cannot be executed at present to the front.
     pub fn put_back(&mut self, launch: LaunchedCommand) {
         self.launched.push_front(launch);
     }
@@ -329,5 +327,104 @@ impl CountingEvents {
                 }
             }
         }
+    }
+}
+
+/// The trigger queue of a command.
+pub struct IssuingQueue<'a> {
+    pub lni: usize,
+    pub queue: usize,
+    /// The slot of the command.
+    pub slot: u16,
+    pub c_state: &'a CStateCmd,
+}
+
+/// Executes a counter command.
+///
+/// # Errors
+/// The return code with which the command stops its queue.
+pub fn execute_command(
+    command: &RingCommand,
+    issuer: &IssuingQueue<'_>,
+    counters: &mut CountingEvents,
+    eqs: &mut Table<EventQueue>,
+) -> Result<(), ReturnCode> {
+    let opcode = u32::from(command.header.opcode());
+    let size = match opcode {
+        C_CMD_CT_NOOP => return Ok(()),
+        C_CMD_CT_SET..=C_CMD_CT_CANCEL | C_CMD_CT_TRIG_SET..=C_CMD_CT_TRIG_EVENT => 64,
+        C_CMD_CT_TRIG_DMA => 128,
+        _ => return Err(C_RC_ILLEGAL_OP),
+    };
+    if command.size() != size {
+        return Err(C_RC_CMD_INVALID_ARG);
+    }
+    let fields = CtCmd::from_bytes(command.bytes());
+    let own = |ct: u16| {
+        if counters.is_of(ct, issuer.lni) { Ok(usize::from(ct)) } else { Err(C_RC_PERM_VIOLATION) }
+    };
+    let action = match opcode {
+        C_CMD_CT_SET => {
+            let ct = own(fields.ct())?;
+            counters.change(ct, overwriting(&fields), eqs);
+            return Ok(());
+        }
+        C_CMD_CT_INC => {
+            let ct = own(fields.ct())?;
+            counters.change(ct, adding(&fields), eqs);
+            return Ok(());
+        }
+        C_CMD_CT_GET => {
+            let ct = own(fields.ct())?;
+            if let Some(counter) = counters.get_mut(ct) {
+                counter.write_back();
+            }
+            return Ok(());
+        }
+        C_CMD_CT_CANCEL => {
+            let ct = own(fields.ct())?;
+            counters.cancel(ct, eqs);
+            return Ok(());
+        }
+        C_CMD_CT_TRIG_SET => Action::Change { ct: own(fields.ct())?, change: overwriting(&fields) },
+        C_CMD_CT_TRIG_INC => Action::Change { ct: own(fields.ct())?, change: adding(&fields) },
+        C_CMD_CT_TRIG_DMA => Action::Launch(LaunchedCommand {
+            queue: issuer.queue,
+            slot: issuer.slot,
+            command: Box::new(embedded(command, issuer.c_state)?),
+        }),
+        _ => Action::Event { eq: event_queue::check_owner(eqs, fields.eq(), issuer.lni)? },
+    };
+    let trigger = Trigger { queue: Some(issuer.queue), threshold: fields.threshold(), action };
+    let watched = own(fields.trig_ct())?;
+    counters.arm(watched, trigger, eqs)
+}
+
+/// The DMA command inside a TRIG_DMA. Its format is checked here, so that a malformed command is
+/// reported at its place in the queue; it is executed later.
+fn embedded(command: &RingCommand, c_state: &CStateCmd) -> Result<RingCommand, ReturnCode> {
+    let embedded = command.embedded();
+    if u32::from(embedded.header.cmd_type()) != C_CMD_TYPE_DMA {
+        return Err(C_RC_ILLEGAL_OP);
+    }
+    Operation::new().decode(&embedded, c_state)?;
+    Ok(embedded)
+}
+
+/// The change that overwrites the flagged counts.
+fn overwriting(fields: &CtCmd) -> CountChange {
+    CountChange::Set {
+        success: fields.set_ct_success().then(|| fields.ct_success()),
+        failure: fields.set_ct_failure().then(|| fields.ct_failure()),
+    }
+}
+
+/// The change that adds to the flagged counts, as libfabric fills these commands. The effect of an
+/// increment without flags on hardware is not known.
+fn adding(fields: &CtCmd) -> CountChange {
+    let flagged = |flag: bool, value: u64| if flag { value } else { 0 };
+    CountChange::Add {
+        success: flagged(fields.set_ct_success(), fields.ct_success()),
+        failure: flagged(fields.set_ct_failure(), fields.ct_failure().into()) as u8,
     }
 }

@@ -14,11 +14,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::file_user::FileUser;
-use super::lock;
-use super::place::FabricDirectory;
+use super::place::{self, FabricDirectory, FileUser, Sharing};
 use super::port::{self, PortHeader};
-use super::sharing::Sharing;
 use super::totals::Totals;
 use super::triggered;
 use crate::counter_names;
@@ -100,7 +97,7 @@ impl Directory {
         let lock = rustix::fs::open(path, flags, Mode::empty())?;
         let stat = rustix::fs::fstat(&lock)?;
         let sharing = Sharing::of(&stat, place.user)?;
-        lock::lock(&lock)?;
+        place::lock(&lock)?;
         // The name must still lead to the locked directory.
         let named = rustix::fs::lstat(path)?;
         if (named.st_dev, named.st_ino) != (stat.st_dev, stat.st_ino) {
@@ -183,7 +180,7 @@ impl Directory {
         open(&self.port_path(nid, slot))
     }
 
-    /// Returns the ports of one NIC whose owners are alive, with their slots.
+    /// The ports of one NIC whose owners are alive, with their slots.
     pub fn ports(&self, nid: u32) -> Result<Vec<(u32, File, PortHeader)>, Errno> {
         let mut ports = Vec::new();
         for (name, _, slot) in self.names()?.into_iter().filter(|(_, owner, _)| *owner == nid) {
@@ -214,7 +211,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Returns the bytes that one more port and the present ones need.
+    /// The bytes that one more port and the present ones need.
     pub fn needed(&self) -> Result<u64, Errno> {
         let count = self.names()?.len() + 1;
         Ok(count as u64 * port::reserved(count) as u64)
@@ -244,15 +241,15 @@ impl Directory {
         }
     }
 
-    /// Returns a port, if its owner is alive and has not been replaced.
+    /// A port, if its owner is alive and has not been replaced.
     pub fn port(&self, nid: u32, slot: u32, instance: u64) -> Option<(File, PortHeader)> {
         let file = open(&self.port_path(nid, slot)).ok()?;
         let header = port::read_header(&file)?;
         (header.instance == instance && is_owned(&file)).then_some((file, header))
     }
 
-    /// Returns the file that describes the services of a NIC; `None` if they are unchanged. EIO if
-    /// it is not a text file. Bytes beyond the maximum length are not read.
+    /// The file that describes the services of a NIC; `None` if they are unchanged. EIO if it is
+    /// not a text file. Bytes beyond the maximum length are not read.
     pub fn services(&self, nid: u32) -> Result<Option<String>, Errno> {
         // A pipe of this name must not block.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -292,8 +289,8 @@ impl Directory {
         self.path.join(format!("{SERVICES}{nid:x}"))
     }
 
-    /// Returns what a NIC counted in devices that are closed. Starts the NIC if it has no counters,
-    /// or if their file is damaged.
+    /// The counts of the closed devices of a NIC. Starts the NIC if it has no counters, or if their
+    /// file is damaged.
     pub fn totals(&self, nid: u32) -> Result<Totals, Errno> {
         let path = self.counters_path(nid);
         let found = open(&path).ok();
@@ -432,7 +429,7 @@ impl Directory {
         self.path.join(format!("{PREFIX}{nid:x}.{slot}"))
     }
 
-    /// Returns the ports by file name: (name, nid, slot), in the order of slots.
+    /// The ports by file name: (name, nid, slot), in the order of slots.
     fn names(&self) -> Result<Vec<(PathBuf, u32, u32)>, Errno> {
         let mut names = Vec::new();
         for name in self.entries()? {
@@ -444,7 +441,6 @@ impl Directory {
         Ok(names)
     }
 
-    /// Returns the names of all files.
     fn entries(&self) -> Result<Vec<OsString>, Errno> {
         let entries = fs::read_dir(&self.path)
             .and_then(|entries| entries.map(|entry| Ok(entry?.file_name())).collect());
@@ -459,7 +455,7 @@ impl Drop for Directory {
     }
 }
 
-/// Returns NID and slot in a name with this start.
+/// NID and slot in a name with this start.
 fn parse(name: &OsStr, start: &str) -> Option<(u32, u32)> {
     let (nid, slot) = name.to_str()?.strip_prefix(start)?.split_once('.')?;
     Some((u32::from_str_radix(nid, 16).ok()?, slot.parse().ok()?))
@@ -506,5 +502,39 @@ fn retry_interrupted(mut call: impl FnMut() -> Result<(), Errno>) -> Result<(), 
             Err(Errno::INTR) => continue,
             result => return result,
         }
+    }
+}
+
+/// The bytes that the directory of the fabric has left, and the bytes that one more NIC needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Space {
+    /// The directory.
+    pub path: PathBuf,
+    /// Bytes of its file system.
+    pub size: u64,
+    /// Bytes that are free.
+    pub free: u64,
+    /// Bytes that all open NICs and one more need.
+    pub needed: u64,
+}
+
+impl Space {
+    /// The space of the fabric of the environment; `None` if it cannot be seen.
+    pub fn from_environment() -> Option<Self> {
+        let place = FabricDirectory::from_environment().ok()?;
+        // The directory is removed with its last NIC.
+        let directory = Directory::lock_existing(&place).ok();
+        let needed = match &directory {
+            Some(directory) => directory.needed().ok()?,
+            None => port::reserved(1) as u64,
+        };
+        let mut ancestors = place.path.ancestors();
+        let found = ancestors.find_map(|path| rustix::fs::statvfs(path).ok())?;
+        Some(Self {
+            size: found.f_blocks * found.f_frsize,
+            free: found.f_bavail * found.f_frsize,
+            needed,
+            path: place.path,
+        })
     }
 }

@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use super::directory::Directory;
 use super::link_time::now;
-use crate::engine::error_flags::{ErrorFlag, NicBlock, Raise};
+use crate::engine::return_codes::{ErrorFlag, NicBlock, Raise};
 
 /// Interrupts of a flag that the driver handles within [`WINDOW`]. The next one masks the flag.
 const MOST: u64 = 10;
@@ -25,7 +25,7 @@ const WORDS: usize = 4;
 const ROW: usize = 8 * WORDS;
 const LENGTH: usize = NicBlock::ALL.len() * BITS * ROW;
 
-/// What the driver knows of a flag.
+/// The state of a flag in the driver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct FlagState {
     /// Number of times that the flag was set.
@@ -101,7 +101,7 @@ impl ErrorFlags {
         Ok(FlagState::from_bytes(&bytes))
     }
 
-    /// Returns all flags with their rows, in the order of [`NicBlock::ALL`].
+    /// All flags with their rows, in the order of [`NicBlock::ALL`].
     fn rows(&self) -> Vec<(ErrorFlag, FlagState)> {
         let mut bytes = vec![0; LENGTH];
         if self.file.read_exact_at(&mut bytes, 0).is_err() {
@@ -114,7 +114,6 @@ impl ErrorFlags {
         flags.zip(rows.iter().map(FlagState::from_bytes)).collect()
     }
 
-    /// Returns the masked flags of each block.
     pub fn masks(&self) -> Vec<(NicBlock, u64)> {
         let rows = self.rows();
         let mask = |block| {
@@ -124,7 +123,7 @@ impl ErrorFlags {
         NicBlock::ALL.map(|block| (block, mask(block))).into()
     }
 
-    /// Returns the flags that were set, with the number of times.
+    /// The flags that were set, with the number of times.
     pub fn raised(&self) -> impl Iterator<Item = (ErrorFlag, u64)> + use<> {
         let rows = self.rows().into_iter();
         rows.map(|(flag, row)| (flag, row.raised)).filter(|(_, raised)| *raised > 0)

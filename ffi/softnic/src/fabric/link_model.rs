@@ -8,17 +8,15 @@ use std::time::Duration;
 
 use cxi_sys::{C_RC_OK, C_RC_UNDELIVERABLE};
 
-use super::health::Health;
-use super::link_settings::{FailingOperations, LinkSettings};
+use super::link_settings::{FailingOperations, Health, LinkSettings};
 use super::link_time::{HEADER, nanoseconds, now, time_on_link};
 use super::links::Links;
-use super::reception::ReceivingSide;
-use super::translation::Translation;
+use super::reception::{ReceivingSide, Translation};
 use super::ways::Ways;
 use crate::engine::ReturnCode;
-use crate::engine::packet::{Origin, Packet, PacketKind};
-use crate::engine::page_costs::pages;
+use crate::engine::received::pages;
 use crate::engine::telemetry::LinkCounts;
+use crate::engine::wire::{Origin, Packet, PacketKind};
 use crate::environment::Nics;
 use crate::random::Random;
 
@@ -98,7 +96,7 @@ impl LinkModel {
         }))
     }
 
-    /// Returns the code with which the NIC refuses the next command, if it does.
+    /// The code with which the NIC refuses the next command, if it does.
     pub fn refusal(&self) -> Option<ReturnCode> {
         let (code, number) = self.settings.faults.refusal?;
         (self.commands + 1 == number).then_some(code)
@@ -157,8 +155,7 @@ impl LinkModel {
         self.translation.takes_time()
     }
 
-    /// Returns the place of the byte that changes in the data of a packet that is sent, if one
-    /// does.
+    /// The place of the byte that changes in the data of a packet that is sent, if one does.
     pub fn changed_byte(&mut self, packet: &Packet) -> Option<usize> {
         let last = packet.length.checked_sub(1)?;
         let changes = self.changes.happens(self.settings.faults.corrupt);
@@ -172,8 +169,8 @@ impl LinkModel {
         }
     }
 
-    /// Returns the counts of the link. Lost responses are counted by the NIC whose requests time
-    /// out on hardware; here that NIC does not notice them.
+    /// The counts of the link. Lost responses are counted by the NIC whose requests time out on
+    /// hardware; here that NIC does not notice them.
     pub fn counts(&self) -> LinkCounts {
         let reception = self.reception.as_ref();
         let value_for = |translation: &Translation| (translation.requests, translation.misses);
@@ -206,7 +203,7 @@ impl LinkModel {
         arrives + nanoseconds(self.settings.latency) + late
     }
 
-    /// Returns when a packet can be sent at the earliest: its data is translated, and data that it
+    /// When a packet can be sent at the earliest: its data is translated, and data that it
     /// acknowledges is written.
     fn translate(&mut self, packet: &Packet, payload: usize, now: u64) -> u64 {
         if packet.kind == PacketKind::Response
@@ -226,8 +223,8 @@ impl LinkModel {
         self.translation.translate(pages, is_huge, now)
     }
 
-    /// Returns the time for which a packet waits for the data of its operation. Reads for later
-    /// packets and operations overlap with this one, as far as the order of packets permits.
+    /// The time for which a packet waits for the data of its operation. Reads for later packets and
+    /// operations overlap with this one, as far as the order of packets permits.
     fn read_host(&mut self, packet: &Packet) -> u64 {
         let takes = nanoseconds(self.settings.slowness.host_read);
         let begins_read = packet.origin != Origin::Nic && packet.offset == 0;
@@ -238,8 +235,8 @@ impl LinkModel {
         takes
     }
 
-    /// Returns when the NIC can send a packet at the time `now`. After an idle time it wakes up
-    /// first, and packets that follow meanwhile wait as well.
+    /// When the NIC can send a packet at the time `now`. After an idle time it wakes up first, and
+    /// packets that follow meanwhile wait as well.
     fn wake_up(&mut self, now: u64) -> u64 {
         if let Some((takes, gap)) = self.settings.slowness.wake
             && now.saturating_sub(self.active_at) > nanoseconds(gap)
@@ -295,4 +292,301 @@ impl LinkModel {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use cxi_sys::{C_RC_NO_SPACE, C_RC_PT_DISABLED};
+
+    use super::*;
+    use crate::engine::wire::MTU;
+    use crate::fabric::link_settings::InjectedError;
+
+    fn new(settings: LinkSettings, nid: u32, slot: u32) -> Option<Box<LinkModel>> {
+        let nics = Nics::from_environment().unwrap();
+        LinkModel::new(settings, &nics, nid, slot, None)
+    }
+
+    impl LinkModel {
+        /// Sends a packet to another NIC.
+        fn send_to_next(&mut self, packet: &mut Packet, now: u64) -> u64 {
+            self.send_at(packet, 0x13, now)
+        }
+    }
+
+    fn link_model(change: impl FnOnce(&mut LinkSettings)) -> LinkModel {
+        let mut settings = LinkSettings::default();
+        change(&mut settings);
+        let mut model = *new(settings, 0x12, 0).unwrap();
+        (model.opened, model.active_at) = (0, 0);
+        model
+    }
+
+    fn put(length: u16) -> Packet {
+        Packet { kind: PacketKind::Put, length, total: length.into(), ..Packet::default() }
+    }
+
+    #[test]
+    fn default_settings_have_no_model() {
+        assert!(new(LinkSettings::default(), 1, 0).is_none());
+        // Nor does what only files show.
+        let mut shown = LinkSettings::default();
+        shown.health.tx_paused = 0.5;
+        assert!(new(shown, 1, 0).is_none());
+    }
+
+    #[test]
+    fn packets_occupy_the_link_one_after_another() {
+        let mut link = link_model(|settings| {
+            settings.latency = Duration::from_nanos(2000);
+            settings.bandwidth = Some(1e9);
+        });
+        // A byte takes 1 ns, and a packet has 64 more bytes.
+        assert_eq!(link.send_to_next(&mut put(8), 10_000), 10_000 + 72 + 2000);
+        assert_eq!(link.send_to_next(&mut put(2048), 10_000), 10_072 + 2112 + 2000);
+        // The link was idle before.
+        assert_eq!(link.send_to_next(&mut put(0), 50_000), 50_000 + 64 + 2000);
+    }
+
+    /// Data of gets comes from the target, data of puts from the initiator.
+    #[test]
+    fn gets_occupy_links_as_long_as_puts() {
+        const SIZE: u32 = 65_536;
+        let times = |request: PacketKind, answer: PacketKind| {
+            let new = || link_model(|settings| settings.bandwidth = Some(1e9));
+            let send = |link: &mut LinkModel, kind: PacketKind, bytes: u32| {
+                let has_data = matches!(kind, PacketKind::Put | PacketKind::Reply);
+                let rest = if has_data { bytes } else { 0 };
+                for offset in (0..rest.max(1)).step_by(MTU) {
+                    let length = (rest - offset).min(MTU as u32) as u16;
+                    link.send_to_next(&mut Packet { kind, offset, total: bytes, ..put(length) }, 0);
+                }
+                link.busy_until
+            };
+            let (mut initiator, mut target) = (new(), new());
+            for _ in 0..100 {
+                send(&mut initiator, request, SIZE);
+                send(&mut target, answer, SIZE);
+            }
+            (initiator.busy_until, target.busy_until)
+        };
+        let (data, headers) = times(PacketKind::Put, PacketKind::Response);
+        assert_eq!(data, 100 * (u64::from(SIZE) + 32 * HEADER));
+        assert_eq!(times(PacketKind::Get, PacketKind::Reply), (headers, data));
+    }
+
+    #[test]
+    fn jitter_is_evenly_distributed_and_repeatable() {
+        const PACKETS: u64 = 4000;
+        let delays = |seed| {
+            let mut link = link_model(|settings| {
+                settings.latency = Duration::from_nanos(2000);
+                settings.jitter = Duration::from_nanos(9);
+                settings.faults.seed = seed;
+            });
+            (0..PACKETS)
+                .map(|now| link.send_to_next(&mut put(8), now) - now - 2000)
+                .collect::<Vec<u64>>()
+        };
+        let drawn = delays(7);
+        assert_eq!(delays(7), drawn, "the same seed");
+        assert_ne!(delays(8), drawn, "another seed");
+        assert_eq!(drawn.iter().max(), Some(&9));
+        for delay in 0..=9 {
+            let count = drawn.iter().filter(|&&drawn| drawn == delay).count();
+            // 400 on average.
+            assert!((300..500).contains(&count), "{count} of {delay} ns");
+        }
+    }
+
+    #[test]
+    fn fails_operations_with_given_numbers_only() {
+        let mut link = link_model(|settings| {
+            settings.faults.errors = vec![
+                InjectedError { code: C_RC_PT_DISABLED, selection: FailingOperations::Number(3) },
+                InjectedError { code: C_RC_NO_SPACE, selection: FailingOperations::Number(5) },
+            ];
+        });
+        let mut code = |kind, offset| {
+            let mut packet = Packet { kind, offset, total: 9000, ..Packet::default() };
+            link.send_to_next(&mut packet, 1);
+            u32::from(packet.return_code)
+        };
+        let codes = [
+            code(PacketKind::Put, 0),
+            code(PacketKind::Put, 2048), // the same operation
+            code(PacketKind::Response, 0),
+            code(PacketKind::Get, 0),
+            code(PacketKind::Atomic, 0),
+            code(PacketKind::Rendezvous, 0),
+            code(PacketKind::Put, 0),
+            code(PacketKind::Put, 0),
+        ];
+        assert_eq!(codes, [0, 0, 0, 0, C_RC_PT_DISABLED, 0, C_RC_NO_SPACE, 0]);
+    }
+
+    #[test]
+    fn link_is_down_for_given_time() {
+        let mut link = link_model(|settings| {
+            let (from, length) = (Duration::from_nanos(100), Duration::from_nanos(50));
+            settings.faults.down = Some((from, Some(length)));
+        });
+        let mut code = |now| {
+            let mut packet = put(8);
+            link.send_to_next(&mut packet, now);
+            u32::from(packet.return_code)
+        };
+        let codes = [99, 100, 149, 150].map(&mut code);
+        assert_eq!(codes, [0, C_RC_UNDELIVERABLE, C_RC_UNDELIVERABLE, 0]);
+    }
+
+    #[test]
+    fn retries_losses_and_fails_after_last_try() {
+        let run = |seed| {
+            let mut link = link_model(|settings| {
+                settings.faults.seed = seed;
+                settings.faults.loss = 0.5;
+            });
+            let mut outcome = Vec::new();
+            for _ in 0..4000 {
+                let mut packet = put(8);
+                let due = link.send_to_next(&mut packet, 0);
+                outcome.push((packet.return_code, due));
+            }
+            outcome
+        };
+        let outcome = run(7);
+        assert_eq!(run(7), outcome, "the same seed");
+        assert_ne!(run(8), outcome, "another seed");
+        let given_up = outcome.iter().filter(|(code, _)| *code != 0).count();
+        // One in 32 on average.
+        assert!((80..180).contains(&given_up), "{given_up} of 4000");
+        let late = outcome.iter().filter(|(_, due)| *due == 1_000_000).count();
+        assert!((800..1200).contains(&late), "{late} of 4000 lost once");
+        assert!(outcome.iter().all(|(_, due)| *due <= 4_000_000));
+        let given_up_late = outcome.iter().filter(|(_, due): &&(u8, u64)| *due == 4_000_000);
+        assert!(given_up_late.filter(|(code, _)| *code != 0).count() == given_up);
+    }
+
+    #[test]
+    fn order_of_responses_does_not_change_faults_of_operations() {
+        let run = |answers: &[usize], down| {
+            let mut link = link_model(|settings| {
+                settings.faults.loss = 0.2;
+                settings.faults.delay = Some((0.3, Duration::from_nanos(7)));
+                settings.faults.errors = vec![InjectedError {
+                    code: C_RC_NO_SPACE,
+                    selection: FailingOperations::Probability(0.3),
+                }];
+                settings.faults.down = down;
+            });
+            let mut outcome = Vec::new();
+            for number in 0..200 {
+                for _ in 0..answers[number % answers.len()] {
+                    let mut answer = Packet { kind: PacketKind::Response, ..Packet::default() };
+                    link.send_to_next(&mut answer, number as u64);
+                }
+                let mut packet = put(8);
+                let due = link.send_to_next(&mut packet, 1000 + number as u64);
+                outcome.push((packet.return_code, due));
+            }
+            outcome
+        };
+        let alone = run(&[0], None);
+        assert_eq!(run(&[1], None), alone);
+        assert_eq!(run(&[3, 0, 2], None), alone);
+        let (from, length) = (Duration::from_nanos(1050), Duration::from_nanos(50));
+        let interrupted = run(&[0], Some((from, Some(length))));
+        assert_eq!(interrupted[..50], alone[..50]);
+        assert_eq!(interrupted[100..], alone[100..]);
+        let undeliverable = |(code, _): &(u8, u64)| u32::from(*code) == C_RC_UNDELIVERABLE;
+        assert!(interrupted[50..100].iter().all(undeliverable));
+    }
+
+    #[test]
+    fn changes_bytes_of_packets_with_data_only() {
+        let changed = |corrupt, length| {
+            let mut link = link_model(|settings| {
+                settings.faults.corrupt = corrupt;
+                settings.faults.loss = 0.1;
+            });
+            [(); 400].map(|()| link.changed_byte(&put(length)))
+        };
+        assert_eq!(changed(0.0, 2048), [None; 400]);
+        assert_eq!(changed(1.0, 0), [None; 400]);
+        assert_eq!(changed(1.0, 1), [Some(0); 400]);
+        let places = changed(0.5, 8);
+        assert_eq!(changed(0.5, 8), places);
+        assert!((150..250).contains(&places.iter().flatten().count()));
+        for place in 0..8 {
+            assert!(places.contains(&Some(place)), "{place}");
+        }
+        assert!(places.iter().flatten().all(|place| *place < 8));
+    }
+
+    #[test]
+    fn devices_draw_different_faults() {
+        let draws = |nid, slot| {
+            let mut settings = LinkSettings::default();
+            settings.faults.loss = 0.5;
+            let mut link = *new(settings, nid, slot).unwrap();
+            link.opened = 0;
+            [(); 64].map(|()| link.send_to_next(&mut put(8), 0))
+        };
+        let first = draws(0x12, 0);
+        assert_eq!(draws(0x12, 0), first);
+        assert_ne!(draws(0x13, 0), first);
+        assert_ne!(draws(0x12, 1), first);
+    }
+
+    /// Reads overlap: a second operation is late by as much as the first.
+    #[test]
+    fn reads_of_host_memory_delay_first_packets() {
+        let mut link = link_model(|settings| {
+            settings.slowness.host_read = Duration::from_nanos(900);
+        });
+        let mut due = |kind, offset, length, origin| {
+            let mut packet = Packet { kind, offset, total: 9000, origin, ..put(length) };
+            link.send_to_next(&mut packet, 10_000)
+        };
+        let dues = [
+            due(PacketKind::Put, 0, 2048, Origin::Memory),
+            due(PacketKind::Put, 2048, 2048, Origin::Memory),
+            due(PacketKind::Reply, 0, 8, Origin::Memory),
+            due(PacketKind::Put, 0, 8, Origin::Nic),
+            due(PacketKind::Put, 0, 0, Origin::Memory),
+            due(PacketKind::Response, 0, 0, Origin::Nic),
+        ];
+        assert_eq!(dues, [10_900, 10_000, 10_900, 10_000, 10_000, 10_000]);
+        let counts = link.counts();
+        assert_eq!((counts.reads, counts.reads_blocked), (2, 1800));
+    }
+
+    #[test]
+    fn wakes_up_after_idle_time() {
+        let mut link = link_model(|settings| {
+            settings.bandwidth = Some(1e9);
+            settings.slowness.wake = Some((Duration::from_nanos(500), Duration::from_nanos(1000)));
+        });
+        let mut due = |now| link.send_to_next(&mut put(0), now);
+        assert_eq!(due(1000), 1064, "not longer than the gap");
+        // The NIC sent until 1064.
+        assert_eq!(due(2064), 2128);
+        assert_eq!(due(3129), 3129 + 500 + 64);
+        assert_eq!(due(3200), 3129 + 500 + 128, "meanwhile");
+        assert_eq!(due(4000), 4064, "awake");
+    }
+
+    #[test]
+    fn packets_wait_beyond_the_link() {
+        let mut link = link_model(|settings| {
+            settings.latency = Duration::from_nanos(2000);
+            settings.bandwidth = Some(1e9);
+            settings.slowness.ceilings[0] = Some(10);
+            settings.slowness.class_delays[0] = Duration::from_nanos(30);
+        });
+        assert_eq!(link.send_to_next(&mut put(0), 1000), 1000 + 640 + 30 + 2000);
+        assert_eq!(link.send_at(&mut put(0), 0x12, 5000), 5000 + 640 + 2000);
+        // The packets occupy the link itself for 64 ns each.
+        let mut other = Packet { class: 1, ..put(0) };
+        assert_eq!(link.send_to_next(&mut other, 5000), 5000 + 128 + 2000);
+        assert_eq!(link.counts().held, [2 * (640 - 64), 0, 0, 0]);
+    }
+}

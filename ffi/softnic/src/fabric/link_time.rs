@@ -9,7 +9,7 @@ use rustix::time::{ClockId, clock_gettime};
 /// Bytes of a packet on the link in addition to its payload (libcxi.md 2.2: MTU 2112 for 2048).
 pub const HEADER: u64 = 64;
 
-/// Returns the time that bytes occupy a link with this many bytes per second.
+/// The time that bytes occupy a link with this many bytes per second.
 pub fn time_on_link(bytes: u64, bandwidth: Option<f64>) -> u64 {
     let takes = bandwidth.map_or(0.0, |rate| bytes as f64 / rate * 1e9);
     takes.round() as u64
@@ -19,8 +19,8 @@ pub fn nanoseconds(duration: Duration) -> u64 {
     duration.as_nanos() as u64
 }
 
-/// Returns the time in nanoseconds, on a clock that all processes share: the monotonic clock of
-/// the machine, also in a time namespace.
+/// The time in nanoseconds, on a clock that all processes share: the monotonic clock of the
+/// machine, also in a time namespace.
 pub fn now() -> u64 {
     static OFFSET: LazyLock<i64> = LazyLock::new(|| {
         let offsets = fs::read_to_string("/proc/self/timens_offsets");
@@ -34,7 +34,7 @@ pub fn now() -> u64 {
 /// Nanoseconds of a second.
 const NS_PER_SECOND: i64 = 1_000_000_000;
 
-/// Returns what the time namespace of a process adds to the monotonic clock, in nanoseconds.
+/// The offset of the monotonic clock in the time namespace of a process, in nanoseconds.
 fn offset(offsets: &str) -> Option<i64> {
     let clock = offsets.lines().find_map(|line| line.strip_prefix("monotonic"))?;
     let mut fields = clock.split_whitespace().map(str::parse::<i64>);

@@ -15,7 +15,7 @@ use super::directory::Directory;
 use super::link_time::now;
 use super::place::FabricDirectory;
 use super::port::allocate;
-use crate::engine::packet::{Packet, PacketKind};
+use crate::engine::wire::{Packet, PacketKind};
 use crate::environment;
 use crate::network::{Cells, Count, Network, Parcel};
 use crate::pages::Pages;
@@ -52,7 +52,7 @@ pub struct Links {
     addresses: Vec<u32>,
 }
 
-/// What the head of the file says.
+/// The head of the file.
 struct Head {
     fingerprint: u64,
     made: u64,
@@ -139,7 +139,7 @@ impl Links {
     }
 }
 
-/// Returns whether a packet is the last one of its message.
+/// Whether a packet is the last one of its message.
 fn is_last(packet: &Packet) -> bool {
     u64::from(packet.offset) + u64::from(packet.length) == u64::from(packet.total)
 }
@@ -184,7 +184,7 @@ fn read_head(file: &File) -> Option<Head> {
     })
 }
 
-/// Returns what is wrong if the open devices of the fabric have another topology than this one.
+/// A message if the open devices of the fabric have another topology than this one.
 fn conflict(directory: &Directory, own: Option<&Topology>) -> Result<Option<String>, Errno> {
     let found = directory.links();
     if own.is_none() && found.is_none() || !directory.has_ports()? {
@@ -217,8 +217,7 @@ pub fn check() -> Result<(), String> {
     found.ok().flatten().map_or(Ok(()), Err)
 }
 
-/// Returns what the links of the NIC with this address counted; `None` for a fabric without
-/// topology.
+/// The counts of the links of the NIC with this address; `None` for a fabric without topology.
 pub fn nic_counts(directory: &Directory, nid: u32) -> Option<NicLinkCounts> {
     let topology = environment::topology().ok().flatten()?;
     let file = directory.links()?;
@@ -246,7 +245,7 @@ pub fn nic_counts(directory: &Directory, nid: u32) -> Option<NicLinkCounts> {
     })
 }
 
-/// What the links of a NIC counted.
+/// The counts of the links of a NIC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NicLinkCounts {
     /// Packets that were sent again on the links from and to the NIC.

@@ -5,77 +5,56 @@
 //! through its own port too.
 
 mod directory;
-mod early;
 mod error_flags;
-mod fetch_add;
-mod file_user;
-mod gathered;
-mod groups;
-mod health;
+mod lane;
 mod link_model;
 mod link_settings;
 mod link_time;
 mod links;
-mod lock;
-mod nic_counts;
 mod peers;
-mod pids;
 mod place;
 mod port;
-mod receive;
+mod properties;
 mod reception;
-mod remote;
-#[cfg(test)]
-mod shared_cell_tests;
-mod sharing;
-mod shown;
-mod slowness;
-mod space;
 mod syntax;
 mod totals;
-mod translation;
 mod triggered;
 mod ways;
 mod wire;
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use cxi_sys::C_PID_ANY;
 use rustix::io::Errno;
 use rustix::process::Uid;
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use crate::counter_names;
 use crate::engine::VniRange;
 use crate::engine::packet_counts::PacketCounts;
 use crate::engine::telemetry::Telemetry;
 use crate::engine::wire::PeerId;
 use crate::environment::{self, Driver, Nics};
-use crate::fork;
 use crate::random::Random;
-pub use directory::Directory;
-use early::EarlyPackets;
+use crate::{counter_names, fork};
+pub use directory::{Directory, Space};
 pub use error_flags::ErrorFlags;
-use fetch_add::FetchAdd;
-use gathered::Unread;
-use groups::ShownGroups;
-pub use groups::{available as available_groups, available_in as available_groups_in};
-pub use health::{Health, PCIE_MAX, PcieLanes};
+use lane::{EarlyPackets, Remote, Unread};
 use link_model::LinkModel;
-pub use link_settings::LinkSettings;
+pub use link_settings::{Health, LinkSettings, PCIE_MAX, PcieLanes, Slowness};
 pub use link_time::now;
 use links::Links;
 pub use links::{LinksDelay, NicLinkCounts, nic_counts as nic_link_counts};
-pub use lock::describe_holder;
-pub use nic_counts::read as nic_counts;
-pub use place::{FabricDirectory, fallback, identity, owner};
-use port::LANES;
+pub use place::{FabricDirectory, describe_holder, fallback, identity, owner};
+use port::{Endpoints, LANES, VNIS};
 pub use port::{LniUse, Port};
-use remote::Remote;
-pub use slowness::Slowness;
-pub use space::Space;
+use properties::{FetchAdd, ShownGroups};
+pub use properties::{available as available_groups, available_in as available_groups_in};
 pub use syntax::from_environment as settings;
+use totals::Totals;
 pub use triggered::TriggeredPools;
 
 /// The result of the last lookup of an address.
@@ -128,11 +107,11 @@ pub struct Fabric {
     /// Whether the program of the NIC that this one sent to last rings on the CPU on which the own
     /// program rings.
     pub shares_cpu: bool,
-    /// What parameters of the driver set on hardware.
+    /// Settings that are parameters of the driver on hardware.
     pub driver: Driver,
     /// Where this process sees the number of RGIDs without LNIs.
     shown_groups: Option<ShownGroups>,
-    /// What this process sees of the operation that is executed as an addition.
+    /// The operation that is executed as an addition, as this process sees it.
     pub fetch_add: FetchAdd,
     /// The error flags of the NIC.
     pub errors: Option<Arc<ErrorFlags>>,
@@ -205,7 +184,6 @@ impl Fabric {
         })
     }
 
-    /// Returns the own port.
     pub fn port(&self) -> Arc<Port> {
         self.port.clone()
     }
@@ -224,12 +202,11 @@ impl Fabric {
         self.port.publish_counts(telemetry.values(counter_names::places));
     }
 
-    /// Returns the number of packets that this device sent.
     pub fn packets_sent(&self) -> u64 {
         self.sent.all()
     }
 
-    /// Returns where the ports are.
+    /// The directory of the ports.
     pub fn place(&self) -> &FabricDirectory {
         &self.place
     }
@@ -239,12 +216,11 @@ impl Fabric {
         Directory::lock_existing(&self.place)
     }
 
-    /// Returns the user as whom this process accesses the fabric.
+    /// The user as whom this process accesses the fabric.
     pub fn user(&self) -> Uid {
         self.place.user
     }
 
-    /// Returns the address of this NIC.
     pub fn own_nid(&self) -> u32 {
         self.nid
     }
@@ -271,7 +247,7 @@ impl Fabric {
     fn write_groups_in(&self, directory: &Directory) {
         if let Some(shown) = &self.shown_groups {
             // The last device that leaves removes the directory.
-            let number = groups::available(directory, self.nid).unwrap_or(groups::ALL);
+            let number = properties::available(directory, self.nid).unwrap_or(properties::ALL);
             let _ = shown.write(number);
         }
     }
@@ -315,7 +291,7 @@ pub fn check_environment() -> Result<(), String> {
     links::check()
 }
 
-/// Returns a random number for an open NIC; never 0, which means no NIC.
+/// A random number for an open NIC; never 0, which means no NIC.
 fn random() -> Result<u64, Errno> {
     let mut bytes = [0; 8];
     if getrandom(&mut bytes[..], GetRandomFlags::empty()) != Ok(bytes.len()) {
@@ -324,4 +300,90 @@ fn random() -> Result<u64, Errno> {
         read.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
     }
     Ok(u64::from_le_bytes(bytes) | 1)
+}
+
+/// The longest time to wait for the answers of other processes. A process that is stopped counts
+/// with what it published last.
+const LONGEST_WAIT: Duration = Duration::from_millis(100);
+
+/// The counts of a NIC since it started. `lock` locks the directory of the fabric; `publish_own`
+/// publishes the counts of the devices of this process.
+///
+/// # Errors
+/// Errors of the directory.
+///
+/// Each device counts in its own memory. A reader asks the owners of the ports to publish their
+/// counts; the engine thread of each process answers.
+pub fn nic_counts(
+    lock: impl Fn() -> Result<Directory, Errno>,
+    nid: u32,
+    publish_own: impl FnOnce(),
+) -> Result<Totals, Errno> {
+    let mut asked = Vec::new();
+    for (_, file, _) in lock()?.ports(nid)? {
+        let port = Port::map(&file)?;
+        asked.push((port.request_counts(), port));
+    }
+    publish_own();
+    let end = Instant::now() + LONGEST_WAIT;
+    for (request, port) in asked {
+        if port.are_counts_requested() {
+            port.wake();
+            port.await_counts(request, end);
+        }
+    }
+    // The devices that were closed meanwhile are in the totals.
+    let directory = lock()?;
+    directory.sweep()?;
+    let mut totals = directory.totals(nid)?;
+    for (_, file, _) in directory.ports(nid)? {
+        if let Some(counts) = port::read_counts(&file) {
+            totals.add(&counts);
+        }
+    }
+    Ok(totals)
+}
+
+impl Fabric {
+    /// The resources in use by the LNIs of all processes that have this NIC open.
+    pub fn uses(&self, directory: &Directory) -> Result<Vec<LniUse>, Errno> {
+        let ports = directory.ports(self.nid)?;
+        Ok(ports.iter().flat_map(|(_, file, _)| port::read_uses(file)).collect())
+    }
+
+    /// Claims `count` consecutive PIDs on `vnis` for this NIC, from `pid` on or the lowest free
+    /// ones, and returns the first. With `pid`, they must be below the wildcard.
+    ///
+    /// # Errors
+    /// EEXIST if a port of this NIC has one of them on one of these VNIs; ENOSPC if there are too
+    /// few below 510 (libcxi.md 6), or if the NIC has domains on too many VNIs.
+    pub fn claim(&mut self, vnis: VniRange, pid: Option<u16>, count: u16) -> Result<u16, Errno> {
+        let directory = self.directory()?;
+        let ports = directory.ports(self.nid)?;
+        let in_use = || ports.iter().flat_map(|(_, _, header)| &header.endpoints);
+        let mut rows: BTreeSet<VniRange> = in_use().map(|endpoints| endpoints.vnis).collect();
+        rows.insert(vnis);
+        if rows.len() > VNIS {
+            return Err(Errno::NOSPC);
+        }
+        let overlapping: Vec<&Endpoints> =
+            in_use().filter(|endpoints| endpoints.vnis.overlaps(vnis)).collect();
+        let is_free =
+            |pid: u16| !overlapping.iter().any(|port_endpoints| port_endpoints.contains(pid));
+        let are_free = |first: u16| (first..first + count).all(is_free);
+        let first = match pid {
+            Some(pid) => Some(pid).filter(|&pid| are_free(pid)).ok_or(Errno::EXIST)?,
+            // The wildcard never selects the highest PID.
+            None => (0..C_PID_ANY as u16)
+                .take_while(|first| first + count < C_PID_ANY as u16)
+                .find(|&first| are_free(first))
+                .ok_or(Errno::NOSPC)?,
+        };
+        if self.port.add_pids(vnis, first..first + count) { Ok(first) } else { Err(Errno::NOSPC) }
+    }
+
+    /// Releases a PID.
+    pub fn unclaim(&mut self, vnis: VniRange, pid: u16) {
+        self.port.remove_pid(vnis, pid);
+    }
 }

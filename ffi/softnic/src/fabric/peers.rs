@@ -5,9 +5,8 @@ use std::sync::atomic::Ordering;
 
 use cxi_sys::{C_RC_PTLTE_NOT_FOUND, C_RC_RESOURCE_BUSY, C_RC_UNDELIVERABLE, C_RC_VNI_NOT_FOUND};
 
-use super::gathered::GatheredResponses;
+use super::lane::{GatheredResponses, Remote};
 use super::port::{Endpoints, LANES, Port};
-use super::remote::Remote;
 use super::{AddressLookup, Directory, Fabric};
 use crate::engine::ReturnCode;
 use crate::engine::wire::PeerId;
@@ -105,7 +104,7 @@ impl Fabric {
     }
 }
 
-/// Returns the lane of `port` that `instance` owns, or a free one.
+/// The lane of `port` that `instance` owns, or a free one.
 fn lane_for(port: &Port, directory: &Directory, instance: u64) -> Option<usize> {
     let owner = |lane: &usize| port.owner(*lane).load(Ordering::Acquire);
     let is_free = |lane: &usize| match owner(lane) {

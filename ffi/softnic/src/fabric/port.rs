@@ -6,25 +6,24 @@
 //!
 //! All offsets are in bytes. Fields of the header that change often have separate cache lines.
 
-mod counts;
-
 use std::fs::File;
 use std::ops::Range;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Instant;
 
 use cxi_sys::C_PID_ANY;
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
-use rustix::thread::{futex, gettid, sched_getcpu};
+use rustix::thread::futex::{self, Timespec};
+use rustix::thread::{gettid, sched_getcpu};
 
 use crate::counter_names::COUNT;
-use crate::engine::packet::{Packet, SEGMENT, WIRE_FLAG};
 use crate::engine::triggers::POOLS;
+use crate::engine::wire::{Packet, SEGMENT, WIRE_FLAG};
 use crate::engine::{ELEMENTS, LNIS, PROFILES, Profile, VniRange};
 use crate::pages::Pages;
-pub use counts::read as read_counts;
 
 /// "cxisoft" and the version of this layout. Ports of other versions are ignored.
 const MAGIC: u64 = u64::from_le_bytes(*b"cxisoft\x0c");
@@ -154,7 +153,7 @@ fn parse_profile_bits(bits: u32) -> Option<Profile> {
     })
 }
 
-/// Returns the resources in use by the LNIs of a port. Unwritten bytes are no LNIs.
+/// The resources in use by the LNIs of a port. Unwritten bytes are no LNIs.
 pub fn read_uses(file: &File) -> Vec<LniUse> {
     let read = |at: usize, bytes: &mut [u8]| file.read_exact_at(bytes, at as u64).is_ok();
     let mut count = [0; 8];
@@ -244,19 +243,18 @@ impl Port {
         Ok(Self { pages: Pages::shared(file, PORT_LEN)?, groups_changed: AtomicBool::new(false) })
     }
 
-    /// Returns the word that is 1 while the engine thread of the owner sleeps.
+    /// The word that is 1 while the engine thread of the owner sleeps.
     pub fn parked(&self) -> &AtomicU32 {
         self.pages.word32(PARKED_AT)
     }
 
-    /// Returns the word with the CPU of the last sender that woke the engine thread, plus 1; 0 if
-    /// none did.
+    /// The word with the CPU of the last sender that woke the engine thread, plus 1; 0 if none did.
     pub fn waker(&self) -> &AtomicU32 {
         self.pages.word32(WAKER_AT)
     }
 
-    /// Returns the word with the thread that last rang a doorbell that traps, and below it its CPU,
-    /// plus 1; 0 if none did.
+    /// The word with the thread that last rang a doorbell that traps, and below it its CPU, plus 1;
+    /// 0 if none did.
     pub fn ringer(&self) -> &AtomicU64 {
         self.pages.word(RINGER_AT)
     }
@@ -319,22 +317,22 @@ impl Port {
         count.fetch_max(lni as u64 + 1, Ordering::Release);
     }
 
-    /// Returns the word with the triggered operations of a pool that the owner has in use.
+    /// The word with the triggered operations of a pool that the owner has in use.
     #[inline]
     pub fn triggered(&self, pool: usize) -> &AtomicU64 {
         assert!(pool < POOLS);
         self.pages.word(TRIGGERED_AT + 8 * pool)
     }
 
-    /// Returns whether the RGIDs of the LNIs of this port have changed since the last call.
+    /// Whether the RGIDs of the LNIs of this port have changed since the last call.
     #[inline]
     pub fn take_groups_changed(&self) -> bool {
         self.groups_changed.load(Ordering::Relaxed)
             && self.groups_changed.swap(false, Ordering::Relaxed)
     }
 
-    /// Returns the lanes that were ever claimed, one bit each. The lowest free lane is claimed
-    /// first, so there are no more than NICs that sent to this one at the same time.
+    /// The lanes that were ever claimed, one bit each. The lowest free lane is claimed first, so
+    /// there are no more than NICs that sent to this one at the same time.
     pub fn lanes(&self) -> &AtomicU64 {
         self.pages.word(LANES_AT)
     }
@@ -391,31 +389,31 @@ impl Port {
         self.pages.word(pids_at(row) + 8 * usize::from(pid / 64))
     }
 
-    /// Returns the instance of the NIC that owns a lane; 0 is none.
+    /// The instance of the NIC that owns a lane; 0 is none.
     pub fn owner(&self, lane: usize) -> &AtomicU64 {
         self.pages.word(lane_at(lane) + OWNER_AT)
     }
 
-    /// Returns NID and slot of the NIC that owns a lane.
+    /// NID and slot of the NIC that owns a lane.
     pub fn owner_name(&self, lane: usize) -> (u32, u32) {
         let name = self.pages.word(lane_at(lane) + OWNER_NAME_AT).load(Ordering::Acquire);
         ((name >> 32) as u32, name as u32)
     }
 
-    /// Returns the number of cells that the reader has released.
+    /// The number of cells that the reader has released.
     pub fn tail(&self, lane: usize) -> &AtomicU32 {
         self.pages.word32(lane_at(lane) + TAIL_AT)
     }
 
-    /// Returns a word of the header of a cell. The lower half of the first word is the sequence
-    /// number: one more than the position of the packet, counted from the first packet of the lane.
+    /// A word of the header of a cell. The lower half of the first word is the sequence number: one
+    /// more than the position of the packet, counted from the first packet of the lane.
     #[inline]
     pub fn cell_word(&self, lane: usize, position: u32, word: usize) -> &AtomicU64 {
         let at = lane_at(lane) + HEADERS_AT + cell(position) * CELL_HEADER;
         self.pages.word(at + 8 * word)
     }
 
-    /// Returns the first word of a cell, if it has the packet with this position.
+    /// The first word of a cell, if it has the packet with this position.
     #[inline]
     pub fn first_word(&self, lane: usize, position: u32) -> Option<u64> {
         let first = self.cell_word(lane, position, 0).load(Ordering::Acquire);
@@ -429,8 +427,8 @@ impl Port {
         packet.decode(first, |index| self.cell_word(lane, position, index).load(Ordering::Relaxed))
     }
 
-    /// Returns when the packet in a cell with this first word is due, in nanoseconds of the
-    /// monotonic clock; 0 without a due time.
+    /// When the packet in a cell with this first word is due, in nanoseconds of the monotonic
+    /// clock; 0 without a due time.
     #[inline]
     pub fn due(&self, lane: usize, position: u32, first: u64) -> u64 {
         match first & TIMED {
@@ -439,14 +437,13 @@ impl Port {
         }
     }
 
-    /// Returns the word of the due time of a cell.
+    /// The word of the due time of a cell.
     #[inline]
     pub fn cell_due(&self, lane: usize, position: u32) -> &AtomicU64 {
         let at = lane_at(lane) + DUE_AT + 8 * cell(position);
         self.pages.word(at)
     }
 
-    /// Returns the address of the payload of a cell.
     #[inline]
     pub fn cell_payload(&self, lane: usize, position: u32) -> *mut u8 {
         let at = lane_at(lane) + PAYLOADS_AT + cell(position) * SEGMENT;
@@ -483,7 +480,7 @@ impl Port {
 /// one NIC.
 const RESERVED_LANES: usize = 8;
 
-/// Returns the bytes that are allocated for each port of a fabric with `count` ports.
+/// The bytes that are allocated for each port of a fabric with `count` ports.
 pub fn reserved(count: usize) -> usize {
     HEADER_LEN + count.min(RESERVED_LANES) * LANE_LEN
 }
@@ -503,7 +500,6 @@ fn lane_at(lane: usize) -> usize {
     HEADER_LEN + lane * LANE_LEN
 }
 
-/// Returns the index of the cell for a position.
 fn cell(position: u32) -> usize {
     (position % CELLS) as usize
 }
@@ -515,5 +511,75 @@ pub fn allocate(file: impl AsFd, offset: usize, len: usize) -> Result<(), Errno>
         // The file system does not support allocation, or a filter of system calls refuses it.
         Err(Errno::OPNOTSUPP | Errno::PERM | Errno::NOSYS) => Ok(()),
         result => result,
+    }
+}
+
+/// The number of the last request for the counts, the number of the last request that was answered,
+/// and the counts.
+const REQUESTED_AT: usize = COUNTS_AT;
+const ANSWERED_AT: usize = COUNTS_AT + 4;
+const VALUES_AT: usize = COUNTS_AT + 8;
+
+/// The counts that the owner of a port published last; `None` if the file is not a port of this
+/// version.
+pub fn read_counts(file: &File) -> Option<Vec<u64>> {
+    read_header(file)?;
+    let mut bytes = vec![0; 8 * COUNT];
+    file.read_exact_at(&mut bytes, VALUES_AT as u64).ok()?;
+    let (words, _) = bytes.as_chunks::<8>();
+    Some(words.iter().map(|word| u64::from_le_bytes(*word)).collect())
+}
+
+impl Port {
+    /// Asks the owner to publish its counts, and returns the number of the request.
+    pub fn request_counts(&self) -> u32 {
+        let requested = self.pages.word32(REQUESTED_AT);
+        requested.fetch_add(1, Ordering::AcqRel).wrapping_add(1)
+    }
+
+    /// Whether there is an unanswered request for the counts.
+    pub fn are_counts_requested(&self) -> bool {
+        self.requested() != self.pages.word32(ANSWERED_AT).load(Ordering::Relaxed)
+    }
+
+    /// Publishes the counts of the owner with their places in
+    /// [`counter_names::all`](crate::counter_names::all), which answers all requests so far. The
+    /// counts at other places stay 0.
+    pub fn publish_counts(&self, counts: impl Iterator<Item = (usize, u64)>) {
+        let requested = self.requested();
+        for (place, count) in counts {
+            self.pages.word(VALUES_AT + 8 * place).store(count, Ordering::Relaxed);
+        }
+        self.answer(requested);
+    }
+
+    /// Answers all requests so far with the counts that were published last.
+    pub fn answer_requests(&self) {
+        self.answer(self.requested());
+    }
+
+    fn requested(&self) -> u32 {
+        self.pages.word32(REQUESTED_AT).load(Ordering::Acquire)
+    }
+
+    fn answer(&self, requested: u32) {
+        let answered = self.pages.word32(ANSWERED_AT);
+        answered.store(requested, Ordering::Release);
+        let _ = futex::wake(answered, futex::Flags::empty(), u32::MAX);
+    }
+
+    /// Waits until the owner answered a request for its counts, or the time is over.
+    pub fn await_counts(&self, request: u32, end: Instant) {
+        let answered = self.pages.word32(ANSWERED_AT);
+        loop {
+            let seen = answered.load(Ordering::Acquire);
+            let left = end.saturating_duration_since(Instant::now());
+            if seen.wrapping_sub(request) as i32 >= 0 || left.is_zero() {
+                return;
+            }
+            let left =
+                Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+            let _ = futex::wait(answered, futex::Flags::empty(), seen, Some(&left));
+        }
     }
 }

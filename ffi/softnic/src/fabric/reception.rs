@@ -1,16 +1,61 @@
-//! The time that a NIC takes to receive packets.
+//! The time that a NIC takes to receive packets, and to translate the addresses of pages.
 //!
 //! A packet that has arrived occupies the receiving side of the link after the packets before it,
 //! and its data is written to the memory of the host. The writes of several packets overlap, as
 //! posted writes of PCIe do.
 
-use super::gathered::Unread;
-use super::link_time::{HEADER, nanoseconds, time_on_link};
-use super::slowness::Slowness;
-use super::translation::Translation;
-use crate::engine::packet::{MTU, Packet, PacketKind};
+use std::time::Duration;
 
-/// What arrives at once.
+use super::lane::Unread;
+use super::link_settings::Slowness;
+use super::link_time::{HEADER, nanoseconds, time_on_link};
+use crate::engine::wire::{MTU, Packet, PacketKind};
+
+/// The translation of addresses for the reads or the writes of a NIC: one page after another.
+#[derive(Default)]
+pub struct Translation {
+    /// For each ordinary page, in nanoseconds. Huge pages are so few that their translations stay
+    /// in the cache.
+    cost: u64,
+    /// When the last page will have been translated, in nanoseconds.
+    busy_until: u64,
+    /// Pages that were asked for, and those that were not in the cache.
+    pub requests: u64,
+    pub misses: u64,
+}
+
+impl Translation {
+    /// Makes a translation that takes this time for each ordinary page.
+    pub fn new(cost: Duration) -> Self {
+        Self { cost: nanoseconds(cost), ..Self::default() }
+    }
+
+    /// Whether translations take time.
+    pub fn takes_time(&self) -> bool {
+        self.cost > 0
+    }
+
+    /// When pages are translated that are asked for at the time `begin`.
+    pub fn translate(&mut self, pages: u64, is_huge: bool, begin: u64) -> u64 {
+        if self.cost == 0 {
+            return begin;
+        }
+        self.requests += pages;
+        if is_huge || pages == 0 {
+            return begin;
+        }
+        self.misses += pages;
+        self.busy_until = self.busy_until.max(begin) + pages * self.cost;
+        self.busy_until
+    }
+
+    /// When the last page will have been translated.
+    pub fn ends_at(&self) -> u64 {
+        self.busy_until
+    }
+}
+
+/// Packets that arrive at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
     /// Bytes on the link.
@@ -20,7 +65,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Returns the load of a packet, which may stand for several of the link.
+    /// The load of a packet, which may stand for several of the link.
     pub fn from_packet(packet: &Packet) -> Self {
         let packets = u64::from(packet.length).div_ceil(MTU as u64);
         let has_data =
@@ -31,7 +76,7 @@ impl Load {
         }
     }
 
-    /// Returns the load of responses that share a cell.
+    /// The load of responses that share a cell.
     pub fn from_responses(responses: Unread) -> Self {
         Self { bytes: responses.count() as u64 * HEADER, writes: 0 }
     }
@@ -69,7 +114,7 @@ impl ReceivingSide {
         })
     }
 
-    /// Returns when a load is delivered that arrived at this time.
+    /// When a load is delivered that arrived at this time.
     pub fn deliver(&mut self, load: Load, arrived: u64) -> u64 {
         let takes = time_on_link(load.bytes, self.bandwidth);
         self.busy_until = self.busy_until.max(arrived) + takes;
@@ -148,5 +193,25 @@ mod tests {
     #[test]
     fn receives_at_once_without_faults() {
         assert!(ReceivingSide::new(&Slowness::default()).is_none());
+    }
+
+    #[test]
+    fn ordinary_pages_take_time_one_after_another() {
+        let mut translation = Translation::new(Duration::from_nanos(300));
+        assert_eq!(translation.translate(2, false, 1000), 1600);
+        assert_eq!(translation.translate(1, false, 1000), 1900);
+        assert_eq!(translation.translate(0, false, 1000), 1000);
+        assert_eq!(translation.translate(512, true, 1000), 1000);
+        assert_eq!(translation.translate(1, false, 5000), 5300);
+        assert_eq!((translation.requests, translation.misses), (516, 4));
+        assert_eq!(translation.ends_at(), 5300);
+    }
+
+    #[test]
+    fn counts_nothing_without_fault() {
+        let mut translation = Translation::new(Duration::ZERO);
+        assert!(!translation.takes_time());
+        assert_eq!(translation.translate(2, false, 1000), 1000);
+        assert_eq!((translation.requests, translation.misses), (0, 0));
     }
 }

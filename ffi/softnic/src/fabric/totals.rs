@@ -1,4 +1,4 @@
-//! What a NIC counted in devices that are closed, and when it started.
+//! The counts of the closed devices of a NIC, and the time at which it started.
 //!
 //! The counters of a NIC begin with the first device that is opened, or the first snapshot of its
 //! files, and end when no device is open and no snapshot exists. So they restart as the counters of
@@ -26,7 +26,6 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Returns the totals of a NIC that starts.
     pub fn start() -> Self {
         Self { started: now(), values: vec![0; COUNT] }
     }

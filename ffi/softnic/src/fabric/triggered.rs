@@ -12,7 +12,7 @@ use super::port::{self, Port};
 use crate::engine::triggers::{POOLS, Pools};
 use crate::pages::Pages;
 
-/// How many each pool has in use, and then the most that it had since software set that.
+/// The operations that each pool has in use, and then the most that it had since software set that.
 const LENGTH: usize = 2 * 8 * POOLS;
 
 /// The file with the pools of a NIC, mapped, and the port that has what this device takes of them.
@@ -34,12 +34,12 @@ impl TriggeredPools {
         Ok(Self { pages: map(&file)?, port })
     }
 
-    /// Returns how many a pool has in use.
+    /// The operations that a pool has in use.
     pub fn in_use(&self, pool: usize) -> u64 {
         word(&self.pages, pool).load(Ordering::Relaxed)
     }
 
-    /// Returns the most that a pool had in use since software set this number, which it may.
+    /// The most that a pool had in use since software set this number, which it may.
     pub fn most(&self, pool: usize) -> &AtomicU64 {
         word(&self.pages, POOLS + pool)
     }

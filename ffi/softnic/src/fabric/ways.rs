@@ -1,7 +1,7 @@
 //! Where packets wait between leaving their NIC and arriving at another.
 
+use super::link_settings::{Between, CLASSES, FULL_BANDWIDTH, Slowness};
 use super::link_time::{nanoseconds, time_on_link};
-use super::slowness::{Between, CLASSES, FULL_BANDWIDTH, Slowness};
 use crate::environment::Nics;
 
 /// A part of the way that packets occupy one after another.
@@ -14,7 +14,7 @@ struct PathStage {
 }
 
 impl PathStage {
-    /// Returns when a packet that comes at the time `begin` has passed.
+    /// When a packet that comes at the time `begin` has passed.
     fn pass(&mut self, bytes: u64, begin: u64) -> u64 {
         let takes = time_on_link(bytes, self.bandwidth);
         self.busy_until = self.busy_until.max(begin) + takes;
@@ -42,7 +42,7 @@ pub struct Ways {
 }
 
 impl Ways {
-    /// Returns the ways of the NIC with the address `nid`, whose link has this bandwidth.
+    /// The ways of the NIC with the address `nid`, whose link has this bandwidth.
     pub fn new(slowness: &Slowness, bandwidth: Option<f64>, nid: u32, nics: &Nics) -> Self {
         let full = bandwidth.unwrap_or(FULL_BANDWIDTH);
         let to = |(&(one, other), between): (&(u32, u32), &Between)| {
@@ -75,9 +75,9 @@ impl Ways {
         }
     }
 
-    /// Returns when a packet arrives that comes to the link at the time `begin`, and would have
-    /// left it at the time `end`, apart from the latency of the link. A class that is held back
-    /// leaves the link to others meanwhile.
+    /// When a packet arrives that comes to the link at the time `begin`, and would have left it at
+    /// the time `end`, apart from the latency of the link. A class that is held back leaves the
+    /// link to others meanwhile.
     ///
     /// Packets of the NIC to itself do not pass the links on which others queue, so the flow
     /// control of the fabric and the delay of their class do not apply to them.

@@ -1,15 +1,17 @@
-//! A NIC's connection to the fabric as the wire of its engine.
+//! A NIC's connection to the fabric as the wire of its engine: it sends to the ports of other NICs,
+//! and takes packets out of its own port when they are due.
 
 use std::sync::atomic::{Ordering, fence};
+use std::time::Duration;
 
 use super::directory::is_owned;
-use super::port::{LANES, TIMED};
-use super::receive::SOON;
-use super::{Fabric, gathered, link_time};
-use crate::engine::bytes::copy;
-use crate::engine::error_flags::{ErrorFlag, Raise};
-use crate::engine::packet::{MTU, Packet, SEGMENT};
-use crate::engine::wire::{PeerId, ReceivedPacket, Wire};
+use super::lane::{self, Unread};
+use super::port::{CELLS, LANES, TIMED};
+use super::reception::Load;
+use super::{Fabric, link_time};
+use crate::engine::location::copy;
+use crate::engine::return_codes::{ErrorFlag, Raise};
+use crate::engine::wire::{MTU, Packet, PeerId, ReceivedPacket, SEGMENT, Wire};
 use crate::engine::{Amo, ReturnCode};
 
 impl Wire for Fabric {
@@ -84,7 +86,7 @@ impl Wire for Fabric {
             return false;
         }
         if self.link.is_none()
-            && let Some(response) = gathered::pack(packet)
+            && let Some(response) = lane::pack_response(packet)
         {
             if remote.gathered.add(response) {
                 remote.send_gathered(self.instance);
@@ -252,4 +254,317 @@ unsafe fn change_byte(packet: &mut Packet, cell: *mut u8, place: usize) {
     let inverted = unsafe { !byte.read() };
     // SAFETY: the caller guarantees a valid byte; the load before has ended.
     unsafe { byte.write(inverted) };
+}
+
+/// Nanoseconds before the due time of a packet in which threads poll instead of sleeping.
+const SOON: u64 = 100_000;
+
+impl Fabric {
+    /// Whether the next packet of a lane, whose first word this is, is due.
+    #[cold]
+    fn is_due(&mut self, lane: usize, first: u64) -> bool {
+        let head = self.inbound[lane].head;
+        let due = self.port.due(lane, head, first);
+        let is_delivered = self.is_delivered(lane, due, |fabric| fabric.load(lane, first));
+        if !is_delivered {
+            self.take_early(lane);
+        }
+        is_delivered
+    }
+
+    /// The load on the receiving side by the next cell of a lane, whose first word this is.
+    fn load(&self, lane: usize, first: u64) -> Load {
+        let responses = Unread::of(first);
+        if !responses.is_empty() {
+            return Load::from_responses(responses);
+        }
+        let mut packet = Packet::default();
+        self.port.read(lane, self.inbound[lane].head, first, &mut packet);
+        Load::from_packet(&packet)
+    }
+
+    /// Whether receiving takes time.
+    fn receives_slowly(&self) -> bool {
+        let link = self.link.as_ref();
+        link.is_some_and(|link| link.reception.is_some())
+    }
+
+    /// Whether the next packet of a lane, which arrives at the time `due`, has arrived and was
+    /// received. A packet without a due time arrives when it is first seen.
+    fn is_delivered(&mut self, lane: usize, due: u64, load: impl Fn(&Self) -> Load) -> bool {
+        let now = link_time::now();
+        let known = self.inbound[lane].delivery;
+        let mut at = known.unwrap_or(due);
+        if known.is_none() && due <= now && self.receives_slowly() {
+            let load = load(self);
+            let link = self.link.as_mut();
+            if let Some(side) = link.and_then(|link| link.reception.as_mut()) {
+                at = side.deliver(load, if due == 0 { now } else { due });
+            }
+        }
+        let is_delivered = at <= now;
+        if is_delivered {
+            self.inbound[lane].delivery = None;
+        } else {
+            self.expect(at);
+            self.inbound[lane].delivery = (due <= now).then_some(at);
+        }
+        is_delivered
+    }
+
+    /// Takes the next packet of a lane with early packets, if it is due.
+    #[cold]
+    pub(super) fn receive_early(&mut self, lane: usize, arrival: &mut ReceivedPacket) -> bool {
+        self.take_early(lane);
+        if self.inbound[lane].delivery.is_none() {
+            self.early.choose(lane);
+        }
+        let Some((packet, due)) = self.early.first(lane) else {
+            return false;
+        };
+        let load = Load::from_packet(packet);
+        self.is_delivered(lane, due, |_| load) && self.early.next(lane, arrival)
+    }
+
+    /// Empties the ring of a lane as far as [`EarlyPackets`](super::lane::EarlyPackets) does.
+    fn take_early(&mut self, lane: usize) {
+        let head = self.inbound[lane].head;
+        let taken = self.early.take_from_ring(&self.port, lane, head);
+        if taken != head {
+            self.release_to(lane, taken);
+            self.flush();
+        }
+    }
+
+    /// Releases the cells of a lane up to the one at `head`. After each half of the ring the next
+    /// flush wakes the sender, which may sleep because the ring was full; with room for one packet
+    /// it would soon sleep again.
+    #[inline]
+    pub(super) fn release_to(&mut self, lane: usize, head: u32) {
+        let before = std::mem::replace(&mut self.inbound[lane].head, head);
+        self.port.tail(lane).store(head, Ordering::Release);
+        if before / (CELLS / 2) != head / (CELLS / 2) {
+            self.touch_sender(lane);
+        }
+    }
+
+    /// Has the next flush wake the sender of a lane.
+    #[cold]
+    fn touch_sender(&mut self, lane: usize) {
+        let owner = self.port.owner(lane).load(Ordering::Acquire);
+        let mut remotes = self.remotes.iter_mut().flatten();
+        if let Some(sender) = remotes.find(|remote| remote.instance == owner) {
+            sender.touched = true;
+        }
+    }
+
+    /// Takes the next packet from the ring of a lane, if it is due.
+    #[inline]
+    pub(super) fn receive_cell(&mut self, lane: usize, arrival: &mut ReceivedPacket) -> bool {
+        let head = self.inbound[lane].head;
+        let Some(first) = self.port.first_word(lane, head) else {
+            return false;
+        };
+        if first & self.waits != 0 && !self.is_due(lane, first) {
+            return false;
+        }
+        self.inbound[lane].responses = Unread::of(first);
+        if !self.inbound[lane].responses.is_empty() {
+            self.receive_response(lane, &mut arrival.packet);
+            return true;
+        }
+        let is_valid = self.port.read(lane, head, first, &mut arrival.packet);
+        arrival.payload = self.port.cell_payload(lane, head);
+        if !is_valid {
+            // Not written by a NIC of this version: skipped, without harm to other packets.
+            self.release(lane);
+        }
+        is_valid
+    }
+
+    /// Takes the next of the responses that share the cell at the head of a lane.
+    #[inline]
+    pub(super) fn receive_response(&self, lane: usize, packet: &mut Packet) {
+        let inbound = &self.inbound[lane];
+        let index = inbound.responses.next();
+        let word = self.port.cell_word(lane, inbound.head, index);
+        lane::unpack_response(word.load(Ordering::Relaxed), packet);
+    }
+
+    /// Notes the due time of a packet.
+    fn expect(&mut self, due: u64) {
+        self.next_due = Some(self.next_due.map_or(due, |next| next.min(due)));
+    }
+
+    /// The time until the next received packet is nearly due; `None` without such a packet.
+    pub fn time_to_next_packet(&self) -> Option<Duration> {
+        let nearly_due = self.next_due?.saturating_sub(SOON);
+        let time = nearly_due.saturating_sub(link_time::now());
+        Some(Duration::from_nanos(time))
+    }
+
+    /// Whether a packet of a NIC remains to be delivered.
+    pub(super) fn has_packet_of(&self, instance: u64) -> bool {
+        (0..LANES).any(|lane| {
+            let head = self.inbound[lane].head;
+            self.port.owner(lane).load(Ordering::Acquire) == instance
+                && (self.early.has(lane) || self.port.first_word(lane, head).is_some())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cxi_sys::C_RC_OK;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::engine::VniRange;
+    use crate::engine::wire::PacketKind;
+    use crate::environment::Nics;
+    use crate::fabric::LinkSettings;
+    use crate::fabric::link_model::LinkModel;
+
+    /// Addresses that no other test uses.
+    const NIDS: [u32; 2] = [0xf_fff1, 0xf_fff2];
+
+    /// Two NICs, and the number of the first as the peer of the second.
+    fn connected() -> (Fabric, Fabric, PeerId) {
+        let [mut receiver, mut sender] = NIDS.map(|nid| Fabric::join(0, nid).unwrap());
+        let pid = receiver.claim(VniRange::single(1), None, 1).unwrap();
+        let peer = sender.resolve(NIDS[0], 1, pid).unwrap();
+        (receiver, sender, peer)
+    }
+
+    fn response(tag: u32, code: u8) -> Packet {
+        Packet {
+            kind: PacketKind::Response,
+            tag,
+            total: 3 * tag,
+            return_code: code,
+            ..Packet::default()
+        }
+    }
+
+    fn send(sender: &mut Fabric, peer: PeerId, packet: &Packet) -> bool {
+        // SAFETY: the packet has no payload outside its header.
+        unsafe { sender.send(peer, packet, std::ptr::null()) }
+    }
+
+    /// The fields of a response.
+    fn fields(packet: &Packet) -> (PacketKind, u32, u32, u8) {
+        (packet.kind, packet.tag, packet.total, packet.return_code)
+    }
+
+    /// Receives all packets.
+    fn received(receiver: &mut Fabric) -> Vec<(PacketKind, u32, u32, u8)> {
+        let mut arrival = ReceivedPacket::new();
+        let mut packets = Vec::new();
+        // A cell that is skipped ends a look.
+        for _ in 0..32 {
+            while receiver.receive(&mut arrival) {
+                packets.push(fields(&arrival.packet));
+                receiver.count_received(&arrival.packet);
+                receiver.release(arrival.lane);
+                assert!(packets.len() < 10_000, "endless");
+            }
+        }
+        packets
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
+        /// Some responses fail, which are not gathered; some are puts.
+        #[test]
+        fn responses_keep_order_and_counts(kinds in proptest::collection::vec(0..8u8, 0..200)) {
+            let (mut receiver, mut sender, peer) = connected();
+            let packets: Vec<Packet> = (0..).zip(&kinds).map(|(tag, kind)| match kind {
+                0 => response(tag, C_RC_OK as u8 + 1),
+                1 => Packet { kind: PacketKind::Put, total: 0, ..response(tag, 0) },
+                _ => response(tag, C_RC_OK as u8),
+            }).collect();
+            let mut arrived = Vec::new();
+            for packet in &packets {
+                while !send(&mut sender, peer, packet) {
+                    arrived.extend(received(&mut receiver));
+                }
+                if packet.tag % 17 == 0 {
+                    sender.flush();
+                    arrived.extend(received(&mut receiver));
+                    let expected = fields(packet);
+                    prop_assert_eq!(arrived.last(), Some(&expected));
+                }
+            }
+            sender.flush();
+            arrived.extend(received(&mut receiver));
+            let expected: Vec<_> = packets.iter().map(fields).collect();
+            prop_assert_eq!(arrived, expected);
+            prop_assert_eq!(&receiver.received, &sender.sent);
+        }
+
+        #[test]
+        fn survives_any_bytes_in_cells(
+            cells in proptest::collection::vec((any::<[u64; 8]>(), 0..10u64, 0..9u64), 1..20),
+        ) {
+            let (mut receiver, mut sender, peer) = connected();
+            for &(words, kind, count) in &cells {
+                let remote = sender.remotes[peer].as_mut().unwrap();
+                let position = remote.head;
+                for (index, word) in words.into_iter().enumerate().skip(1) {
+                    remote.port.cell_word(remote.lane, position, index).store(word, Ordering::Relaxed);
+                }
+                let flags = words[0] & !(0xffff_00ff << 32 | 0xffff_ffff);
+                remote.publish(flags | kind << 32 | count << 48);
+            }
+            // A NIC that follows the rules uses the lane afterwards.
+            let good = response(7, C_RC_OK as u8);
+            prop_assert!(send(&mut sender, peer, &good));
+            sender.flush();
+            let mut arrived = received(&mut receiver);
+            if arrived.is_empty() {
+                // Some cells have a due time, at any time.
+                prop_assert!(receiver.time_to_next_packet().is_some());
+            } else if receiver.time_to_next_packet().is_none() {
+                prop_assert_eq!(arrived.pop(), Some(fields(&good)));
+            }
+        }
+    }
+
+    /// With a link model the receiver takes packets out of the ring before they are due. The
+    /// engine, which has received none, does not flush then.
+    #[test]
+    fn wakes_sender_after_each_half_of_full_ring() {
+        for latency in [Duration::ZERO, Duration::from_secs(3600)] {
+            let (mut receiver, mut sender, peer) = connected();
+            let settings = LinkSettings { latency, ..LinkSettings::default() };
+            let nics = Nics::from_environment().unwrap();
+            sender.link = LinkModel::new(settings, &nics, NIDS[1], 0, None);
+            let put = Packet::default();
+            let mut arrival = ReceivedPacket::new();
+            // The receiver learns who sends.
+            assert!(send(&mut sender, peer, &put));
+            assert!(receiver.sender(lane_of(&sender, peer), sender.instance).is_some());
+            while send(&mut sender, peer, &put) {}
+            let mut woken_at = Vec::new();
+            for released in 1..=CELLS {
+                sender.port.parked().store(1, Ordering::Relaxed);
+                if receiver.receive(&mut arrival) {
+                    receiver.release(arrival.lane);
+                    receiver.flush();
+                }
+                if sender.port.parked().load(Ordering::Relaxed) == 0 {
+                    woken_at.push(released);
+                }
+            }
+            let expected = if latency.is_zero() { vec![CELLS / 2, CELLS] } else { vec![1] };
+            assert_eq!(woken_at, expected, "{latency:?}");
+            assert!(send(&mut sender, peer, &put), "there is room");
+        }
+    }
+
+    /// The lane in which a NIC sends to a peer.
+    fn lane_of(sender: &Fabric, peer: PeerId) -> usize {
+        sender.remotes[peer].as_ref().unwrap().lane
+    }
 }

@@ -9,7 +9,7 @@ use super::interface::Gpu;
 
 struct CudaOwner(Cuda);
 
-/// Returns the runtime if all `len` bytes at `va` are device memory of CUDA.
+/// The runtime if all `len` bytes at `va` are device memory of CUDA.
 pub fn owner(va: usize, len: usize) -> Option<&'static dyn Gpu> {
     static OWNER: OnceLock<CudaOwner> = OnceLock::new();
     let owner = match OWNER.get() {

@@ -10,7 +10,7 @@ use super::interface::Gpu;
 
 struct HipOwner(Hip);
 
-/// Returns the runtime if the first and the last of `len` bytes at `va` are device memory of HIP.
+/// The runtime if the first and the last of `len` bytes at `va` are device memory of HIP.
 pub fn owner(va: usize, len: usize) -> Option<&'static dyn Gpu> {
     static OWNER: OnceLock<HipOwner> = OnceLock::new();
     let owner = match OWNER.get() {
@@ -49,7 +49,7 @@ impl HipOwner {
     }
 }
 
-/// Returns a device address as a pointer of HIP.
+/// A device address as a pointer of HIP.
 fn pointer(va: usize) -> *mut c_void {
     ptr::without_provenance_mut(va)
 }

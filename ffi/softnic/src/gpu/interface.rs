@@ -1,4 +1,4 @@
-//! What each runtime provides.
+//! The functions that each runtime provides.
 
 use std::os::fd::RawFd;
 

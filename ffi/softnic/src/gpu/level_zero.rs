@@ -55,7 +55,7 @@ pub fn import(dma_buf: DmaBuf, len: usize) -> Option<(&'static dyn Gpu, usize, I
     })
 }
 
-/// Returns all GPUs for which a context and a command list can be made.
+/// All GPUs for which a context and a command list can be made.
 fn devices(api: LevelZero) -> Option<Vec<GpuContext>> {
     // SAFETY: the function has no preconditions, and may be called again.
     if unsafe { (api.zeInit)(ZE_INIT_FLAG_GPU_ONLY) } != ZE_RESULT_SUCCESS {
@@ -77,7 +77,7 @@ fn devices(api: LevelZero) -> Option<Vec<GpuContext>> {
     Some(devices)
 }
 
-/// Returns the handles that `get` lists: called first for their number, then for the handles.
+/// The handles that `get` lists: called first for their number, then for the handles.
 fn list(get: impl Fn(*mut u32, *mut ZeHandle) -> ZeResult) -> Option<Vec<ZeHandle>> {
     let mut count = 0;
     if get(&raw mut count, ptr::null_mut()) != ZE_RESULT_SUCCESS {

@@ -1,9 +1,10 @@
 //! The boundary to C: pointers in, results out.
 //!
 //! A handle is a heap object whose first part is public in C. The NIC's side of the object is in
-//! the engine's tables.
+//! the engine's tables. A list for C is one block with a count, and the elements at an offset.
 
-use std::ffi::c_int;
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ffi::{c_int, c_uint};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rustix::io::Errno;
@@ -94,7 +95,7 @@ pub fn hand_out<Public: Handle>(object: Public::Object) -> *mut Public {
     Box::into_raw(Box::new(object)).cast()
 }
 
-/// Returns the object of a handle; EINVAL for null.
+/// The object of a handle; EINVAL for null.
 ///
 /// # Safety
 /// The pointer is null or a live handle that nothing changes while the reference lives.
@@ -105,7 +106,7 @@ pub unsafe fn handle<'a, Public: Handle + 'a>(
     unsafe { optional_handle(handle) }.ok_or(Errno::INVAL)
 }
 
-/// Returns the object of a handle; `None` for null.
+/// The object of a handle; `None` for null.
 ///
 /// # Safety
 /// The pointer is null or a live handle that nothing changes while the reference lives.
@@ -116,7 +117,7 @@ pub unsafe fn optional_handle<'a, Public: Handle + 'a>(
     unsafe { handle.cast::<Public::Object>().as_ref() }
 }
 
-/// Returns the object of a handle, to change it; EINVAL for null.
+/// The object of a handle, to change it; EINVAL for null.
 ///
 /// # Safety
 /// The pointer is null or a live handle that nothing else uses while the reference lives.
@@ -136,7 +137,7 @@ pub unsafe fn destroy<Public: Handle>(handle: *mut Public) {
     drop(unsafe { Box::from_raw(handle.cast::<Public::Object>()) });
 }
 
-/// Returns an argument to be read; EINVAL for null.
+/// An argument to be read; EINVAL for null.
 ///
 /// # Safety
 /// The pointer is null, or readable for its type.
@@ -145,7 +146,7 @@ pub unsafe fn input<'a, T>(pointer: *const T) -> Result<&'a T, Errno> {
     unsafe { optional_input(pointer) }.ok_or(Errno::INVAL)
 }
 
-/// Returns an argument to be read; `None` for null.
+/// An argument to be read; `None` for null.
 ///
 /// # Safety
 /// The pointer is null, or readable for its type.
@@ -154,7 +155,7 @@ pub unsafe fn optional_input<'a, T>(pointer: *const T) -> Option<&'a T> {
     unsafe { pointer.as_ref() }
 }
 
-/// Returns an argument to be written; EINVAL for null.
+/// An argument to be written; EINVAL for null.
 ///
 /// # Safety
 /// The pointer is null, or writable for its type and used by nothing else while the reference
@@ -164,7 +165,7 @@ pub unsafe fn output<'a, T>(pointer: *mut T) -> Result<&'a mut T, Errno> {
     unsafe { optional_output(pointer) }.ok_or(Errno::INVAL)
 }
 
-/// Returns an argument to be written; `None` for null.
+/// An argument to be written; `None` for null.
 ///
 /// # Safety
 /// The pointer is null, or writable for its type and used by nothing else while the reference
@@ -182,4 +183,43 @@ pub fn require_capability(capability: CapabilitySet) -> Result<(), Errno> {
 /// Fails with EPERM unless the caller is root.
 pub fn require_root() -> Result<(), Errno> {
     if rustix::process::geteuid().is_root() { Ok(()) } else { Err(Errno::PERM) }
+}
+
+fn list_layout<T>(offset: usize, count: usize) -> Layout {
+    Layout::from_size_align(offset + count * size_of::<T>(), align_of::<u64>())
+        .expect("a list has at most some thousand elements")
+}
+
+/// Gives C a list with its elements from `offset` on.
+///
+/// # Errors
+/// ENOMEM.
+pub fn hand_out_list<T: Copy, List>(elements: &[T], offset: usize) -> Result<*mut List, Errno> {
+    // SAFETY: the layout is not empty: it has at least room for the count.
+    let list = unsafe { alloc_zeroed(list_layout::<T>(offset, elements.len())) };
+    if list.is_null() {
+        return Err(Errno::NOMEM);
+    }
+    // SAFETY: the block begins with the count, and is aligned for it.
+    unsafe { list.cast::<c_uint>().write(elements.len() as c_uint) };
+    let first: *mut T = list.wrapping_add(offset).cast();
+    // SAFETY: the block has room for all elements from `offset` on, aligned as in the C type of the
+    // list.
+    unsafe { std::ptr::copy_nonoverlapping(elements.as_ptr(), first, elements.len()) };
+    Ok(list.cast())
+}
+
+/// Frees a list, unless it is null.
+///
+/// # Safety
+/// `list` is null, or was made by [`hand_out_list`] with the same element type and offset, and is
+/// not used again.
+pub unsafe fn free_list<T, List>(list: *mut List, offset: usize) {
+    if list.is_null() {
+        return;
+    }
+    // SAFETY: the caller guarantees a list of `hand_out`, which begins with the count.
+    let count = unsafe { list.cast::<c_uint>().read() };
+    // SAFETY: `hand_out` allocated the list with this layout.
+    unsafe { dealloc(list.cast(), list_layout::<T>(offset, count as usize)) };
 }

@@ -12,9 +12,11 @@ use super::event_queue::EqHandle;
 use super::lni::LniHandle;
 use super::service::registry::{ServiceRegistry, allocate, publish};
 use crate::doorbell::{Doorbell, Trapped};
+use crate::engine::Engine;
 use crate::engine::ring::{CommandRing, StatusPolicy};
 use crate::engine::target_queue::TargetQueue;
 use crate::engine::transmit::TransmitQueue;
+use crate::fabric::Fabric;
 use crate::nic::SoftwareNic;
 use crate::pages::{Pages, page_size};
 use crate::process_memory::check_writable;
@@ -124,7 +126,7 @@ fn make(
     ring.counts.pool = opts.stat_cnt_pool as usize & 3;
     let error_eq = eq.map_or(0, |eq| eq.number as u16);
     let number = lni.nic.with(|engine| {
-        let owner = engine.lnis.get(lni.number).ok_or(Errno::INVAL)?;
+        engine.lnis.get(lni.number).ok_or(Errno::INVAL)?;
         if !transmit {
             let queue = TargetQueue { ring, lni: lni.number, error_eq };
             return allocate(engine, lni.number, CXI_RSRC_TYPE_TGQ, |engine| {
@@ -132,13 +134,7 @@ fn make(
             });
         }
         let lcid = opts.lcid as usize;
-        if owner.profiles.get(lcid).ok_or(Errno::INVAL)?.is_none() {
-            let rgid = owner.rgid;
-            let rgid_profiles = ServiceRegistry::open(&engine.wire)?.profiles_of(rgid);
-            let profile = rgid_profiles[lcid].ok_or(Errno::INVAL)?;
-            let owner = engine.lnis.get_mut(lni.number).ok_or(Errno::INVAL)?;
-            owner.neighbour_profiles[lcid] = Some(profile);
-        }
+        find_profile(engine, lni.number, lcid)?;
         let queue = TransmitQueue::new(ring, lni.number, lcid as u8, trigger, error_eq);
         allocate(engine, lni.number, CXI_RSRC_TYPE_TXQ, |engine| {
             engine.tx.insert(queue).ok_or(Errno::NOSPC)
@@ -146,21 +142,9 @@ fn make(
     })?;
     let doorbell = if transmit { Doorbell::Transmit(number) } else { Doorbell::Target(number) };
     doorbells.arm(&lni.nic, doorbell);
-    let public = cxi_cq {
-        size: count,
-        wp_addr: launch.at(0, 8).cast(),
-        ll_64: launch.at(1024, 1024),
-        ll_128a: launch.at(2048, 1024),
-        ll_128u: launch.at(3072, 1024),
-        __bindgen_anon_1: cxi_cq__bindgen_ty_1 { cmds32: memory.at(0, 0).cast() },
-        rp32: C_CQ_FIRST_WR_PTR_32.into(),
-        idx: number as u32 + if transmit { 0 } else { C_NUM_TRANSMIT_CQS },
-        size32: 2 * count,
-        wp32: C_CQ_FIRST_WR_PTR_32.into(),
-        hw_wp32: C_CQ_FIRST_WR_PTR_32.into(),
-    };
+    let index = number as u32 + if transmit { 0 } else { C_NUM_TRANSMIT_CQS };
     Ok(hand_out(CqHandle {
-        public,
+        public: public(index, count, &memory, &launch),
         nic: lni.nic.clone(),
         lni: lni.number,
         transmit,
@@ -170,7 +154,37 @@ fn make(
     }))
 }
 
-/// Returns the slots of a queue that was requested with `count` slots (nic.md 2.1).
+/// Has an LNI know the profile with this LCID, which another LNI of its RGID may have allocated.
+fn find_profile(engine: &mut Engine<Fabric>, lni: usize, lcid: usize) -> Result<(), Errno> {
+    let owner = engine.lnis.get(lni).ok_or(Errno::INVAL)?;
+    if owner.profiles.get(lcid).ok_or(Errno::INVAL)?.is_none() {
+        let rgid = owner.rgid;
+        let rgid_profiles = ServiceRegistry::open(&engine.wire)?.profiles_of(rgid);
+        let profile = rgid_profiles[lcid].ok_or(Errno::INVAL)?;
+        let owner = engine.lnis.get_mut(lni).ok_or(Errno::INVAL)?;
+        owner.neighbour_profiles[lcid] = Some(profile);
+    }
+    Ok(())
+}
+
+/// The part of a new queue of `count` slots that inline functions of C use.
+fn public(index: u32, count: u32, memory: &Pages, launch: &Pages) -> cxi_cq {
+    cxi_cq {
+        size: count,
+        wp_addr: launch.at(0, 8).cast(),
+        ll_64: launch.at(1024, 1024),
+        ll_128a: launch.at(2048, 1024),
+        ll_128u: launch.at(3072, 1024),
+        __bindgen_anon_1: cxi_cq__bindgen_ty_1 { cmds32: memory.at(0, 0).cast() },
+        rp32: C_CQ_FIRST_WR_PTR_32.into(),
+        idx: index,
+        size32: 2 * count,
+        wp32: C_CQ_FIRST_WR_PTR_32.into(),
+        hw_wp32: C_CQ_FIRST_WR_PTR_32.into(),
+    }
+}
+
+/// The slots of a queue that was requested with `count` slots (nic.md 2.1).
 fn slots(count: u32) -> Result<u32, Errno> {
     let per_page = page_size() as u64 / u64::from(C_CQ_CMD_SIZE);
     let pages = u64::from(count).max(per_page).div_ceil(per_page).next_power_of_two();
@@ -194,8 +208,8 @@ pub unsafe extern "C" fn cxil_destroy_cmdq(cmdq: *mut cxi_cq) -> c_int {
     }))
 }
 
-/// Returns the number of operations of a queue without a response, pending triggered operations
-/// included (libcxi.md 8.2). The commands of a target queue have no responses.
+/// The number of operations of a queue without a response, pending triggered operations included
+/// (libcxi.md 8.2). The commands of a target queue have no responses.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_cmdq_ack_counter(
     cmdq: *mut cxi_cq,

@@ -92,8 +92,8 @@ pub unsafe extern "C" fn cxil_destroy_ct(ct: *mut cxi_ct) -> c_int {
     }))
 }
 
-/// Returns the address of a write-back word; `None` for null. EINVAL unless it is aligned; EFAULT
-/// unless the process may write it.
+/// The address of a write-back word; `None` for null. EINVAL unless it is aligned; EFAULT unless
+/// the process may write it.
 fn check_word(wb: *mut c_ct_writeback) -> Result<Option<usize>, Errno> {
     if wb.is_null() {
         return Ok(None);

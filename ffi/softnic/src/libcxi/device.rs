@@ -9,8 +9,7 @@ use std::time::Instant;
 use cxi_sys::*;
 use rustix::io::Errno;
 
-use super::boundary::{Handle, answer, from_c, hand_out};
-use super::list;
+use super::boundary::{self, Handle, answer, from_c, hand_out};
 use crate::engine::PID_BITS;
 use crate::environment::Nics;
 use crate::fabric::{self, Health};
@@ -53,7 +52,7 @@ unsafe impl Handle for cxil_dev {
     type Object = OpenDevice;
 }
 
-/// Returns the information about a device (libcxi.md 2.2).
+/// The information about a device (libcxi.md 2.2).
 ///
 /// The version is Cassini 2, because its rules have no exceptions for early parts (drop counts,
 /// UINT32 with HRP). `device_platform` states that this is not hardware.
@@ -123,7 +122,7 @@ pub unsafe extern "C" fn cxil_get_device_list(dev_list: *mut *mut cxil_device_li
             Ok(information(id, nid, &health))
         };
         let devices = (0..nics.listed).map(device).collect::<Result<Vec<cxil_devinfo>, Errno>>()?;
-        list::hand_out(&devices, offset_of!(cxil_device_list, info))
+        boundary::hand_out_list(&devices, offset_of!(cxil_device_list, info))
     }))
 }
 
@@ -131,7 +130,7 @@ pub unsafe extern "C" fn cxil_get_device_list(dev_list: *mut *mut cxil_device_li
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_free_device_list(dev_list: *mut cxil_device_list) {
     // SAFETY: the caller passes null or a list of `cxil_get_device_list`, which it frees once.
-    unsafe { list::free::<cxil_devinfo, _>(dev_list, offset_of!(cxil_device_list, info)) };
+    unsafe { boundary::free_list::<cxil_devinfo, _>(dev_list, offset_of!(cxil_device_list, info)) };
 }
 
 /// Opens a device.

@@ -1,12 +1,17 @@
-//! Event queues (libcxi.md 8.1).
+//! Event queues, and wait objects, which wake programs that sleep in poll(2) until there is an
+//! event (libcxi.md 8.1).
 
 use std::ffi::{c_int, c_void};
-use std::sync::Arc;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use cxi_sys::records::EqSwState;
 use cxi_sys::*;
 use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair,
+};
 use rustix::thread::CapabilitySet;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -15,7 +20,6 @@ use super::service::registry::{allocate, publish};
 use crate::engine::Engine;
 use crate::engine::event_queue::{EventQueue, Interrupt, Thresholds, Time};
 use crate::fabric::Fabric;
-use crate::interrupt::WaitObject;
 use crate::nic::SoftwareNic;
 use crate::pages::{Pages, page_size};
 use crate::process_memory::{check_writable, kernel_page_size};
@@ -50,7 +54,6 @@ unsafe impl Handle for cxil_wait_obj {
     type Object = WaitHandle;
 }
 
-/// Returns the time of day, for event queues.
 fn time_of_day() -> Time {
     let now = clock_gettime(ClockId::Realtime);
     (now.tv_sec as u64, now.tv_nsec as u32)
@@ -99,41 +102,16 @@ pub unsafe extern "C" fn cxil_alloc_evtq(
                 let (len, software) = (attr.queue_len, software.clone());
                 EventQueue::new(lni.number, md, buffer, len, software, time_of_day)
             };
-            let thresholds = Thresholds {
-                base: attr.status_thresh_base,
-                delta: attr.status_thresh_delta,
-                count: attr.status_thresh_count,
-            };
-            queue.configure(attr.flags, attr.reserved_slots as usize, thresholds);
+            queue.configure(attr.flags, attr.reserved_slots as usize, thresholds(attr));
             queue.set_interrupts(interrupts);
             if let Some(errors) = engine.wire.errors.clone() {
                 queue.set_errors(errors);
             }
             queue.is_writable = is_writable(engine, md);
-            let (interrupting, combining) = (queue.has_event_interrupt(), queue.combines_events());
-            let stamping = queue.has_timestamps();
-            let number = allocate(engine, lni.number, CXI_RSRC_TYPE_EQ, |engine| {
-                engine.eqs.insert_again(lni.number, queue).ok_or(Errno::NOSPC)
-            })?;
-            engine.interrupting += usize::from(interrupting);
-            engine.combining += usize::from(combining);
-            engine.stamping += usize::from(stamping);
-            Ok(number)
+            insert(engine, lni.number, queue)
         })?;
-        let public = cxi_eq {
-            byte_size: attr.queue_len as u32,
-            sw_state: c_ee_cfg_eq_sw_state { qw: 0 },
-            sw_state_addr: software.at(0, 8).cast(),
-            last_ts_sec: 0,
-            last_ts_ns: 0,
-            rd_offset: C_EE_CFG_ECB_SIZE,
-            prev_rd_offset: C_EE_CFG_ECB_SIZE,
-            eqn: number as u32,
-            context: std::ptr::null_mut::<c_void>(),
-            __bindgen_anon_1: cxi_eq__bindgen_ty_1 { events: attr.queue.cast() },
-        };
         Ok(hand_out(EqHandle {
-            public,
+            public: public(attr, number, &software),
             nic: lni.nic.clone(),
             lni: lni.number,
             number,
@@ -141,6 +119,43 @@ pub unsafe extern "C" fn cxil_alloc_evtq(
             next: None,
         }))
     }))
+}
+
+fn thresholds(attr: &cxi_eq_attr) -> Thresholds {
+    Thresholds {
+        base: attr.status_thresh_base,
+        delta: attr.status_thresh_delta,
+        count: attr.status_thresh_count,
+    }
+}
+
+/// Adds an event queue to the objects of an LNI, and returns its number.
+fn insert(engine: &mut Engine<Fabric>, lni: usize, queue: EventQueue) -> Result<usize, Errno> {
+    let (interrupting, combining) = (queue.has_event_interrupt(), queue.combines_events());
+    let stamping = queue.has_timestamps();
+    let number = allocate(engine, lni, CXI_RSRC_TYPE_EQ, |engine| {
+        engine.eqs.insert_again(lni, queue).ok_or(Errno::NOSPC)
+    })?;
+    engine.interrupting += usize::from(interrupting);
+    engine.combining += usize::from(combining);
+    engine.stamping += usize::from(stamping);
+    Ok(number)
+}
+
+/// The part of a new queue that inline functions of C use.
+fn public(attr: &cxi_eq_attr, number: usize, software: &Pages) -> cxi_eq {
+    cxi_eq {
+        byte_size: attr.queue_len as u32,
+        sw_state: c_ee_cfg_eq_sw_state { qw: 0 },
+        sw_state_addr: software.at(0, 8).cast(),
+        last_ts_sec: 0,
+        last_ts_ns: 0,
+        rd_offset: C_EE_CFG_ECB_SIZE,
+        prev_rd_offset: C_EE_CFG_ECB_SIZE,
+        eqn: number as u32,
+        context: std::ptr::null_mut::<c_void>(),
+        __bindgen_anon_1: cxi_eq__bindgen_ty_1 { events: attr.queue.cast() },
+    }
 }
 
 /// Checks the attributes of an event queue (nic.md 5.1).
@@ -162,7 +177,7 @@ fn check_attributes(attr: &cxi_eq_attr) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Returns the most slots of a buffer of `len` bytes that can be reserved: all but the status slot.
+/// The most slots of a buffer of `len` bytes that can be reserved: all but the status slot.
 fn most_reserved(len: usize) -> usize {
     len / C_EE_CFG_ECB_SIZE as usize - 1
 }
@@ -175,9 +190,9 @@ fn check_buffer(queue: *mut c_void, len: usize) -> Result<(), Errno> {
     if aligned && sized { Ok(()) } else { Err(Errno::INVAL) }
 }
 
-/// Returns the mapping that holds the buffer, whether or not the NIC may write it (libcxi.md 8.1);
-/// `None` for passthrough, where the buffer must be contiguous. EFAULT unless the process may write
-/// the buffer.
+/// The mapping that holds the buffer, whether or not the NIC may write it (libcxi.md 8.1); `None`
+/// for passthrough, where the buffer must be contiguous. EFAULT unless the process may write the
+/// buffer.
 fn check_mapping(
     engine: &Engine<Fabric>,
     lni: usize,
@@ -337,4 +352,152 @@ pub unsafe extern "C" fn cxil_evtq_adjust_reserved_fc(evtq: *mut cxi_eq, value: 
             Ok(reserved as c_int)
         })
     })
+}
+
+/// Makes a wait object.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cxil_alloc_wait_obj(
+    lni: *mut cxil_lni,
+    wait: *mut *mut cxil_wait_obj,
+) -> c_int {
+    from_c!(answer_at(wait, || {
+        let lni = from_c!(handle(lni))?;
+        let object = Arc::new(WaitObject::new()?);
+        lni.nic.with(|engine| {
+            let owner = engine.lnis.get_mut(lni.number).ok_or(Errno::INVAL)?;
+            owner.wait_objects += 1;
+            Ok(())
+        })?;
+        Ok(hand_out(WaitHandle { nic: lni.nic.clone(), lni: lni.number, object }))
+    }))
+}
+
+/// Destroys a wait object. EBUSY while an event queue signals it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cxil_destroy_wait_obj(wait: *mut cxil_wait_obj) -> c_int {
+    from_c!(end(wait, |wait: &WaitHandle| {
+        wait.nic.with(|engine| {
+            if Arc::strong_count(&wait.object) > 1 {
+                return Err(Errno::BUSY);
+            }
+            let owner = engine.lnis.get_mut(wait.lni).ok_or(Errno::INVAL)?;
+            owner.wait_objects -= 1;
+            Ok(())
+        })
+    }))
+}
+
+/// The descriptor to poll, which is ready (POLLPRI and POLLIN) from an event on until it is
+/// cleared. EIO in a child process.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cxil_get_wait_obj_fd(wait: *mut cxil_wait_obj) -> c_int {
+    answer_number(|| {
+        let WaitHandle { nic, object, .. } = from_c!(handle(wait))?;
+        nic.with(|_| Ok(object.descriptor()))
+    })
+}
+
+/// Clears a wait object. Does nothing for null, and in a child process, because the socket belongs
+/// to the parent.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cxil_clear_wait_obj(wait: *mut cxil_wait_obj) {
+    answer(|| {
+        let WaitHandle { nic, object, .. } = from_c!(handle(wait))?;
+        nic.with(|_| {
+            object.clear();
+            Ok(())
+        })
+    });
+}
+
+/// A descriptor that poll(2) reports as ready from a signal until it is cleared.
+///
+/// The descriptor of the driver is a file of sysfs, which is polled for POLLPRI. This one is a
+/// socket with an out-of-band byte, which gives POLLPRI and POLLIN.
+pub struct WaitObject {
+    ours: OwnedFd,
+    theirs: OwnedFd,
+    signaled: Mutex<bool>,
+}
+
+impl WaitObject {
+    /// Makes a descriptor that is not ready.
+    ///
+    /// # Errors
+    /// The errno of socketpair(2).
+    pub fn new() -> Result<Self, Errno> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        Ok(Self { ours, theirs, signaled: Mutex::new(false) })
+    }
+
+    pub fn descriptor(&self) -> RawFd {
+        self.theirs.as_raw_fd()
+    }
+
+    /// Makes the descriptor not ready.
+    pub fn clear(&self) {
+        let mut signaled = self.lock();
+        if !*signaled {
+            return;
+        }
+        let mut byte = [0; 1];
+        // After an out-of-band byte was received, an ordinary receive removes its mark from the
+        // queue.
+        for flags in [RecvFlags::OOB, RecvFlags::empty()] {
+            while recv(&self.theirs, &mut byte, flags).is_err_and(|error| error == Errno::INTR) {}
+        }
+        *signaled = false;
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, bool> {
+        self.signaled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Interrupt for WaitObject {
+    /// Makes the descriptor ready, if it is not.
+    fn signal(&self) {
+        let mut signaled = self.lock();
+        if !*signaled {
+            *signaled = true;
+            // Before Linux 5.15 local sockets have no out-of-band bytes: then an ordinary byte
+            // gives POLLIN.
+            if send(&self.ours, &[1], SendFlags::OOB).is_err() {
+                let _ = send(&self.ours, &[1], SendFlags::empty());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::BorrowedFd;
+
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    use super::*;
+
+    fn events(wait: &WaitObject) -> PollFlags {
+        // SAFETY: `wait` owns the descriptor and lives until the end of this function.
+        let descriptor = unsafe { BorrowedFd::borrow_raw(wait.descriptor()) };
+        let mut polled = [PollFd::new(&descriptor, PollFlags::PRI | PollFlags::IN)];
+        let at_once = Timespec::default();
+        poll(&mut polled, Some(&at_once)).unwrap();
+        polled[0].revents()
+    }
+
+    #[test]
+    fn is_ready_from_signal_until_cleared() {
+        let wait = WaitObject::new().unwrap();
+        assert_eq!(events(&wait), PollFlags::empty());
+        for _ in 0..3 {
+            wait.signal();
+            wait.signal();
+            assert!(events(&wait).contains(PollFlags::PRI));
+            wait.clear();
+            assert_eq!(events(&wait), PollFlags::empty());
+            wait.clear();
+        }
+    }
 }

@@ -243,7 +243,7 @@ pub unsafe extern "C" fn cxil_destroy_cp(cp: *mut cxi_cp) -> c_int {
     }))
 }
 
-/// Returns the requested PID; `None` for the wildcard, EINVAL beyond the PIDs.
+/// The requested PID; `None` for the wildcard, EINVAL beyond the PIDs.
 fn requested_pid(pid: c_uint) -> Result<Option<u16>, Errno> {
     match pid {
         C_PID_ANY => Ok(None),

@@ -13,9 +13,8 @@ use crate::engine::{Engine, Full, HUGE_SHIFT_AT, Md};
 use crate::fabric::Fabric;
 use crate::gpu::{self, DmaBuf, GpuAddress, Import};
 use crate::nic::SoftwareNic;
-use crate::on_demand;
 use crate::pages::page_size;
-use crate::process_memory::{check_access, common_page_size, populate};
+use crate::process_memory::{self, check_access, common_page_size, populate};
 
 /// Handle of a mapping.
 #[repr(C)]
@@ -78,19 +77,8 @@ pub unsafe extern "C" fn cxil_map(
         } else if !reserves {
             location = Some(host_memory(start, end, flags)?);
         }
-        let map = |engine: &mut Engine<Fabric>| {
-            let space = &mut engine.lnis.get_mut(lni.number).ok_or(Errno::INVAL)?.space;
-            let mapped = match location {
-                Some(location) => space.map(location, end - start, kind),
-                None => space.reserve(end - start, kind),
-            };
-            let (lac, iova) = mapped.map_err(|full| match full {
-                Full::Contexts => Errno::NOSPC,
-                Full::Addresses => Errno::NOMEM,
-            })?;
-            let md = Md { lni: lni.number, lac, iova, va: start, len: end - start, flags };
-            Ok((engine.mds.insert(md).ok_or(Errno::NOSPC)?, md))
-        };
+        let range = Md { lni: lni.number, lac: 0, iova: 0, va: start, len: end - start, flags };
+        let map = |engine: &mut Engine<Fabric>| insert(engine, range, location, kind);
         let (number, mapped) = lni.nic.with(|engine| {
             let owner = engine.lnis.get(lni.number).ok_or(Errno::INVAL)?;
             if owner.space.needs_context(kind) {
@@ -110,6 +98,28 @@ pub unsafe extern "C" fn cxil_map(
         };
         Ok(hand_out(MdHandle { public, nic: lni.nic.clone(), number, _import: import }))
     }))
+}
+
+/// Maps the memory of a descriptor at `location`, or reserves addresses for it, in a context of
+/// this kind. Returns the number of the descriptor, and the descriptor with its context and
+/// address.
+fn insert(
+    engine: &mut Engine<Fabric>,
+    range: Md,
+    location: Option<MemoryLocation>,
+    kind: u32,
+) -> Result<(usize, Md), Errno> {
+    let space = &mut engine.lnis.get_mut(range.lni).ok_or(Errno::INVAL)?.space;
+    let mapped = match location {
+        Some(location) => space.map(location, range.len, kind),
+        None => space.reserve(range.len, kind),
+    };
+    let (lac, iova) = mapped.map_err(|full| match full {
+        Full::Contexts => Errno::NOSPC,
+        Full::Addresses => Errno::NOMEM,
+    })?;
+    let md = Md { lac, iova, ..range };
+    Ok((engine.mds.insert(md).ok_or(Errno::NOSPC)?, md))
 }
 
 /// Unmaps memory. EBUSY while an event queue uses it.
@@ -170,8 +180,7 @@ pub unsafe extern "C" fn cxil_update_md(
     })
 }
 
-/// Returns memory of the process for the NIC, pinned or faulted in according to the flags of its
-/// mapping.
+/// Memory of the process for the NIC, pinned or faulted in according to the flags of its mapping.
 ///
 /// # Errors
 /// With `CXI_MAP_PIN`, EFAULT if a part of the memory cannot be had, and EINVAL if the NIC should
@@ -190,7 +199,7 @@ fn host_memory(start: usize, end: usize, flags: u32) -> Result<MemoryLocation, E
         })?;
         return Ok(MemoryLocation::pinned(start));
     }
-    if !on_demand::is_available() {
+    if !process_memory::can_copy_on_demand() {
         return Err(Errno::OPNOTSUPP);
     }
     if flags & CXI_MAP_FAULT != 0 {
@@ -224,7 +233,6 @@ fn device_memory(
     }
 }
 
-/// Returns the dma-buf of hints, if there is one.
 fn dma_buf(hints: &cxi_md_hints) -> Option<DmaBuf> {
     hints
         .dmabuf_valid

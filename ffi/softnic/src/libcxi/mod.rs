@@ -5,9 +5,8 @@
 //!
 //! | file | concept |
 //! |---|---|
-//! | `boundary`, `list` | pointers, handles, results and lists of C |
+//! | `boundary` | pointers, handles, results and lists of C |
 //! | `device`, `lni`, `memory`, `event_queue`, `command_queue`, `counter`, `portal` | one kind of object each |
-//! | `process_memory` | the memory of the calling process |
 //! | `service` | who may use a NIC, and how much of it |
 //! | `foreign` | functions that only other programs use |
 
@@ -17,7 +16,6 @@ mod counter;
 mod device;
 mod event_queue;
 mod foreign;
-mod list;
 mod lni;
 mod memory;
 mod portal;
@@ -30,7 +28,7 @@ use cxi_sys::{Api, cxil_dev};
 use boundary::from_c;
 pub use device::{DRIVER, NAME, information};
 
-/// Returns the table of functions.
+/// The table of functions.
 pub fn api() -> Api {
     Api {
         cxil_get_device_list: device::cxil_get_device_list,

@@ -10,10 +10,10 @@ use rustix::thread::CapabilitySet;
 use super::boundary::{Handle, answer, from_c, hand_out, require_capability};
 use super::device::PID_GRANULE;
 use super::service::registry::{allocate, publish};
-use crate::engine::packet::PacketKind;
 use crate::engine::portal::{
     ANY_DROP_COUNT, MAX_ENTRIES, PortalMap, Pte, PteOptions, ReportedExceptions,
 };
+use crate::engine::wire::PacketKind;
 use crate::nic::SoftwareNic;
 
 /// Handle of a portals table entry.
@@ -190,9 +190,9 @@ pub unsafe extern "C" fn cxil_invalidate_pte_le(
     })
 }
 
-/// Returns state, drop count and list entries of a portals table entry. `ule_count` is the number
-/// of headers of the UNEXPECTED list that `ule_offsets` has room for, and after the call the number
-/// of headers. The offset of a rendezvous message is its raw remote offset; the offset of another
+/// State, drop count and list entries of a portals table entry. `ule_count` is the number of
+/// headers of the UNEXPECTED list that `ule_offsets` has room for, and after the call the number of
+/// headers. The offset of a rendezvous message is its raw remote offset; the offset of another
 /// message is the address of its data (nic.md 8.7). No entries are reserved: the portals of a
 /// processing element share one pool.
 #[unsafe(no_mangle)]

@@ -1,8 +1,114 @@
-//! How packets occupy one link (load.md 4.2, 4.3).
+//! How packets occupy one link (load.md 4.2, 4.3), and the state of a fabric that all its NICs
+//! share: words that they change one at a time. A process that is killed leaves each word as it was
+//! before or after a change, and holds no lock.
+
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use topology::{ClassRules, DirectedLink};
 
-use super::cells::{CLASSES, CellLayout, Cells, Count, TICKS, occupy, queue};
+/// Ticks of the clocks for each nanosecond: bytes on a fast link take less than one.
+pub const TICKS: u64 = 16;
+
+/// The longest queue of a link, in ticks: a minute. A clock that is farther ahead is damaged, and
+/// starts again.
+const LONGEST_QUEUE: u64 = 60_000_000_000 * TICKS;
+
+/// Number of traffic classes.
+pub const CLASSES: usize = 4;
+
+/// Words of a link. The first eight, which each packet uses, are one cache line.
+const LINK_WORDS: usize = 16;
+
+/// Words of a source at a target: what it sent lately, and until when it is held back.
+const SOURCE_WORDS: usize = 2;
+
+/// Where the words are: an array in tests, shared memory in programs.
+pub trait Cells {
+    /// A word, below [`CellLayout::words`].
+    fn word(&self, index: usize) -> &AtomicU64;
+}
+
+/// A count of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Count {
+    Bytes = 5,
+    Packets = 6,
+    /// Packets with a mark of congestion, counted on the link for which they waited longest.
+    Marks = 7,
+    /// Packets that were damaged, and sent again.
+    Losses = 8,
+    /// Nanoseconds for which queues behind the link blocked it.
+    Blocked = 9,
+    /// Of the link on which a NIC transmits: nanoseconds that its packets with data took on the
+    /// slowest link of their way.
+    Filled = 10,
+    /// Of the link on which a NIC transmits: messages that it sent, and their delays together in
+    /// nanoseconds. Of the link on which it receives: the answers to it.
+    Messages = 11,
+    Delay = 12,
+}
+
+/// The places of the words of a fabric.
+#[derive(Clone, Copy, Debug)]
+pub struct CellLayout {
+    pub links: usize,
+    pub nics: usize,
+}
+
+impl CellLayout {
+    pub fn words(self) -> usize {
+        self.links * LINK_WORDS + self.nics * self.nics * SOURCE_WORDS
+    }
+
+    /// The place of the clock of a class on a link: when its last packet with data will have left,
+    /// in ticks since the fabric was made.
+    pub fn clock(self, link: usize, class: usize) -> usize {
+        link * LINK_WORDS + class % CLASSES
+    }
+
+    /// The place of the clock of packets without data.
+    fn header_clock(self, link: usize) -> usize {
+        link * LINK_WORDS + CLASSES
+    }
+
+    /// The place of a count.
+    pub fn count(self, link: usize, count: Count) -> usize {
+        link * LINK_WORDS + count as usize
+    }
+
+    /// The place of what a source sent to a target lately (`sources`).
+    pub fn sent(self, target: usize, source: usize) -> usize {
+        self.links * LINK_WORDS + (target * self.nics + source) * SOURCE_WORDS
+    }
+
+    /// The place of the clock that holds a source back.
+    pub fn pace(self, target: usize, source: usize) -> usize {
+        self.sent(target, source) + 1
+    }
+}
+
+/// Lets a packet that comes at the time `now` occupy the server of a clock, for `takes` ticks,
+/// after the packets before it. Returns when it leaves.
+pub fn occupy(clock: &AtomicU64, now: u64, takes: u64) -> u64 {
+    let leaves = |clock: u64| {
+        let begins = if clock > now.saturating_add(LONGEST_QUEUE) { now } else { clock.max(now) };
+        begins + takes
+    };
+    let update = |clock| Some(leaves(clock));
+    let before = clock.fetch_update(Ordering::Relaxed, Ordering::Relaxed, update);
+    leaves(before.unwrap_or_default())
+}
+
+/// Puts a clock forward to a time, and returns by how much.
+pub fn put_forward(clock: &AtomicU64, to: u64) -> u64 {
+    to.saturating_sub(clock.fetch_max(to, Ordering::Relaxed))
+}
+
+/// How long packets wait for a clock, at this time.
+pub fn queue(clock: &AtomicU64, now: u64) -> u64 {
+    let ahead = clock.load(Ordering::Relaxed).saturating_sub(now);
+    if ahead > LONGEST_QUEUE { 0 } else { ahead }
+}
 
 /// The first class, which all fabrics have.
 const BEST_EFFORT: usize = 0;
@@ -14,7 +120,7 @@ pub const HEADER: u64 = 64;
 /// priority.
 const LONGEST_PACKET: u64 = 2112;
 
-/// What is on its way.
+/// A packet on its way.
 #[derive(Clone, Copy, Debug)]
 pub struct Parcel {
     /// The traffic class.
@@ -26,7 +132,7 @@ pub struct Parcel {
 }
 
 impl Parcel {
-    /// Returns the bytes on the link.
+    /// The bytes on the link.
     pub fn bytes(&self) -> u64 {
         self.payload + HEADER
     }
@@ -43,7 +149,6 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// Returns the timing of a link.
     pub fn of(link: &DirectedLink) -> Self {
         Self {
             ticks_per_byte: 1e9 * TICKS as f64 / link.rate,
@@ -53,7 +158,7 @@ impl Timing {
         }
     }
 
-    /// Returns the ticks that bytes take on the link.
+    /// The ticks that bytes take on the link.
     pub fn takes(&self, bytes: u64) -> u64 {
         (bytes as f64 * self.ticks_per_byte).round() as u64
     }
@@ -71,8 +176,7 @@ impl TrafficClasses {
         Self { classes, has_priority: classes.iter().any(|class| class.priority) }
     }
 
-    /// Returns the class in whose queue packets of a class wait: BEST_EFFORT if it has no share of
-    /// its own.
+    /// The class in whose queue packets of a class wait: BEST_EFFORT if it has no share of its own.
     pub fn queue_of(&self, class: usize) -> usize {
         let own = class % CLASSES;
         self.classes[own].share.map_or(BEST_EFFORT, |_| own)
@@ -127,7 +231,7 @@ impl<C: Cells> Station<'_, C> {
         before + occupy(self.clock(class), now, takes) - now
     }
 
-    /// Returns the share of the link that a class gets beside the other classes that wait for it.
+    /// The share of the link that a class gets beside the other classes that wait for it.
     fn share(&self, class: usize, now: u64) -> f64 {
         // A packet with priority makes all classes wait for a moment.
         let least = if self.classes.has_priority { self.timing.takes(LONGEST_PACKET) } else { 0 };
@@ -141,12 +245,11 @@ impl<C: Cells> Station<'_, C> {
         own / (own + others)
     }
 
-    /// Returns how long packets of a class with data wait for the link at this time, in ticks.
+    /// How long packets of a class with data wait for the link at this time, in ticks.
     pub fn queue(&self, class: usize, now: u64) -> u64 {
         queue(self.clock(class), now)
     }
 
-    /// Returns the clock of a class.
     pub fn clock(&self, class: usize) -> &std::sync::atomic::AtomicU64 {
         self.cells.word(self.layout.clock(self.link, class))
     }
@@ -156,5 +259,31 @@ impl<C: Cells> Station<'_, C> {
         let place = self.layout.count(self.link, count);
         let word = self.cells.word(place);
         word.fetch_add(amount, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packets_occupy_a_clock_one_after_another() {
+        let clock = AtomicU64::new(0);
+        assert_eq!(occupy(&clock, 100, 10), 110);
+        assert_eq!(occupy(&clock, 105, 10), 120);
+        assert_eq!(queue(&clock, 105), 15);
+        assert_eq!(occupy(&clock, 200, 10), 210, "after an idle time");
+        assert_eq!(queue(&clock, 300), 0);
+        assert_eq!((put_forward(&clock, 250), put_forward(&clock, 240)), (40, 0));
+    }
+
+    #[test]
+    fn clock_far_in_the_future_starts_again() {
+        let clock = AtomicU64::new(u64::MAX - 5);
+        assert_eq!(queue(&clock, 100), 0);
+        assert_eq!(occupy(&clock, 100, 10), 110);
+        assert_eq!(queue(&clock, 100), 10);
+        let long = AtomicU64::new(100 + LONGEST_QUEUE);
+        assert_eq!(occupy(&long, 100, 10), 110 + LONGEST_QUEUE, "as long as a queue can be");
     }
 }

@@ -5,7 +5,6 @@
 //! packet arrives. All rules are functions of the time and of these clocks: tests run them on a
 //! clock of their own, and NICs on the time of the machine.
 
-mod cells;
 mod clocks;
 mod routes;
 #[cfg(test)]
@@ -14,10 +13,8 @@ mod sources;
 
 use topology::{Congestion, Routing, Topology};
 
-pub use cells::{CellLayout, Cells, Count};
-use cells::{TICKS, occupy, put_forward};
-pub use clocks::Parcel;
-use clocks::{Station, Timing, TrafficClasses};
+pub use clocks::{CellLayout, Cells, Count, Parcel};
+use clocks::{Station, TICKS, Timing, TrafficClasses, occupy, put_forward};
 use routes::{Path, SwitchMap, SwitchPaths};
 use sources::{Rivals, TargetSources};
 
@@ -30,7 +27,7 @@ const IDLE_LATENCIES: u64 = 20;
 /// The most times that one link damages the same packet.
 const MOST_LOSSES: u32 = 100;
 
-/// What becomes of a packet.
+/// The arrival of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passage {
     /// When it arrives, in nanoseconds since the fabric was made.
@@ -79,7 +76,7 @@ pub struct Network<C> {
 }
 
 impl Network<()> {
-    /// Returns the words of the state that all NICs of a fabric share.
+    /// The words of the state that all NICs of a fabric share.
     pub fn layout(topology: &Topology) -> CellLayout {
         CellLayout {
             links: 2 * (topology.nics.len() + topology.cables.len()),
@@ -89,8 +86,8 @@ impl Network<()> {
 }
 
 impl<C: Cells> Network<C> {
-    /// Returns the fabric as the NIC with the number `own` sees it. All words of `cells` are 0 when
-    /// the fabric is made.
+    /// The fabric as the NIC with the number `own` sees it. All words of `cells` are 0 when the
+    /// fabric is made.
     pub fn new(topology: &Topology, cells: C, own: usize, random: Random) -> Self {
         let map = SwitchMap::new(topology);
         let nics = topology.nics.len();
@@ -196,8 +193,7 @@ impl<C: Cells> Network<C> {
         }
     }
 
-    /// Returns for how many ticks a packet waits for the port of its target at most, whatever waits
-    /// there.
+    /// For how many ticks a packet waits for the port of its target at most, whatever waits there.
     ///
     /// A source is held back to its share of the port, but not longer than all that was sent to the
     /// port takes. So the others get what a source leaves that pauses or that another link slows,
@@ -264,7 +260,7 @@ impl<C: Cells> Network<C> {
         choice
     }
 
-    /// Returns the path with the lowest cost: latency, and the longest queue of its links.
+    /// The path with the lowest cost: latency, and the longest queue of its links.
     fn cheapest(&mut self, switch: usize, parcel: &Parcel, now: u64) -> Option<Choice> {
         let routes = self.routes[switch].as_ref()?;
         let (minimal, detours) = (routes.minimal.len(), routes.detours.len());
@@ -298,7 +294,6 @@ impl<C: Cells> Network<C> {
     }
 }
 
-/// Returns a path of some routes.
 fn path(routes: &Option<SwitchPaths>, choice: Choice) -> Option<&Path> {
     let routes = routes.as_ref()?;
     match choice {

@@ -8,8 +8,8 @@ use topology::Topology;
 use super::routes::SwitchMap;
 use super::simulation::{Flow, Simulation};
 
-/// Returns the bytes per second of each flow, given the links of its path and their rates: all
-/// rates rise together until a link is full, whose flows then stay as they are.
+/// The bytes per second of each flow, given the links of its path and their rates: all rates rise
+/// together until a link is full, whose flows then stay as they are.
 fn fill(paths: &[Vec<usize>], capacities: &[f64]) -> Vec<f64> {
     let mut rates = vec![None; paths.len()];
     let mut left = capacities.to_vec();
@@ -32,9 +32,9 @@ fn fill(paths: &[Vec<usize>], capacities: &[f64]) -> Vec<f64> {
     rates.into_iter().flatten().collect()
 }
 
-/// Returns whether flows meet only at one full link each. A flow that waits at two, with other
-/// flows at each, has a part of its window at both: then the windows decide about shares, which the
-/// oracle does not know.
+/// Whether flows meet only at one full link each. A flow that waits at two, with other flows at
+/// each, has a part of its window at both: then the windows decide about shares, which the oracle
+/// does not know.
 fn waits_once(paths: &[Vec<usize>], capacities: &[f64], rates: &[f64]) -> bool {
     let flows_of = |link: usize| -> Vec<usize> {
         let flows = paths.iter().enumerate().filter(|(_, path)| path.contains(&link));

@@ -35,23 +35,23 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// Returns a flow of full packets.
+    /// A flow of full packets.
     pub fn new(from: usize, to: usize, window: u64) -> Self {
         Self { from, to, payload: 2048, window, class: 0, is_get: false, pause: None }
     }
 
-    /// Returns a flow of lists of full packets, with a pause before each.
+    /// A flow of lists of full packets, with a pause before each.
     pub fn lists(from: usize, to: usize, window: u64, pause: u64) -> Self {
         Self { pause: Some(pause), ..Self::new(from, to, window) }
     }
 
-    /// Returns a victim: single small puts, one after another.
+    /// A victim: single small puts, one after another.
     pub fn small(from: usize, to: usize) -> Self {
         Self { payload: 8, window: 1, ..Self::new(from, to, 1) }
     }
 }
 
-/// What a flow did in the measured time.
+/// The results of a flow in the measured time.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
     /// Payload in bytes per second.
@@ -66,7 +66,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Returns the round trip that is longer than this share of all, in microseconds.
+    /// The round trip that is longer than this share of all, in microseconds.
     pub fn quantile(&self, share: f64) -> f64 {
         let mut sorted = self.round_trips.clone();
         sorted.sort_unstable();
@@ -86,7 +86,7 @@ struct SimulatedArrival {
     begun: u64,
 }
 
-/// What arrives.
+/// The kind of an arrival.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum ArrivalKind {
     Request,
@@ -239,7 +239,6 @@ impl Simulation {
         }));
     }
 
-    /// Returns a count of a link.
     pub fn count(&self, link: usize, count: Count) -> u64 {
         self.words[self.layout.count(link, count)].load(Ordering::Relaxed)
     }

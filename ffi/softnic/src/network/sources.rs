@@ -1,12 +1,12 @@
 //! The NICs that send to the same target, which are held back to equal shares of its port
 //! (load.md 4.4).
 //!
-//! What a NIC sent to another lately is one word: the number of a period in 24 bits, and the bytes
-//! of the period before it and of that period in 20 bits each, in units of 16 bytes.
+//! The bytes that a NIC sent to another lately are one word: the number of a period in 24 bits, and
+//! the bytes of the period before it and of that period in 20 bits each, in units of 16 bytes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::cells::{CellLayout, Cells, TICKS, queue};
+use super::clocks::{CellLayout, Cells, TICKS, queue};
 
 const UNIT: u64 = 16;
 const BYTES_BITS: u32 = 20;
@@ -41,7 +41,7 @@ pub struct TargetSources {
 }
 
 impl TargetSources {
-    /// Returns the sources on a fabric with this longest round trip, in nanoseconds.
+    /// The sources on a fabric with this longest round trip, in nanoseconds.
     pub fn new(round_trip: u64) -> Self {
         Self { period: (ROUND_TRIPS * round_trip * TICKS).max(SHORTEST_PERIOD) }
     }
@@ -86,8 +86,8 @@ impl TargetSources {
         let _ = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, update);
     }
 
-    /// Returns the bytes in the time of one period up to now, as if the source had sent evenly in
-    /// the period before.
+    /// The bytes in the time of one period up to now, as if the source had sent evenly in the
+    /// period before.
     fn recent(self, word: &AtomicU64, now: u64) -> u64 {
         let (before, current) = parts(word.load(Ordering::Relaxed), now / self.period);
         let left = self.period - now % self.period;
@@ -96,7 +96,7 @@ impl TargetSources {
     }
 }
 
-/// Returns the bytes of the period before this one and of this one, in units.
+/// The bytes of the period before this one and of this one, in units.
 fn parts(word: u64, period: u64) -> (u64, u64) {
     let (before, current) = (word >> BYTES_BITS & MOST, word & MOST);
     let age = period.wrapping_sub(word >> (2 * BYTES_BITS)) & PERIOD_MASK;

@@ -154,8 +154,8 @@ fn sources_take_what_others_leave_of_a_port() {
     assert_near(&megabytes(&run(&fabric, &flows)), &[242.4, 727.2], 0.05);
 }
 
-/// Returns what vector 4 measures with a victim in the class LOW_LATENCY: eight sources, and then
-/// the victim.
+/// The rates of vector 4 with a victim in the class LOW_LATENCY: eight sources, and then the
+/// victim.
 fn incast_beside_other_class(line: &str) -> Vec<Measured> {
     let fabric = format!("{}congestion none\n{line}", star(10));
     let mut flows: Vec<Flow> = (0..8).map(|nic| Flow::new(nic, 9, 32)).collect();

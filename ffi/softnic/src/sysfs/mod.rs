@@ -59,9 +59,9 @@ pub enum SysfsEntry {
 /// The entries of a directory, by relative path.
 pub type Entries = BTreeMap<PathBuf, SysfsEntry>;
 
-/// Returns what `/sys/class` contains on a machine with the listed NICs: the links of the classes
-/// of this machine, whose `/sys` is `real`, and the software NICs in place of NICs of the same
-/// name; and [`PCI_LIST`], the PCI devices of the machine with the software NICs.
+/// The content of `/sys/class` on a machine with the listed NICs: the links of the classes of this
+/// machine, whose `/sys` is `real`, and the software NICs in place of NICs of the same name; and
+/// [`PCI_LIST`], the PCI devices of the machine with the software NICs.
 ///
 /// # Errors
 /// One line that names an invalid environment variable.
@@ -87,7 +87,7 @@ pub fn class_directory(real: &Path) -> Result<Entries, String> {
     Ok(directory)
 }
 
-/// Returns the links in the classes of this machine, except those that lead to Cassini NICs.
+/// The links in the classes of this machine, except those that lead to Cassini NICs.
 fn links_of_classes(real: &Path) -> Entries {
     let classes = entries_of(real).into_iter();
     let others = classes.filter(|class| !CLASSES.iter().any(|ours| class.ends_with(ours)));
@@ -97,7 +97,7 @@ fn links_of_classes(real: &Path) -> Entries {
         .collect()
 }
 
-/// Returns the links of a directory of this machine, as entries of `directory`.
+/// The links of a directory of this machine, as entries of `directory`.
 fn links(real: &Path, directory: &Path) -> Entries {
     let link = |path: PathBuf| {
         let target = fs::read_link(&path).ok()?;
@@ -106,15 +106,14 @@ fn links(real: &Path, directory: &Path) -> Entries {
     entries_of(real).into_iter().filter_map(link).collect()
 }
 
-/// Returns the paths of the entries of a directory; none if it cannot be read.
+/// The paths of the entries of a directory; none if it cannot be read.
 fn entries_of(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).collect()
 }
 
-/// Returns the path of the PCI device of a NIC in the class directory. As in `/sys/devices`, it is
-/// below a directory of its bus, by whose name hwloc recognizes devices of PCI, and below its
-/// bridges.
+/// The path of the PCI device of a NIC in the class directory. As in `/sys/devices`, it is below a
+/// directory of its bus, by whose name hwloc recognizes devices of PCI, and below its bridges.
 pub fn device(info: &cxil_devinfo, health: &Health) -> PathBuf {
     let mut path = Path::new(DEVICES).join(format!("pci{}", pci::bus(info)));
     let bridges = pci::bridges(info, health).into_iter();
@@ -176,8 +175,8 @@ pub fn add(
     }
 }
 
-/// Returns whether a NIC has a file. Of the driver's own ones, a virtual function has the
-/// properties only (health.md 2.1.5).
+/// Whether a NIC has a file. Of the driver's own ones, a virtual function has the properties only
+/// (health.md 2.1.5).
 pub fn has_file(info: &cxil_devinfo, file: &str) -> bool {
     const NOT_OF_VIRTUAL_FUNCTIONS: [&str; 7] =
         ["err_flgs_irqa", "fru", "link_restarts", "port", "settings", "traffic_classes", "uc"];
@@ -198,8 +197,8 @@ pub fn plant(directory: &mut Entries, device: &Path, health: &Health) {
     }
 }
 
-/// Returns the files of the host that faults plant, below `/`. `retry_handler_entry` makes a file
-/// with this content in its directory.
+/// The files of the host that faults plant, below `/`. `retry_handler_entry` makes a file with this
+/// content in its directory.
 pub fn host_files(health: &Health, retry_handler_entry: impl Fn(&str) -> SysfsEntry) -> Entries {
     let planted = health.files.iter().filter_map(|(file, content)| {
         let path = file.strip_prefix('/')?;
@@ -213,8 +212,8 @@ pub fn host_files(health: &Health, retry_handler_entry: impl Fn(&str) -> SysfsEn
     planted.collect()
 }
 
-/// Returns the traffic classes of a profile, with their assured share of the NIC and their limit,
-/// in percent.
+/// The traffic classes of a profile, with their assured share of the NIC and their limit, in
+/// percent.
 fn class_files(qos: QosProfile, slowness: &Slowness) -> Vec<(String, Vec<u8>)> {
     let shares = qos.shares().iter().flat_map(|(class, assured, ceiling)| {
         let file = |name: &str, percent: u64| {
@@ -248,7 +247,7 @@ pub fn write(directory: &Path, entries: &Entries) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the files that the driver adds to the PCI device.
+/// The files that the driver adds to the PCI device.
 fn driver_files(info: &cxil_devinfo, health: &Health, groups: usize) -> Vec<(String, Vec<u8>)> {
     // SAFETY: both fields of the union are 32-bit numbers.
     let nid = unsafe { info.__bindgen_anon_1.nid };
@@ -304,8 +303,8 @@ fn driver_files(info: &cxil_devinfo, health: &Health, groups: usize) -> Vec<(Str
     lines(files)
 }
 
-/// Returns the files of the link, which Cassini 2 has in `port/0`. While the link is down, its
-/// state shows that: what the other files show then is not documented.
+/// The files of the link, which Cassini 2 has in `port/0`. While the link is down, its state shows
+/// that: what the other files show then is not documented.
 ///
 /// The driver of Cassini 2 takes no link down because of errors that FEC corrects, unless it is
 /// told to. Here it is told to: at the bit error rate at which the driver of Cassini 1 does
@@ -337,9 +336,9 @@ fn link_files(info: &cxil_devinfo, release: Release) -> Vec<(String, Vec<u8>)> {
     files
 }
 
-/// Returns the files of a network interface. Its MAC address is an algorithmic one, set by
-/// software: its low 20 bits are the NIC address (health.md 2.2). Without it, the interface has the
-/// address of the hardware, here one that RFC 7042 reserves for documents.
+/// The files of a network interface. Its MAC address is an algorithmic one, set by software: its
+/// low 20 bits are the NIC address (health.md 2.2). Without it, the interface has the address of
+/// the hardware, here one that RFC 7042 reserves for documents.
 fn interface_files(info: &cxil_devinfo, health: &Health) -> Vec<(String, Vec<u8>)> {
     // SAFETY: both fields of the union are 32-bit numbers.
     let nid = unsafe { info.__bindgen_anon_1.nid };

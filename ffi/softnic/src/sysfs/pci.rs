@@ -1,4 +1,4 @@
-//! What the kernel itself shows of the PCI device of a NIC: its files, with its configuration
+//! The PCI device of a NIC as the kernel itself shows it: its files, with its configuration
 //! space.
 //!
 //! Besides readers of Cassini NICs, hwloc and lspci read them. lspci reports an error without
@@ -31,18 +31,18 @@ const CONFIGURATION: usize = 256;
 /// Place of the PCI Express capability in the configuration space.
 const CAPABILITY: u8 = 0x40;
 
-/// Returns the address of the PCI device of a NIC.
+/// The address of the PCI device of a NIC.
 pub fn address(info: &cxil_devinfo) -> String {
     format!("{}:{:02x}.{}", bus(info), info.pci_device, info.pci_function)
 }
 
-/// Returns the domain and the bus of the PCI device of a NIC.
+/// The domain and the bus of the PCI device of a NIC.
 pub fn bus(info: &cxil_devinfo) -> String {
     format!("{:04x}:{:02x}", info.pci_domain, info.pci_bus)
 }
 
-/// Returns the text files without their last newline, and without the counts of errors that a
-/// planted fault makes rise.
+/// The text files without their last newline, and without the counts of errors that a planted fault
+/// makes rise.
 pub fn files(info: &cxil_devinfo, health: &Health) -> Vec<(&'static str, String)> {
     let cpus = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     let (vendor, device) = (info.vendor_id, info.device_id);
@@ -77,8 +77,8 @@ pub fn files(info: &cxil_devinfo, health: &Health) -> Vec<(&'static str, String)
     files
 }
 
-/// Returns the bridges above a NIC, from the root port down, each with its address and text files
-/// without their last newline. Between two links is a switch: a port above it and one below it.
+/// The bridges above a NIC, from the root port down, each with its address and text files without
+/// their last newline. Between two links is a switch: a port above it and one below it.
 ///
 /// The list of PCI devices has no bridges. Their addresses are on the bus of the NIC, so that no
 /// other NIC has them.
@@ -114,8 +114,8 @@ pub fn bridges(info: &cxil_devinfo, health: &Health) -> Vec<(String, Vec<(&'stat
     bridges
 }
 
-/// Returns a list of CPUs (`0-3,8`) as a mask: hexadecimal numbers of 32 bits each, the one with
-/// the lowest CPUs last.
+/// A list of CPUs (`0-3,8`) as a mask: hexadecimal numbers of 32 bits each, the one with the lowest
+/// CPUs last.
 fn cpu_mask(list: &str) -> String {
     let mut words = vec![0_u32];
     for range in list.split(',') {
@@ -130,7 +130,7 @@ fn cpu_mask(list: &str) -> String {
     groups.collect::<Vec<_>>().join(",")
 }
 
-/// Returns the files of the link of a device.
+/// The files of the link of a device.
 fn lanes(current: PcieLanes, max: PcieLanes) -> [(&'static str, String); 4] {
     let speed = |lanes: PcieLanes| format!("{:.1} GT/s PCIe", lanes.speed);
     [
@@ -141,7 +141,7 @@ fn lanes(current: PcieLanes, max: PcieLanes) -> [(&'static str, String); 4] {
     ]
 }
 
-/// Returns the file `config`, the configuration space: the header of a device with a PCI Express
+/// The file `config`, the configuration space: the header of a device with a PCI Express
 /// capability.
 pub fn configuration(info: &cxil_devinfo, health: &Health) -> [u8; CONFIGURATION] {
     let mut space = [0; CONFIGURATION];
@@ -164,7 +164,7 @@ pub fn configuration(info: &cxil_devinfo, health: &Health) -> [u8; CONFIGURATION
     space
 }
 
-/// Returns speed and width of a PCIe link as registers have them.
+/// Speed and width of a PCIe link as registers have them.
 fn link(lanes: PcieLanes) -> u16 {
     let slower = SPEEDS.iter().take_while(|speed| **speed < lanes.speed);
     (lanes.width as u16) << 4 | (slower.count() + 1) as u16

@@ -8,8 +8,8 @@ use std::sync::OnceLock;
 
 use super::range::{TrapState, open, place_of, ring, state};
 use super::store::{Store, StoredValue, decode};
+use crate::doorbell::Preload;
 use crate::pages::page_size;
-use crate::preload::Preload;
 
 /// The action of the program for SIGSEGV, which gets all faults that are not stores to doorbells.
 /// Where [`Preload`] is loaded, it knows this action instead.
@@ -147,8 +147,8 @@ fn emulate(address: usize, context: &mut libc::ucontext_t) -> bool {
     true
 }
 
-/// Returns the word that an instruction stores to `address`; `None` if it stores less, or the word
-/// cannot be found.
+/// The word that an instruction stores to `address`; `None` if it stores less, or the word cannot
+/// be found.
 fn value(store: &Store, address: usize, context: &libc::ucontext_t) -> Option<u64> {
     if !address.is_multiple_of(8) || store.width < 8 {
         return None;
@@ -203,8 +203,8 @@ fn on_stack_of_thread(context: &libc::ucontext_t, mut work: &mut dyn FnMut() -> 
     call.result
 }
 
-/// Returns the stack pointer. The address of a variable would not do: AddressSanitizer keeps
-/// variables elsewhere.
+/// The stack pointer. The address of a variable would not do: AddressSanitizer keeps variables
+/// elsewhere.
 fn stack_pointer() -> usize {
     let pointer;
     // SAFETY: the instruction copies a register.

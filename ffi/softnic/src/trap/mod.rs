@@ -56,7 +56,6 @@ impl DoorbellPage {
         Ok(Self { memory: Arc::new(Pages::anonymous(page_size())?), place: None })
     }
 
-    /// Returns the memory of the page.
     pub fn memory(&self) -> &Arc<Pages> {
         &self.memory
     }

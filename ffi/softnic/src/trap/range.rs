@@ -89,7 +89,7 @@ pub fn lock_places() -> MutexGuard<'static, FreePages> {
     PLACES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns a free place, whose page is zero and writable; `None` if there is none.
+/// A free place, whose page is zero and writable; `None` if there is none.
 pub fn take_place() -> Option<usize> {
     let mut places = lock_places();
     range()?;
@@ -107,7 +107,7 @@ pub fn take_place() -> Option<usize> {
     Some(place)
 }
 
-/// Returns the start of the range, which is mapped at the first call; `None` without success.
+/// The start of the range, which is mapped at the first call; `None` without success.
 fn range() -> Option<usize> {
     let start = RANGE.load(Ordering::Relaxed);
     if start != 0 {
@@ -133,14 +133,12 @@ pub fn protect(place: usize, rights: MprotectFlags) -> Result<(), Errno> {
     unsafe { rustix::mm::mprotect(address(place).cast(), page_size(), rights) }
 }
 
-/// Returns the place of an address in the range.
 pub fn place_of(address: usize) -> Option<usize> {
     let start = RANGE.load(Ordering::Acquire);
     let place = address.checked_sub(start)? / page_size();
     (start != 0 && place < PAGES).then_some(place)
 }
 
-/// Returns the state of the page at a place.
 pub fn state(place: usize) -> TrapState {
     let entry = &ENTRIES[place];
     if !entry.nic.load(Ordering::Acquire).is_null() {

@@ -4,7 +4,6 @@ use proptest::prelude::*;
 
 use crate::description::*;
 use crate::dragonfly::{self, Dragonfly};
-use crate::link::LinkEnd;
 use crate::{faults, grammar, items};
 
 /// The fabric of load.md 4.1.

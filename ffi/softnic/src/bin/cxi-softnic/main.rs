@@ -77,7 +77,7 @@ const LIBRARY: &str = "libcxi.so.1";
 /// The library that lets doorbells trap in any program.
 const PRELOADED: &str = "libsoftnic-faults.so";
 
-/// What to do.
+/// The task of this program.
 #[derive(Debug, PartialEq, Eq)]
 enum Invocation {
     Print(String),
@@ -120,15 +120,7 @@ fn fail(status: u8, message: &str) -> ExitCode {
 
 /// Parses the arguments. Those behind the program are the program's.
 fn request(mut arguments: impl Iterator<Item = OsString>) -> Result<Invocation, String> {
-    let (mut with_sys, mut is_verbose) = (true, false);
-    match env::var_os(summary::VARIABLE) {
-        Some(value) if value == "1" => is_verbose = true,
-        Some(value) if !value.is_empty() && value != "0" && summary::file().is_none() => {
-            let (variable, value) = (summary::VARIABLE, value.display());
-            return Err(format!("{variable}={value}: expected 0 or 1"));
-        }
-        _ => {}
-    }
+    let (mut with_sys, mut is_verbose) = (true, asks_for_summary()?);
     loop {
         let Some(argument) = arguments.next() else {
             return Err(NO_PROGRAM.into());
@@ -181,7 +173,19 @@ fn request(mut arguments: impl Iterator<Item = OsString>) -> Result<Invocation, 
     }
 }
 
-/// Returns the command that runs the program, after `/sys` is prepared for it.
+/// Whether the environment asks for the number of packets after the program.
+fn asks_for_summary() -> Result<bool, String> {
+    match env::var_os(summary::VARIABLE) {
+        Some(value) if value == "1" => Ok(true),
+        Some(value) if !value.is_empty() && value != "0" && summary::file().is_none() => {
+            let (variable, value) = (summary::VARIABLE, value.display());
+            Err(format!("{variable}={value}: expected 0 or 1"))
+        }
+        _ => Ok(false),
+    }
+}
+
+/// The command that runs the program, after `/sys` is prepared for it.
 fn prepared(
     program: &OsStr,
     arguments: &[OsString],
@@ -224,16 +228,16 @@ fn execute(mut command: Command, program: &OsStr, is_verbose: bool) -> Result<()
     Err((status, format!("{}: {error}", program.display())))
 }
 
-/// Returns the name by which the dynamic linker preloads a library of this directory, if it is
-/// there: its path, so that programs with another `LD_LIBRARY_PATH` find it. The list has no way to
-/// write a path with a separator: then the linker looks for the file name in `LD_LIBRARY_PATH`.
+/// The name by which the dynamic linker preloads a library of this directory, if it is there: its
+/// path, so that programs with another `LD_LIBRARY_PATH` find it. The list has no way to write a
+/// path with a separator: then the linker looks for the file name in `LD_LIBRARY_PATH`.
 fn preloaded(directory: &Path) -> Option<OsString> {
     let path = fs::canonicalize(directory.join(PRELOADED)).ok()?;
     let has_separator = path.as_os_str().as_bytes().contains(&b' ');
     Some(if has_separator { PRELOADED.into() } else { path.into() })
 }
 
-/// Returns a list of `first` and what the environment variable contains.
+/// A list of `first` and what the environment variable contains.
 fn before(variable: &str, mut first: OsString) -> OsString {
     if let Some(others) = env::var_os(variable).filter(|others| !others.is_empty()) {
         first.push(":");
@@ -242,8 +246,8 @@ fn before(variable: &str, mut first: OsString) -> OsString {
     first
 }
 
-/// Returns the directory of the library. The directory that the environment names comes first, then
-/// the directory of this executable, then the directory of the packages.
+/// The directory of the library. The directory that the environment names comes first, then the
+/// directory of this executable, then the directory of the packages.
 fn library_directory() -> Result<PathBuf, String> {
     let named = env::var_os("CXI_SOFTNIC_LIBRARY_DIR").filter(|named| !named.is_empty());
     let directory = named.map(PathBuf::from).unwrap_or_else(|| {

@@ -6,9 +6,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::fabric::Health;
-use crate::fabric::health::{PcieLanes, PcieLink};
-use crate::fabric::link_settings::{FailingOperations, InjectedError};
-use crate::fabric::slowness::{Between, Slowness};
+use crate::fabric::link_settings::{
+    Between, FailingOperations, InjectedError, PcieLanes, PcieLink, Slowness,
+};
 
 fn settings(link: &str, faults: &str) -> Result<LinkSettings, String> {
     read(0, Some(link.into()), Some(faults.into()))

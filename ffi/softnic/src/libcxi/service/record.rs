@@ -13,8 +13,8 @@ use crate::environment::{InitialServices, Release};
 /// The number of kinds of resources that services limit, `CXI_RSRC_TYPE_*`.
 pub const KINDS: usize = CXI_RSRC_TYPE_MAX as usize;
 
-/// How many of each kind the NIC has, and list entries each of its processing elements (libcxi.md
-/// 11).
+/// The number of each kind that the NIC has, and list entries each of its processing elements
+/// (libcxi.md 11).
 pub const TOTALS: [u16; KINDS] = [
     C_NUM_PTLTES as u16 - 1,
     C_NUM_TRANSMIT_CQS as u16,
@@ -106,8 +106,8 @@ pub fn can_share(lnis: u32) -> bool {
     (1..=LNIS_PER_RGID).contains(&lnis)
 }
 
-/// Returns the services of a NIC until they are changed (docs/software-nic-reference.md). `user` is
-/// the user of a job.
+/// The services of a NIC until they are changed (docs/software-nic-reference.md). `user` is the
+/// user of a job.
 pub fn built_in(initial: InitialServices, user: Uid) -> Vec<Service> {
     let mut services = match initial {
         InitialServices::Examples => examples(),
@@ -118,7 +118,7 @@ pub fn built_in(initial: InitialServices, user: Uid) -> Vec<Service> {
     services
 }
 
-/// Returns the service of the driver itself: a system service for root, without VNIs.
+/// The service of the driver itself: a system service for root, without VNIs.
 fn service_of_driver() -> Service {
     Service {
         is_system: true,
@@ -129,13 +129,13 @@ fn service_of_driver() -> Service {
     }
 }
 
-/// Returns a resource group that is no service: lists have it since the driver after 14.0.1
-/// (libcxi.md 3.1).
+/// A resource group that is no service: lists have it since the driver after 14.0.1 (libcxi.md
+/// 3.1).
 pub fn resource_group() -> Service {
     Service { restricted_vnis: false, ..Service::plain(GROUP_ID) }
 }
 
-/// Returns the default service (libcxi.md 3.2).
+/// The default service (libcxi.md 3.2).
 fn default_service(enabled: bool) -> Service {
     let plain = Service::plain(CXI_DEFAULT_SVC_ID);
     let mut limits = plain.limits;
@@ -143,8 +143,8 @@ fn default_service(enabled: bool) -> Service {
     Service { enabled, vnis: vec![1, 10], restricted_tcs: false, limits, ..plain }
 }
 
-/// Returns the enabled default service, and a service for each case that programs meet. They take
-/// no pool of triggered operations: three are left for services of programs.
+/// The enabled default service, and a service for each case that programs meet. They take no pool
+/// of triggered operations: three are left for services of programs.
 fn examples() -> Vec<Service> {
     vec![
         default_service(true),
@@ -159,7 +159,7 @@ fn examples() -> Vec<Service> {
     ]
 }
 
-/// Returns the service that Slurm makes for a step of a user (jobs.md 1.2).
+/// The service that Slurm makes for a step of a user (jobs.md 1.2).
 fn service_of_job(user: Uid) -> Service {
     let mut tcs = [false; CXI_TC_MAX as usize];
     tcs[CXI_TC_LOW_LATENCY as usize] = true;
@@ -176,8 +176,8 @@ fn service_of_job(user: Uid) -> Service {
 }
 
 impl Service {
-    /// Returns an enabled service for all users, with an empty list of VNIs, the four HPC classes,
-    /// and the limits of the NIC.
+    /// An enabled service for all users, with an empty list of VNIs, the four HPC classes, and the
+    /// limits of the NIC.
     pub fn plain(id: u32) -> Self {
         Self {
             id,
@@ -244,8 +244,8 @@ impl Service {
         self.id != CXI_DEFAULT_SVC_ID && !(names_none && release >= Release::Shs14_0_1)
     }
 
-    /// Returns the service with as many triggered operations as it reserves, and at least 8, if it
-    /// needs a pool for them (libcxi.md 3.3).
+    /// The service with as many triggered operations as it reserves, and at least 8, if it needs a
+    /// pool for them (libcxi.md 3.3).
     pub fn with_triggered(mut self, release: Release) -> Self {
         if self.needs_triggered_pool(release) {
             let (_, reserved) = self.limits[CXI_RSRC_TYPE_TLE as usize];
@@ -290,7 +290,7 @@ impl Service {
         members && vnis && limits && range && usable && shares
     }
 
-    /// Returns the description for programs.
+    /// The description for programs.
     pub fn describe(&self) -> cxi_svc_desc {
         // SAFETY: the structure has only integers, booleans and integer enumerations, which can be
         // zero.
@@ -337,7 +337,7 @@ impl Service {
         !self.restricted_members || self.members.iter().any(own)
     }
 
-    /// Returns the network namespace that is a member, by its inode number.
+    /// The network namespace that is a member, by its inode number.
     pub fn network_namespace(&self) -> Option<u32> {
         let mut members = self.members.iter().filter(|_| self.restricted_members);
         members.find(|(kind, _)| *kind == CXI_SVC_MEMBER_NET_NS).map(|&(_, number)| number)
@@ -356,8 +356,8 @@ impl Service {
         Ok(())
     }
 
-    /// Returns the VNIs of the service that share PIDs with a VNI: the VNI of a list alone, or the
-    /// range. `None` if the VNI does not belong to the service.
+    /// The VNIs of the service that share PIDs with a VNI: the VNI of a list alone, or the range.
+    /// `None` if the VNI does not belong to the service.
     pub fn vnis_with(&self, vni: u16) -> Option<VniRange> {
         if self.restricted_vnis {
             self.vnis.contains(&vni).then(|| VniRange::single(vni))
@@ -366,12 +366,12 @@ impl Service {
         }
     }
 
-    /// Returns the first and the last VNI of the range; 0 and 0 for none.
+    /// The first and the last VNI of the range; 0 and 0 for none.
     pub fn range_bounds(&self) -> (u16, u16) {
         self.range.map_or((0, 0), VniRange::bounds)
     }
 
-    /// Returns limit and reserved number for a kind of resource.
+    /// Limit and reserved number for a kind of resource.
     pub fn limit(&self, kind: usize) -> (u16, u16) {
         if self.resource_limits || kind == CXI_RSRC_TYPE_TLE as usize {
             self.limits[kind]
@@ -381,7 +381,7 @@ impl Service {
     }
 }
 
-/// Returns the inode number of the caller's network namespace.
+/// The inode number of the caller's network namespace.
 fn network_namespace() -> Option<u32> {
     let stat = rustix::fs::stat("/proc/self/ns/net").ok()?;
     u32::try_from(stat.st_ino).ok()

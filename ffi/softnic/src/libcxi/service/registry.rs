@@ -49,37 +49,36 @@ impl ServiceRegistry {
         Ok(Self { directory, nid, release, triggered, services, uses, initial })
     }
 
-    /// Returns the resource groups that lists have, by ascending number: the services, and since
-    /// the driver after 14.0.1 the group that is no service (libcxi.md 3.1).
+    /// The resource groups that lists have, by ascending number: the services, and since the driver
+    /// after 14.0.1 the group that is no service (libcxi.md 3.1).
     pub fn groups(&self) -> Vec<Service> {
         let group = (self.release >= Release::Next).then(resource_group);
         self.services.iter().cloned().chain(group).collect()
     }
 
-    /// Returns the resource group with a number, which may be no service; EINVAL if there is none.
+    /// The resource group with a number, which may be no service; EINVAL if there is none.
     pub fn group(&self, id: u32) -> Result<Service, Errno> {
         let found = self.groups().into_iter().find(|group| group.id == id);
         found.ok_or(Errno::INVAL)
     }
 
-    /// Returns all services, by ascending number.
+    /// All services, by ascending number.
     pub fn services(&self) -> &[Service] {
         &self.services
     }
 
-    /// Returns the service with a number; EINVAL if there is none.
+    /// The service with a number; EINVAL if there is none.
     pub fn service(&self, id: u32) -> Result<&Service, Errno> {
         let found = self.services.iter().find(|service| service.id == id);
         found.ok_or(Errno::INVAL)
     }
 
-    /// Returns the number of LNIs of a service.
     pub fn users(&self, id: u32) -> u32 {
         self.uses.iter().filter(|used| used.service == id).count() as u32
     }
 
-    /// Returns how many resources of a kind a service uses; the most list entries of a processing
-    /// element (libcxi.md 3.1).
+    /// How many resources of a kind a service uses; the most list entries of a processing element
+    /// (libcxi.md 3.1).
     pub fn in_use(&self, id: u32, kind: usize) -> u16 {
         let sum = |count: &dyn Fn(&LniUse) -> u16| {
             let uses = self.uses.iter().filter(|used| used.service == id);
@@ -94,9 +93,9 @@ impl ServiceRegistry {
         }
     }
 
-    /// Returns how many resources of a kind the driver reports for a resource group (libcxi.md
-    /// 3.1): the driver after 14.0.1 reads list entries and triggered operations from the pool of
-    /// the group, if it has one.
+    /// How many resources of a kind the driver reports for a resource group (libcxi.md 3.1): the
+    /// driver after 14.0.1 reads list entries and triggered operations from the pool of the group,
+    /// if it has one.
     pub fn reported(&self, group: &Service, kind: usize) -> u16 {
         let is_of_chip = [CXI_RSRC_TYPE_LE, CXI_RSRC_TYPE_TLE].contains(&(kind as cxi_rsrc_type));
         let has_pool = group.id == CXI_DEFAULT_SVC_ID || group.limit(kind).1 > 0;
@@ -117,8 +116,7 @@ impl ServiceRegistry {
         Ok(())
     }
 
-    /// Returns the most resources of a kind that a service can have beside those reserved for
-    /// others.
+    /// The most resources of a kind that a service can have beside those reserved for others.
     pub fn most(&self, service: &Service, kind: cxi_rsrc_type) -> usize {
         let kind = kind as usize;
         let others = self.services.iter().filter(|other| other.id != service.id);
@@ -127,7 +125,7 @@ impl ServiceRegistry {
         rest.min(service.limit(kind).0.into()) as usize
     }
 
-    /// Returns the communication profiles of an RGID, by LCID.
+    /// The communication profiles of an RGID, by LCID.
     pub fn profiles_of(&self, rgid: u16) -> [Option<Profile>; PROFILES] {
         let sharing: Vec<&LniUse> = (self.uses.iter()).filter(|used| used.rgid == rgid).collect();
         std::array::from_fn(|lcid| sharing.iter().find_map(|used| used.profiles[lcid]))
@@ -142,8 +140,8 @@ impl ServiceRegistry {
         if lcids.collect::<HashSet<_>>().len() < MOST_PROFILES { Ok(()) } else { Err(Errno::NOSPC) }
     }
 
-    /// Returns the RGID of the next LNI of a service: one with fewer LNIs than may share it, else
-    /// the lowest free one; ENOSPC when all RGIDs are in use.
+    /// The RGID of the next LNI of a service: one with fewer LNIs than may share it, else the
+    /// lowest free one; ENOSPC when all RGIDs are in use.
     pub fn next_rgid(&self, service: &Service) -> Result<u16, Errno> {
         let lnis = |rgid| self.uses.iter().filter(|used| used.rgid == rgid).count() as u32;
         let mut own =
@@ -153,7 +151,7 @@ impl ServiceRegistry {
             .ok_or(Errno::NOSPC)
     }
 
-    /// Returns the resources of each kind beside those that other services use or reserve.
+    /// The resources of each kind beside those that other services use or reserve.
     pub fn available(&self, id: u32) -> [u16; KINDS] {
         let others = self.services.iter().filter(|other| other.id != id);
         let mut left = TOTALS;
@@ -184,14 +182,14 @@ impl ServiceRegistry {
         [entries.is_none(), triggered.is_none()]
     }
 
-    /// Returns the limit and the reservation of a pool of triggered operations.
+    /// The limit and the reservation of a pool of triggered operations.
     pub fn triggered_limit(&self, pool: u8) -> (u16, u16) {
         let mut services = self.services.iter().filter(|service| service.triggered_pool == pool);
         services.next().map_or((0, 0), |service| service.limit(CXI_RSRC_TYPE_TLE as usize))
     }
 
-    /// Returns the limit and the reservation of a pool of list entries. The shared one has what
-    /// others do not reserve **[I]**.
+    /// The limit and the reservation of a pool of list entries. The shared one has what others do
+    /// not reserve **[I]**.
     pub fn entry_limit(&self, pool: usize) -> (u16, u16) {
         let kind = CXI_RSRC_TYPE_LE as usize;
         let mut services = self.services.iter().filter(|service| service.entry_pool > 0);
@@ -254,8 +252,8 @@ impl ServiceRegistry {
         if services.is_empty() || services.iter().any(allows) { Ok(vni) } else { Err(Errno::INVAL) }
     }
 
-    /// Returns the VNIs that share PIDs with a VNI: the VNIs of the first enabled service that has
-    /// it, or the VNI alone, as always without receive profiles.
+    /// The VNIs that share PIDs with a VNI: the VNIs of the first enabled service that has it, or
+    /// the VNI alone, as always without receive profiles.
     pub fn vnis_with(&self, vni: u16) -> VniRange {
         if !self.has_profiles() {
             return VniRange::single(vni);
@@ -279,8 +277,7 @@ impl ServiceRegistry {
         services.find(decides).is_some_and(|service| service.exclusive_profiles)
     }
 
-    /// Returns the services that allow the caller to use a VNI; none if root uses a VNI of no
-    /// service.
+    /// The services that allow the caller to use a VNI; none if root uses a VNI of no service.
     fn admitting(&self, vni: u32) -> Result<(u16, Vec<&Service>), Errno> {
         let vni = short(vni)?;
         let having = |service: &&Service| service.enabled && service.vnis_with(vni).is_some();
@@ -299,7 +296,7 @@ impl ServiceRegistry {
         Ok((vni, admitting))
     }
 
-    /// Returns the lowest free number of a service; ENOSPC if there is none.
+    /// The lowest free number of a service; ENOSPC if there is none.
     pub fn free_id(&self) -> Result<u32, Errno> {
         let mut ids = IDS;
         ids.find(|&id| self.group(id).is_err()).ok_or(Errno::NOSPC)
@@ -314,7 +311,7 @@ impl ServiceRegistry {
     }
 }
 
-/// Returns a VNI in 16 bits; EINVAL for 0 and beyond.
+/// A VNI in 16 bits; EINVAL for 0 and beyond.
 fn short(vni: u32) -> Result<u16, Errno> {
     let vni = u16::try_from(vni).ok().filter(|&vni| vni != 0);
     vni.ok_or(Errno::INVAL)

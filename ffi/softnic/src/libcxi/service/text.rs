@@ -9,7 +9,6 @@ use crate::engine::VniRange;
 /// content, calls that need services fail with EIO until the file is removed.
 const HEADING: &str = "cxidiag services 3: ";
 
-/// Returns services as the text of a file.
 pub fn text_of(services: &[Service]) -> String {
     let lines = services.iter().map(line_of);
     [format!("{HEADING}{}", services.len())]
@@ -19,7 +18,7 @@ pub fn text_of(services: &[Service]) -> String {
         .collect()
 }
 
-/// Returns the services of a complete file; `None` for any other text.
+/// The services of a complete file; `None` for any other text.
 pub fn parse(text: &str) -> Option<Vec<Service>> {
     let mut lines = text.strip_suffix('\n')?.split('\n');
     let count: usize = lines.next()?.strip_prefix(HEADING)?.parse().ok()?;
@@ -32,7 +31,6 @@ pub fn parse(text: &str) -> Option<Vec<Service>> {
     (valid && ids.len() == count).then_some(services)
 }
 
-/// Returns a service as one line of numbers.
 fn line_of(service: &Service) -> String {
     let mut numbers: Vec<u32> = vec![
         service.id,
