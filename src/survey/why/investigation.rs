@@ -291,19 +291,19 @@ pub fn by_kind<Part>(all: Vec<(Part, Readings)>) -> Vec<Vec<(Part, Readings)>> {
 
 /// Returns whether no other processes use a NIC, as far as is known.
 pub fn is_idle(readings: &Readings) -> bool {
-    find(readings, FOREIGN).is_none_or(|reading| reading.state != Severity::Suspect)
+    find(readings, FOREIGN).is_none_or(|reading| reading.verdict != Severity::Suspect)
 }
 
 /// Returns whether the retry handler of a NIC regards peers as down: operations to them fail soon
 /// (libcxi.md 12.3).
 pub fn has_parked_peers(readings: &Readings) -> bool {
-    find(readings, PARKED_PEERS).is_some_and(|reading| reading.state == Severity::Suspect)
+    find(readings, PARKED_PEERS).is_some_and(|reading| reading.verdict == Severity::Suspect)
 }
 
 /// Returns whether a node has enough free huge pages for a test: for the buffers of both sides in
 /// loopback.
 pub fn has_huge_pages(readings: &Readings) -> bool {
-    let free = find(readings, HUGE_PAGES).and_then(|reading| Some(reading.number.as_ref()?.0));
+    let free = find(readings, HUGE_PAGES).and_then(|reading| reading.number);
     free >= Some(HUGE_PAGES_OF_TEST)
 }
 
