@@ -9,7 +9,7 @@ use super::grouping::{self, RunGroup};
 use super::runs::ReadRun;
 use facts::error::Failure;
 use facts::expect::{Metric, MetricUnit};
-use facts::number::and_more;
+use facts::number::listed;
 use facts::percentile::Percentile;
 use facts::robust::{median, sorted};
 use facts::severity::Severity;
@@ -357,9 +357,7 @@ impl Comparison {
             (!rows.is_empty()).then(|| format!("{} ({})", group.name, Row::names(&rows)))
         };
         let all: Vec<String> = self.groups.iter().filter_map(named).collect();
-        let more = all.len().saturating_sub(NAMED);
-        let shown = all[..all.len() - more].join(", ");
-        (!all.is_empty()).then(|| shown + &and_more(more))
+        (!all.is_empty()).then(|| listed(&all, NAMED))
     }
 
     /// Returns the sizes with this verdict, in words.

@@ -93,7 +93,7 @@ pub fn run(plan: &Plan, request: &ProbeRequest) -> Result<(), Failure> {
         let nic = NicThread {
             board: board.clone(),
             index,
-            plan: nic_plan(plan, *device),
+            plan: NicPlan::new(plan, *device),
             tests,
             periods,
             slots: request.slots(),
@@ -134,18 +134,7 @@ fn devices(plan: &Plan) -> Vec<DeviceName> {
     if plan.device.platform().is_simulated {
         return vec![plan.device];
     }
-    let (found, _) = backend::devices(&[], None, &Machine::this());
-    let names = found.iter().map(|found| found.name);
-    names.filter(|name| name.platform().is_listed).collect()
-}
-
-fn nic_plan(plan: &Plan, device: DeviceName) -> NicPlan {
-    NicPlan {
-        device,
-        service: plan.service_options,
-        libcxi: plan.libcxi.clone().filter(|_| device.platform().loads_library),
-        cpus: plan.cpus.clone(),
-    }
+    backend::all_hardware()
 }
 
 /// Returns the plan of a client of other servers.

@@ -3,6 +3,7 @@
 use super::{Survey, words};
 use campaign::quiet::findings::Unit;
 use campaign::quiet::roster::Roster;
+use facts::number::listed;
 use health::majority::common_text;
 use page::page::Page;
 use why::causes::assessment::difference_text;
@@ -46,7 +47,7 @@ pub fn same(survey: &Survey) -> Vec<String> {
         }
     }
     let sentence = |(other, names): &(&Unit, Vec<String>)| {
-        format!("{}: same as {}", some(names), words::name(&survey.roster, other))
+        format!("{}: same as {}", listed(names, MOST_NAMES), words::name(&survey.roster, other))
     };
     groups.iter().map(sentence).collect()
 }
@@ -84,22 +85,13 @@ fn in_common(survey: &Survey, group: &[&SharedValue<Unit>]) -> String {
     let chance = if chance < 0.1 { "less than 0.1".to_owned() } else { format!("{chance:.1}") };
     format!(
         "{}: possibly one cause: {} on {} of {} culprits and {} of {} others (by chance: {chance} %)",
-        some(&names),
+        listed(&names, MOST_NAMES),
         values.join(", "),
         first.culprits.len(),
         first.of_culprits,
         first.others,
         first.of_others,
     )
-}
-
-/// Returns the first of these names, and how many more there are.
-fn some(names: &[String]) -> String {
-    let first = names[..names.len().min(MOST_NAMES)].join(", ");
-    match names.len().saturating_sub(MOST_NAMES) {
-        0 => first,
-        more => format!("{first} and {more} more"),
-    }
 }
 
 /// Returns whether nothing is known about the cause of a culprit.
@@ -119,7 +111,9 @@ fn left_out(survey: &Survey) -> Vec<String> {
         }
     }
     let reasons = reasons.iter();
-    reasons.map(|(reason, names)| format!("not diagnosed: {}: {reason}", some(names))).collect()
+    reasons
+        .map(|(reason, names)| format!("not diagnosed: {}: {reason}", listed(names, MOST_NAMES)))
+        .collect()
 }
 
 /// Adds what is known about a culprit in lines: each sentence begins with its name, and evidence is
