@@ -39,7 +39,7 @@ impl Item {
 }
 
 /// One item.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "testing", schemars(rename = "ItemResult"))]
 pub struct Finding {
@@ -82,20 +82,7 @@ impl Finding {
 
     /// An item with this code and name, which is not available.
     pub fn named(code: impl Into<String>, name: impl Into<String>) -> Self {
-        Self {
-            code: code.into(),
-            name: name.into(),
-            value: None,
-            number: None,
-            unit: None,
-            numbers: BTreeMap::new(),
-            limit: None,
-            place: None,
-            source: None,
-            verdict: Severity::NotAvailable,
-            note: None,
-            sentence: None,
-        }
+        Self { code: code.into(), name: name.into(), ..Self::default() }
     }
 
     /// Returns the item without its value and what follows from it.

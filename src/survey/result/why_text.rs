@@ -292,7 +292,7 @@ mod tests {
             Confidence::AlsoFound,
             vec![item("PCIe width x8"), figures(410.0, 1400.0, "ns", true)],
         );
-        let unknown = Why::unknown();
+        let unknown = Why::default();
         survey.why = vec![
             explanation(3, vec![narrow]),
             Explanation {
