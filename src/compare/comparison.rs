@@ -18,8 +18,7 @@ use plan::depths::Row;
 use plan::tool::Tool;
 use plan::tools::TOOLS;
 use report::columns::{COLUMNS, Column};
-use report::noise;
-use report::noise::Noise;
+use report::noise::{self, Noise};
 use report::outcome::{Extent, SizeResult, Status};
 
 /// Version of the document. It changes when a field is removed or changes its meaning.

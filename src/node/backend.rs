@@ -1,12 +1,10 @@
 //! Hardware library or software NIC: the only file that uses both.
 
-use std::env;
 use std::error::Error;
 use std::ffi::OsStr;
-use std::fs;
-use std::io;
 use std::path::Path;
 use std::time::Duration;
+use std::{env, fs, io};
 
 use cxi::{Device, Library};
 

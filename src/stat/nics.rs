@@ -10,12 +10,11 @@ use crate::record::{NicRecord, TimedValues};
 use facts::device::DeviceName;
 use facts::threads;
 use measure::CpuShare;
-use node::backend;
 use node::machine::Machine;
 use node::nic::counters::{CounterReadings, NicFacts};
 use node::nic::files::Files;
-use node::reading;
 use node::slingshot::Launcher;
+use node::{backend, reading};
 
 /// How long the files of one NIC may take, beside the time for which their thread waits for a CPU.
 /// A file system whose server is gone must not keep the command from starting.

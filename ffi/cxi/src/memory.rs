@@ -1,8 +1,7 @@
 //! Memory regions: memory mapped for the NIC.
 
-use std::mem;
-use std::ptr;
 use std::sync::Arc;
+use std::{mem, ptr};
 
 use cxi_sys::{cxi_md, cxi_md_hints};
 

@@ -7,10 +7,9 @@ use serde::Serialize;
 
 use super::finding::{NodeFinding, NodeVerdict};
 use crate::document::Check;
-use health::majority;
 use health::majority::{COMPARED, common_text, is_same};
 use health::readings::numbers;
-use health::{Finding, Item, identity, presence};
+use health::{Finding, Item, identity, majority, presence};
 
 /// The version of cxidiag.
 const VERSION: Item = Item { code: "cxidiag", name: "cxidiag", source: "-", remedy: "-" };

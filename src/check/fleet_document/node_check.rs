@@ -5,9 +5,8 @@ use crate::document::{Check, MISSING, UNTESTED};
 use facts::error::Failure;
 use facts::severity::Severity;
 use facts::text;
-use health::Finding;
-use health::presence;
 use health::readings::Readings;
+use health::{Finding, presence};
 use page::problem::Problem;
 
 /// Most NICs of a node, and most items of a NIC or of the host: a node has one vote, whatever it

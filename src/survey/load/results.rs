@@ -3,19 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::bandwidths::{self, Yardstick};
-use super::blame;
 use super::counters::CounterSums;
 use super::crossed::crossed_links;
 use super::culprit::Culprit;
 use super::findings::{BandwidthFigures, Grade, ImpactFigures, LoadFindings, LoadJudgement};
-use super::impacts;
-use super::isolation;
 pub use super::limits::ResultFacts;
 use super::names::{pattern_name, under_name};
 use super::pattern::Pattern;
 use super::rates::SlotRates;
-use super::verdicts;
 use super::victims::Victims;
+use super::{blame, impacts, isolation, verdicts};
 use crate::slot::{LoadMeasurement, LoadSlot, VictimKey};
 use campaign::quiet::roster::Roster;
 use campaign::timetable::TaskResult;

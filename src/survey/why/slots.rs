@@ -8,11 +8,10 @@ use crate::causes::columns::Column;
 use crate::causes::comparison::{
     Compared, DelayedMeasurement, FiguresByTest, Floor, Tail, TestFigures, compare,
 };
-use crate::causes::counters;
 use crate::causes::counters::Growth;
-use crate::causes::flows;
 use crate::causes::flows::MeasuredFlow;
 use crate::causes::procedure::{TESTS, TestCode, TestProcedure, TestRoute, TestStep};
+use crate::causes::{counters, flows};
 use campaign::quiet::answer::{Answer, Pair, PairResult};
 use campaign::quiet::busy::is_busy;
 use campaign::quiet::findings::Direction;

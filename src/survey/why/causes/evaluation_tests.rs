@@ -12,9 +12,8 @@ mod other_ways;
 use super::*;
 use crate::causes::comparison::{DelayedMeasurement, FiguresByTest, Floor, Tail};
 use facts::severity::Severity;
-use health::Finding;
-use health::LIMIT;
 use health::readings::{Readings, testing};
+use health::{Finding, LIMIT};
 
 /// Figures of a healthy NIC: latencies in nanoseconds, bandwidths in bytes per second.
 const HEALTHY: [(TestCode, bool, f64); 17] = [
