@@ -13,7 +13,10 @@ pub const FACTS: Package = Package {
         module: "",
         shown_in: &["src/facts/lib.rs"],
         floors: &[
-            &[("named_enum", "enums whose variants have names")],
+            &[
+                ("groups", "values in groups of equal keys"),
+                ("named_enum", "enums whose variants have names"),
+            ],
             &[
                 ("atomic", "atomic operations: names, numbers on the wire, sizes"),
                 ("bandwidth_unit", "the units in which the text shows bandwidths"),
