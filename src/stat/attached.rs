@@ -72,7 +72,7 @@ fn since_first_reading(path: &Path) -> Result<(JobStat, Vec<String>), Failure> {
     if record.boot_id != machine.boot_id() {
         return Err(refused("it was written before this machine started"));
     }
-    let devices = record.nics.iter().map(|nic| nic.facts.device.parse());
+    let devices = record.nics.iter().map(|nic| nic.device.parse());
     let devices: Vec<DeviceName> = devices.collect::<Result<_, _>>().map_err(refused)?;
     let set = CounterSet { name: record.set.clone(), counters: record.counters.clone() };
     let now = Clocks::now();
@@ -90,7 +90,7 @@ fn since_first_reading(path: &Path) -> Result<(JobStat, Vec<String>), Failure> {
         .nics
         .iter()
         .filter(|nic| nic.after.is_none())
-        .map(|nic| nic.facts.device.clone())
+        .map(|nic| nic.device.clone())
         .collect();
     Ok((JobStat::of(vec![record], Vec::new()), gone))
 }
@@ -98,14 +98,14 @@ fn since_first_reading(path: &Path) -> Result<(JobStat, Vec<String>), Failure> {
 /// Adds the second reading of each NIC.
 fn add_end(nics: &mut [NicRecord], end: &[NicRecord]) -> Result<(), String> {
     for nic in nics {
-        let Some(now) = end.iter().find(|now| now.facts.device == nic.facts.device) else {
+        let Some(now) = end.iter().find(|now| now.device == nic.device) else {
             continue;
         };
         if nic.serial != now.serial {
             let name = |serial: &Option<String>| serial.clone().unwrap_or("none".into());
             return Err(format!(
                 "{} was the NIC with serial number {}, now it is {}",
-                nic.facts.device,
+                nic.device,
                 name(&nic.serial),
                 name(&now.serial)
             ));

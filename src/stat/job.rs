@@ -144,7 +144,7 @@ impl JobStat {
             for nic in &node.nics {
                 nics.push(StatNic::of(node, nic, &names));
                 evidence.push(JobNic {
-                    name: nic_name(nodes.len() > 1, &node.node, &nic.facts.device),
+                    name: nic_name(nodes.len() > 1, &node.node, &nic.device),
                     host: node.node.clone(),
                     changes: nic.changes(&names),
                 });
@@ -296,11 +296,11 @@ impl StatNic {
         let counters = names.names().iter().enumerate();
         Self {
             host: node.node.clone(),
-            device: nic.facts.device.clone(),
-            is_software: nic.facts.is_software,
-            generation: nic.facts.generation.map(Generation::number),
+            device: nic.device.clone(),
+            is_software: nic.is_software,
+            generation: nic.generation,
             serial: nic.serial.clone(),
-            location: nic.facts.nid.map(Location::from_nid),
+            location: nic.nid.map(Location::from_nid),
             counters: StatCounters {
                 names: Arc::clone(names),
                 counters: counters.map(|(at, name)| StatCounter::of(nic, at, name)).collect(),

@@ -61,14 +61,17 @@ impl RecordedNics {
         let mut nics = Self { set: set.clone(), nics: Vec::new(), notes: Vec::new() };
         for device in nics.selected(devices, machine) {
             if let Some(reading) = nics.read(device, machine) {
-                let record = NicRecord {
-                    facts: reading.facts,
-                    serial: reading.serial,
-                    driver: reading.driver,
-                    before: TimedValues::of(&reading.readings, &nics.set.counters),
-                    after: None,
-                };
-                nics.nics.push(RecordedNic { device, record, _files: reading.files });
+                let before = TimedValues::of(&reading.readings, &nics.set.counters);
+                nics.nics.push(RecordedNic {
+                    device,
+                    record: NicRecord::begin(
+                        &reading.facts,
+                        reading.serial,
+                        reading.driver,
+                        before,
+                    ),
+                    _files: reading.files,
+                });
             }
         }
         nics.note_unknown_counters();

@@ -10,9 +10,11 @@ use serde::{Deserialize, Serialize};
 use crate::counter_set::is_counter;
 use facts::text;
 use facts::time_of_day::Clocks;
+use node::nic::code_word_limits::DriverLimits;
 use node::nic::counter::{CounterChange, CounterReading};
 use node::nic::counter_names::CounterNames;
 use node::nic::counters::{CounterChanges, CounterReadings, NicFacts};
+use node::nic::generation::Generation;
 use page::json;
 
 /// The version of the files. Files of another version are refused.
@@ -103,12 +105,25 @@ pub enum EndStatus {
 /// The readings of one NIC.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NicRecord {
-    #[serde(flatten)]
-    pub facts: NicFacts,
+    /// Name of the device.
+    pub device: String,
+    pub is_software: bool,
     /// Serial number.
     pub serial: Option<String>,
     /// Version of the driver.
     pub driver: Option<String>,
+    /// Generation of the NIC: 1 or 2 for Cassini 1 or 2; `None` if it is unknown.
+    pub generation: Option<u32>,
+    /// Mode of the link.
+    pub link_speed: Option<String>,
+    /// Transfers per second of a PCIe lane, in 10^9.
+    pub pcie_gt_per_s: Option<f64>,
+    /// Limits of code words that the driver shows, by the names of their files.
+    pub limits: Vec<(String, f64)>,
+    /// Address on the fabric, if it says where the NIC is.
+    pub nid: Option<u32>,
+    /// How often the retry handler sends a packet again at most.
+    pub max_spt_retries: Option<u64>,
     /// The counters before the command.
     pub before: TimedValues,
     /// The counters after it; `None` if they were not read.
@@ -164,10 +179,49 @@ impl TimedValues {
 }
 
 impl NicRecord {
+    /// Returns the record of a NIC before the command.
+    pub fn begin(
+        nic: &NicFacts,
+        serial: Option<String>,
+        driver: Option<String>,
+        before: TimedValues,
+    ) -> Self {
+        let limits = nic.limits.iter();
+        Self {
+            device: nic.device.clone(),
+            is_software: nic.is_software,
+            serial,
+            driver,
+            generation: nic.generation.map(Generation::number),
+            link_speed: nic.link_speed.clone(),
+            pcie_gt_per_s: nic.pcie_gt_per_s,
+            limits: limits.map(|(name, limit)| (name.to_owned(), limit)).collect(),
+            nid: nic.nid,
+            max_spt_retries: nic.max_spt_retries,
+            before,
+            after: None,
+        }
+    }
+
     /// Returns what the counters did. Without an end reading there are no changes.
     pub fn changes(&self, names: &Arc<CounterNames>) -> CounterChanges {
+        let mut limits = DriverLimits::default();
+        for (name, limit) in &self.limits {
+            // A file of a later version may have a limit that this one does not know.
+            let _ = limits.set(name, &limit.to_string());
+        }
+        let nic = NicFacts {
+            device: self.device.clone(),
+            is_software: self.is_software,
+            generation: self.generation.and_then(Generation::from_number),
+            link_speed: self.link_speed.clone(),
+            pcie_gt_per_s: self.pcie_gt_per_s,
+            limits,
+            nid: self.nid,
+            max_spt_retries: self.max_spt_retries,
+        };
         let changes = (0..names.names().len()).map(|position| self.change(position));
-        CounterChanges::in_order(self.facts.clone(), Arc::clone(names), changes)
+        CounterChanges::in_order(nic, Arc::clone(names), changes)
     }
 
     /// Returns what the counter at this position did; `None` without two readings.

@@ -34,9 +34,10 @@ pub fn node(name: &str, nics: &[(&str, &[(&str, u64)])]) -> NodeRecord {
     };
     let nic = |(device, counts): &(&str, &[(&str, u64)])| {
         let facts = NicFacts { device: (*device).to_owned(), ..NicFacts::default() };
-        let values = |is_end| TimedValues::of(&readings(counts, is_end), &counters);
-        let (before, after) = (values(false), Some(values(true)));
-        NicRecord { facts, serial: None, driver: None, before, after }
+        let before = TimedValues::of(&readings(counts, false), &counters);
+        let mut nic = NicRecord::begin(&facts, None, None, before);
+        nic.after = Some(TimedValues::of(&readings(counts, true), &counters));
+        nic
     };
     NodeRecord {
         stat_format: FORMAT,

@@ -1,7 +1,5 @@
 //! Limits of code words with errors per second, of the driver and of cxidiag (health.md 1.7).
 
-use serde::{Deserialize, Serialize};
-
 use super::files::Files;
 use super::link_speed::{ASSUMED_BIT_RATE, LinkSpeed};
 
@@ -17,8 +15,7 @@ const NAMES: [&str; 4] = ["ccw_warn_limit", "ccw_down_limit", "ucw_warn_limit", 
 
 /// The limits in the files of the driver of Cassini 2, in code words per second: for a warning and
 /// for taking the link down, of corrected and of uncorrected code words. 0 in a file means none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Vec<(String, f64)>", into = "Vec<(String, f64)>")]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DriverLimits([Option<f64>; NAMES.len()]);
 
 impl DriverLimits {
@@ -39,23 +36,6 @@ impl DriverLimits {
         let at = NAMES.iter().position(|known| *known == name)?;
         self.0[at] = Some(limit(value)?);
         Some(())
-    }
-}
-
-impl From<DriverLimits> for Vec<(String, f64)> {
-    fn from(limits: DriverLimits) -> Self {
-        limits.iter().map(|(name, limit)| (name.to_owned(), limit)).collect()
-    }
-}
-
-/// A file of a later version may have a limit that this one does not know.
-impl From<Vec<(String, f64)>> for DriverLimits {
-    fn from(named: Vec<(String, f64)>) -> Self {
-        let mut limits = Self::default();
-        for (name, limit) in named {
-            let _ = limits.set(&name, &limit.to_string());
-        }
-        limits
     }
 }
 

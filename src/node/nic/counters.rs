@@ -4,14 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use super::code_word_limits::DriverLimits;
 use super::counter::{CounterChange, CounterReading};
 use super::counter_names::CounterNames;
 use super::counter_table::{CounterRow, Preset};
 use super::files::Files;
-use super::generation::{self, Generation};
+use super::generation::Generation;
 use super::pcie_speed::PcieSpeed;
 use facts::number::decimal;
 
@@ -61,19 +59,18 @@ fn read(files: &Files, name: &str) -> Option<CounterReading> {
 }
 
 /// What a NIC shows about itself: the limits of some counters depend on it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct NicFacts {
     /// Name of the device.
     pub device: String,
     pub is_software: bool,
-    /// Generation of the NIC, if it is known; in documents its number.
-    #[serde(serialize_with = "generation::write", deserialize_with = "generation::read")]
+    /// Generation of the NIC, if it is known.
     pub generation: Option<Generation>,
     /// Mode of the link, as the driver shows it.
     pub link_speed: Option<String>,
     /// Transfers per second of each PCIe lane, in 10^9.
     pub pcie_gt_per_s: Option<f64>,
-    /// Limits of code words that the driver shows; in documents by the names of their files.
+    /// Limits of code words that the driver shows.
     pub limits: DriverLimits,
     /// Address on the fabric.
     pub nid: Option<u32>,

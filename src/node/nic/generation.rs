@@ -1,7 +1,5 @@
 //! The generation of a NIC, and what depends on it.
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
 use super::files::Files;
 
 /// The generation of a NIC.
@@ -25,16 +23,6 @@ const ONLY_CASSINI_2: [&str; 9] = [
     "oxe_smt_cdt_errs",
     "oxe_spt_cdt_errs",
 ];
-
-/// Writes the number of a generation.
-pub fn write<S: Serializer>(generation: &Option<Generation>, to: S) -> Result<S::Ok, S::Error> {
-    generation.map(Generation::number).serialize(to)
-}
-
-/// Reads the number of a generation; `None` for one that only later releases know.
-pub fn read<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Generation>, D::Error> {
-    Ok(Option::deserialize(from)?.and_then(Generation::from_number))
-}
 
 impl Generation {
     /// Returns the generation of a NIC by its version, its PCI device, or the layout of its link
