@@ -1,11 +1,10 @@
 //! The answers to the scripts of shells (`cxidiag completion`): the words that may stand at the
 //! cursor.
 
-use std::env;
 use std::ffi::{OsStr, OsString};
-use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
+use std::{env, fs};
 
 use clap::{Arg, Command};
 use clap_complete::engine::{

@@ -39,22 +39,18 @@ use std::process::ExitCode;
 
 use command::completion::VARIABLE;
 use diag::run;
-use facts::advice;
-use facts::child;
 use facts::child::PROGRAM;
 use facts::device::LIBCXI_VARIABLE;
 use facts::error::Failure;
-use facts::interrupt;
 use facts::release::{self, SourceRevision};
 use facts::token::Token;
+use facts::{advice, child, interrupt};
 use multicall::Call;
 use node::backend;
 use node::machine::resource_limit;
-use plan::Plan;
-use plan::command_line;
 use plan::command_line::{RefusedArguments, Request};
-use plan::tool;
 use plan::tools::{TOOLS, with_status_of};
+use plan::{Plan, command_line, tool};
 use report::Reporter;
 
 /// Does what `argv` asks for. Nothing is opened before all of it has proved valid.

@@ -6,22 +6,19 @@ use rustix::io::Errno;
 
 use super::lock::Lock;
 use super::request::CheckRequest;
-use super::traffic;
-use super::traffic::Runs;
+use super::traffic::{self, Runs};
 use super::uses::Uses;
 use crate::document::DeviceResult;
 use cxi::TRIGGERED;
 use facts::device::DeviceName;
 use facts::error::Failure;
-use health::code_words;
 use health::code_words::CodeWords;
 use health::foreign::Octets;
 use health::leak::ResourceUse;
-use health::pcie_errors;
 use health::pcie_errors::Monitor;
 use health::{
-    Finding, address, foreign, host, identity, link, pcie, power, presence, ranks, services,
-    temperature,
+    Finding, address, code_words, foreign, host, identity, link, pcie, pcie_errors, power,
+    presence, ranks, services, temperature,
 };
 use node::backend;
 use node::machine::Machine;

@@ -2,12 +2,10 @@
 //! doc comments of the types are the descriptions in their schema, docs/check-fleet.schema.json.
 //!
 //! * `finding`: what is found about a node.
-//! * `compared`: the items that NICs and nodes share. `agreement`: what most NICs have, and which
-//!   differ.
+//! * `agreement`: what most NICs have, and which differ.
 //! * `node_check`: the check of one node, read back, and what is found in it.
 
 mod agreement;
-mod compared;
 mod finding;
 mod node_check;
 #[cfg(any(test, feature = "testing"))]

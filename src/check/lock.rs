@@ -5,13 +5,12 @@
 //! own, so that no user can hold up the checks of another one. A check of root and one of another
 //! user can therefore run at the same time, and measure each other.
 
-use std::env;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
-use std::process;
 use std::time::{Duration, Instant};
+use std::{env, process};
 
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;

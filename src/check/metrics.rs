@@ -3,8 +3,7 @@
 use crate::document::Check;
 use facts::severity::Severity;
 use health::{Finding, identity};
-use page::openmetrics;
-use page::openmetrics::{Family, Sample};
+use page::openmetrics::{self, Family, Sample};
 
 /// A series without labels that all files of a check have.
 pub const SERIES: &str = "cxidiag_check_exit_status";

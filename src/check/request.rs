@@ -285,10 +285,6 @@ impl CheckRequest {
             });
             return devices.collect();
         }
-        let names = machine.cxi_devices();
-        let mut devices: Vec<DeviceName> =
-            names.iter().filter_map(|name| name.parse().ok()).collect();
-        devices.sort_by_key(|device| device.index);
-        Ok(devices)
+        Ok(machine.nics())
     }
 }

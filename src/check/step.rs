@@ -6,9 +6,8 @@ use std::io::{self, Write};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::fleet;
-use super::of_node;
 use super::request::CheckRequest;
+use super::{fleet, of_node};
 use crate::document::Check;
 use crew::introduction::Introduction;
 use crew::joining::join;
@@ -17,11 +16,10 @@ use crew::meeting_point::MeetingPoint;
 use crew::star::{Event, JOIN_LIMIT, Member, NoWork, Order, Root, allow_connections};
 use facts::error::{Failure, Kind};
 use facts::host::{HostIndex, host_name};
-use facts::limit;
 use facts::net::listener::{Listener, Reach};
 use facts::number::time_text;
-use facts::threads;
 use facts::token::Token;
+use facts::{limit, threads};
 use page::json;
 
 /// How long the coordinator waits for tasks that have not joined.

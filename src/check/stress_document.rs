@@ -8,8 +8,7 @@ use facts::error::{Failure, UNDECIDED};
 use facts::host::host_name;
 use facts::severity::Severity;
 use facts::time_of_day::{Clocks, milliseconds};
-use health::sensors;
-use health::sensors::{Sensor, TemperatureLimits};
+use health::sensors::{self, Sensor, TemperatureLimits};
 use page::page::Page;
 use page::problem::Problem;
 

@@ -1,8 +1,7 @@
 //! NICs under load as metrics (docs/metrics.md lists them).
 
 use crate::stress_document::{StressReport, StressedNic};
-use page::openmetrics;
-use page::openmetrics::{Family, Sample};
+use page::openmetrics::{self, Family, Sample};
 
 /// A series without labels that all files of a load have.
 pub const SERIES: &str = "cxidiag_stress_exit_status";

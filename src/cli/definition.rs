@@ -11,8 +11,7 @@ use clap::ArgMatches;
 use super::derived;
 use super::usage::{Completion, Entry, Value};
 use super::values::{place, text};
-use facts::error::Failure;
-use facts::error::invalid;
+use facts::error::{Failure, invalid};
 use facts::number::{time, within};
 use page::destination::Place;
 

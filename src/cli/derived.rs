@@ -17,8 +17,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
 use super::usage::{Completion, DETAILS, Entry, Value};
-use super::values;
-use super::values::LEFT_OUT;
+use super::values::{self, LEFT_OUT};
 use facts::error::{Failure, invalid};
 use facts::number::{time, within};
 use page::destination::Place;

@@ -11,15 +11,12 @@ use std::sync::LazyLock;
 use clap::{Args, Command};
 
 use super::sources;
-use crate::changes;
 use crate::changes::Changes;
 use crate::comparison::{Comparison, MAX_REGRESS};
 use crate::expected::StoredVerdicts;
-use crate::results;
 use crate::results::ComparedResult;
-use crate::runs;
 use crate::runs::{ReadRun, RunSource};
-use crate::text;
+use crate::{changes, results, runs, text};
 use check::document::Check;
 use cli::arguments::TypedArguments;
 use cli::parser::hint_before;

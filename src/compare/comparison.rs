@@ -9,7 +9,7 @@ use super::grouping::{self, RunGroup};
 use super::runs::ReadRun;
 use facts::error::Failure;
 use facts::expect::{Metric, MetricUnit};
-use facts::number::and_more;
+use facts::number::listed;
 use facts::percentile::Percentile;
 use facts::robust::{median, sorted};
 use facts::severity::Severity;
@@ -18,8 +18,7 @@ use plan::depths::Row;
 use plan::tool::Tool;
 use plan::tools::TOOLS;
 use report::columns::{COLUMNS, Column};
-use report::noise;
-use report::noise::Noise;
+use report::noise::{self, Noise};
 use report::outcome::{Extent, SizeResult, Status};
 
 /// Version of the document. It changes when a field is removed or changes its meaning.
@@ -357,9 +356,7 @@ impl Comparison {
             (!rows.is_empty()).then(|| format!("{} ({})", group.name, Row::names(&rows)))
         };
         let all: Vec<String> = self.groups.iter().filter_map(named).collect();
-        let more = all.len().saturating_sub(NAMED);
-        let shown = all[..all.len() - more].join(", ");
-        (!all.is_empty()).then(|| shown + &and_more(more))
+        (!all.is_empty()).then(|| listed(&all, NAMED))
     }
 
     /// Returns the sizes with this verdict, in words.

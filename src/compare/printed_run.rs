@@ -9,8 +9,7 @@ use page::json::LARGEST;
 use page::problem::Problem;
 use plan::depths::{DepthKind, Row};
 use plan::tool::Tool;
-use report::columns;
-use report::columns::Datum;
+use report::columns::{self, Datum};
 use report::outcome::{
     Addresses, AtomicOptions, BandwidthResult, DeclaredOptions, Extent, Host, LatencyResult,
     ListOptions, Options, Outcome, Side, SizeResult, Status, UsedDevice,

@@ -10,17 +10,14 @@ use clap::{Args, Command};
 
 use super::sources;
 use crate::comparison::MAX_REGRESS;
-use crate::html;
-use crate::results;
 use crate::results::ReadResult;
-use crate::runs;
 use crate::runs::RunSource;
+use crate::{html, results, runs};
 use cli::arguments::TypedArguments;
 use cli::derived;
 use cli::usage::{Completion, Usage};
 use facts::error::Failure;
-use page::destination::Destination;
-use page::destination::Place;
+use page::destination::{Destination, Place};
 
 /// Name of the command, for messages.
 const NAME: &str = "cxidiag report";

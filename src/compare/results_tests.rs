@@ -27,8 +27,7 @@ use serde_json::{Value, json};
 use stat;
 use stat::job::JobStat;
 use stat::record::NodeRecord;
-use survey::result::Setup;
-use survey::result::testing;
+use survey::result::{Setup, testing};
 
 /// Returns a survey of 8 NICs on 4 nodes as JSON.
 fn survey() -> Value {

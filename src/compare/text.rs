@@ -6,7 +6,7 @@ use super::comparison::{
     Comparison, Figure, Group, MetricComparison, Run, SignificanceTest, SizeComparison, Verdict,
 };
 use facts::expect::{Metric, MetricUnit};
-use facts::number::and_more;
+use facts::number::listed;
 use facts::text::plural;
 use page::page::{Page, Words};
 use report::noise::DISTURBED_PERCENT;
@@ -55,7 +55,7 @@ fn described(runs: &[&Run]) -> String {
     let files = distinct(runs.iter().map(|run| run.file.as_str()));
     let files = match files.as_slice() {
         [] => "no runs".to_owned(),
-        [first, others @ ..] => (*first).to_owned() + &and_more(others.len()),
+        files => listed(files, 1),
     };
     let place = |run: &&Run| {
         let device = run.device.as_deref().unwrap_or("no device");

@@ -6,8 +6,7 @@ use std::sync::LazyLock;
 
 use clap::{Args, Command};
 
-use crate::inventory;
-use crate::inventory::Inventory;
+use crate::inventory::{self, Inventory};
 use cli::arguments::TypedArguments;
 use cli::usage::{Completion, Usage};
 use cli::{arguments, derived, output};

@@ -35,7 +35,7 @@ pub struct Inventory {
 }
 
 /// One NIC.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 #[cfg_attr(any(test, feature = "testing"), schemars(rename = "Entry"))]
 struct DeviceEntry {
@@ -174,14 +174,11 @@ fn entry(found: FoundDevice, machine: &Machine, failed: &mut Vec<Failure>) -> De
     let numa_node = machine.node_of_device(&name);
     let mut entry = DeviceEntry {
         is_software: found.name.platform().is_simulated,
-        error: None,
-        nic: None,
         mac_address: machine.mac_of_device(&name),
         numa_node,
         numa_cpus: numa_node.map_or(Vec::new(), |node| machine.cpus_of_node(node)),
-        default_svc_id: None,
-        services: Vec::new(),
         name,
+        ..DeviceEntry::default()
     };
     let rights = Rights::from_this_process();
     let filled = found.opened.and_then(|device| {

@@ -2,19 +2,17 @@
 //! that does not answer cannot hold up the command.
 
 use std::ffi::OsString;
-use std::fmt;
-use std::fs;
 use std::io::Read;
 use std::process::{Child, ChildStderr, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
+use std::{fmt, fs};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal, kill_process};
 
-use facts::child;
 use facts::error::{Context, Failure, Kind, Step};
-use facts::interrupt;
 use facts::number::time_text;
+use facts::{child, interrupt};
 use measure::CpuShare;
 use report::outcome::Outcome;
 

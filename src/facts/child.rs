@@ -1,11 +1,10 @@
 //! Processes of this program that another process of it starts: how they start, how they end with
 //! the process that started them, and what their end says.
 
-use std::env;
-use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::{env, io};
 
 use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 

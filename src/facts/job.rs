@@ -2,8 +2,7 @@
 //! jobs, and so are two components of a heterogeneous job of Slurm.
 
 use std::borrow::Cow;
-use std::env;
-use std::fmt;
+use std::{env, fmt};
 
 use serde::{Deserialize, Serialize};
 

@@ -38,7 +38,8 @@
 //!    | token            the secret of a pair of processes                                        |
 //!    | user_file        files that users name                                                    |
 //!    +-------------------------------------------------------------------------------------------+
-//!  0 | named_enum       enums whose variants have names                                          |
+//!  0 | groups           values in groups of equal keys                                           |
+//!    | named_enum       enums whose variants have names                                          |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
 //!
@@ -56,6 +57,7 @@ pub mod error;
 pub mod error_flag;
 pub mod expect;
 pub mod figures;
+pub mod groups;
 pub mod host;
 pub mod interrupt;
 pub mod job;

@@ -137,9 +137,15 @@ pub fn counted(number: u64, what: &str) -> String {
     format!("{number_text} {noun}{ending} {rest}").trim_end().to_owned()
 }
 
+/// Returns the first `most` names, and how many follow: `n1, n2 and 3 more`.
+pub fn listed(names: &[impl AsRef<str>], most: usize) -> String {
+    let shown: Vec<&str> = names.iter().take(most).map(AsRef::as_ref).collect();
+    shown.join(", ") + &and_more(names.len() - shown.len())
+}
+
 /// Returns how many there are beside those that are named: ` and 3 more`; nothing for none.
 pub fn and_more(count: usize) -> String {
-    if count == 0 { String::new() } else { format!(" and {count} more") }
+    if count == 0 { String::new() } else { format!(" and {} more", grouped(count as u64)) }
 }
 
 /// Returns a number with a comma before each three digits.

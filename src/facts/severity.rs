@@ -4,12 +4,13 @@ use serde::{Deserialize, Serialize};
 
 crate::named_enum! {
     /// How good something is that was checked, the worst last.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case", from = "String")]
     pub enum Severity {
         /// There is no limit: the value is for the reader.
         Shown = "shown",
         /// It cannot be read here.
+        #[default]
         NotAvailable = "not_available",
         /// Within its limit.
         Good = "good",

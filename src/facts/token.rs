@@ -6,12 +6,11 @@
 //! peer in its role.
 
 use std::collections::BTreeSet;
-use std::env;
 use std::ffi::{OsStr, OsString};
-use std::fmt;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
+use std::{env, fmt};
 
 use hmac_sha256::HMAC;
 use rustix::rand::{GetRandomFlags, getrandom};

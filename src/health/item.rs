@@ -39,7 +39,7 @@ impl Item {
 }
 
 /// One item.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "testing", schemars(rename = "ItemResult"))]
 pub struct Finding {
@@ -69,38 +69,33 @@ pub struct Finding {
     pub verdict: Severity,
     /// What explains the value, or why there is none; null if nothing does.
     pub note: Option<String>,
+    /// What is wrong with it, as part of a sentence, where that is more than its name and value.
+    #[serde(skip)]
+    pub sentence: Option<String>,
 }
 
 impl Finding {
     /// An item without a value.
     pub fn absent(item: &Item) -> Self {
-        Self::named(item.code.to_owned(), item.name.to_owned())
+        Self::named(item.code, item.name)
     }
 
-    fn named(code: String, name: String) -> Self {
-        Self {
-            code,
-            name,
-            value: None,
-            number: None,
-            unit: None,
-            numbers: BTreeMap::new(),
-            limit: None,
-            place: None,
-            source: None,
-            verdict: Severity::NotAvailable,
-            note: None,
-        }
+    /// An item with this code and name, which is not available.
+    pub fn named(code: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { code: code.into(), name: name.into(), ..Self::default() }
     }
 
     /// Returns the item without its value and what follows from it.
     pub(super) fn emptied(&self) -> Self {
-        Self::named(self.code.clone(), self.name.clone())
+        Self::named(&self.code, &self.name)
     }
 
     /// Returns what is wrong with it, for the first line.
     pub fn described(&self) -> String {
-        let Self { name, value, limit, note, .. } = self;
+        let Self { name, value, limit, note, sentence, .. } = self;
+        if let Some(sentence) = sentence {
+            return sentence.clone();
+        }
         let place = self.place.as_ref().map_or(String::new(), |place| format!(" {place}"));
         match (value, limit, note) {
             (Some(value), Some(limit), _) => format!("{name} {value}{place}, expected {limit}"),
@@ -144,6 +139,12 @@ impl Finding {
             verdict,
             ..Self::absent(item)
         }
+    }
+
+    /// Returns its value as a share of its limit, where both are numbers.
+    pub fn share(&self) -> Option<f64> {
+        let share = self.number? / self.numbers.get(LIMIT)?;
+        Some(share).filter(|share| share.is_finite())
     }
 
     /// Adds the value as a number in base units.

@@ -7,6 +7,7 @@
 //!  5 | lib             the list of modules and items                                             |
 //!    +-------------------------------------------------------------------------------------------+
 //!  4 | code_words      items: error rates of the link                                            |
+//!    | majority        what most good NICs have                                                  |
 //!    +-------------------------------------------------------------------------------------------+
 //!  3 | link            items: state, speed, mode and flaps of the link                           |
 //!    +-------------------------------------------------------------------------------------------+
@@ -19,7 +20,6 @@
 //!    | host_state      items: what makes its CPUs and memory slower                              |
 //!    | identity        what has no limit: generation, firmware, driver, QoS profile              |
 //!    | leak            item: leaked resources                                                    |
-//!    | majority        what most good NICs have                                                  |
 //!    | link_settings   item: by which settings a link comes up                                   |
 //!    | pcie            items: lanes and speed of the connection to the host                      |
 //!    | pcie_errors     items: errors of this connection                                          |

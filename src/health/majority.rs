@@ -1,11 +1,42 @@
 //! What most good NICs of one kind have, and what a culprit has instead (diagnosis.md 4.2).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::readings::{Reading, Readings, find, numbers};
+use crate::item::{Finding, Item};
+use crate::readings::{Readings, find, numbers};
+use crate::{host, host_state, identity, link, pcie, presence};
 use facts::severity::Severity;
+
+/// The settings that are compared, of NICs and of hosts.
+pub const COMPARED: [&Item; 20] = [
+    &presence::COUNT,
+    &identity::GENERATION,
+    &identity::FIRMWARE,
+    &identity::DRIVER,
+    &host::LIBRARY,
+    &host::KERNEL,
+    &identity::QOS_PROFILE,
+    &identity::CLASS_CEILING,
+    &identity::ESM,
+    &link::MTU,
+    &link::SPEED,
+    &link::LAYER_RETRY,
+    &link::PAUSE,
+    &pcie::WIDTH,
+    &pcie::SPEED,
+    &pcie::UPSTREAM,
+    &host::IOMMU,
+    &host::GOVERNOR,
+    &host_state::IDLE_STATES,
+    &host_state::MEMORY_SIZE,
+];
+
+/// Returns whether the item with this code is compared between NICs.
+fn is_compared(code: &str) -> bool {
+    COMPARED.iter().any(|item| item.code == code)
+}
 
 /// Fewest good NICs with a value: with fewer, the item says nothing.
 const FEWEST: usize = 5;
@@ -44,23 +75,22 @@ pub struct Difference {
 }
 
 /// Returns the items that good NICs agree about: their normal values.
-pub fn normals<'a>(others: &'a [Readings]) -> BTreeMap<&'a str, &'a Reading> {
-    let codes = others.iter().flatten().filter(|reading| reading.is_attribute);
-    let codes: std::collections::BTreeSet<&str> =
-        codes.map(|reading| reading.code.as_str()).collect();
+pub fn normals<'a>(others: &'a [Readings]) -> BTreeMap<&'a str, &'a Finding> {
+    let codes: BTreeSet<&str> =
+        others.iter().flatten().map(|reading| reading.code.as_str()).collect();
     let normal = |code: &'a str| {
         let values = values(others, code);
         let (normal, count) = most(&values)?;
         let is_normal = values.len() >= FEWEST && count as f64 >= NORMAL * values.len() as f64;
         is_normal.then_some((code, normal))
     };
-    codes.into_iter().filter_map(normal).collect()
+    codes.into_iter().filter(|code| is_compared(code)).filter_map(normal).collect()
 }
 
 /// Returns the items in which a culprit with these readings differs from good NICs. Items whose
 /// value many good NICs share with it are left out.
 pub fn differences(own: &Readings, others: &[Readings]) -> Vec<Difference> {
-    let difference = |(code, normal): (&str, &Reading)| {
+    let difference = |(code, normal): (&str, &Finding)| {
         let reading = find(own, code)?;
         let values = values(others, code);
         let share = count(reading, &values) as f64 / values.len() as f64;
@@ -80,27 +110,28 @@ pub fn differences(own: &Readings, others: &[Readings]) -> Vec<Difference> {
 /// Returns whether many good NICs have the item with this code in the same state or a worse one.
 pub fn is_common(code: &str, state: Severity, others: &[Readings]) -> bool {
     let least = state.max(Severity::Suspect);
-    let has =
-        |own: &&Readings| own.iter().any(|reading| reading.code == code && reading.state >= least);
+    let has = |own: &&Readings| {
+        own.iter().any(|reading| reading.code == code && reading.verdict >= least)
+    };
     others.iter().filter(has).count() as f64 > COMMON * others.len() as f64
 }
 
 /// Returns the items with this code that have values.
-pub fn values<'a>(others: &'a [Readings], code: &str) -> Vec<&'a Reading> {
+pub fn values<'a>(others: &'a [Readings], code: &str) -> Vec<&'a Finding> {
     others.iter().filter_map(|own| find(own, code)).collect()
 }
 
 /// Returns an item with the most frequent value, and how many have it.
-pub fn most<'a>(values: &[&'a Reading]) -> Option<(&'a Reading, usize)> {
+pub fn most<'a>(values: &[&'a Finding]) -> Option<(&'a Finding, usize)> {
     // Thousands of NICs have few values.
-    let distinct: BTreeMap<_, &Reading> =
+    let distinct: BTreeMap<_, &Finding> =
         values.iter().map(|reading| (reading.value.as_deref(), *reading)).collect();
     let counted = distinct.into_values().map(|reading| (reading, count(reading, values)));
     counted.max_by_key(|(_, count)| *count)
 }
 
 /// Returns how many values are the same as this one.
-pub fn count(value: &Reading, values: &[&Reading]) -> usize {
+pub fn count(value: &Finding, values: &[&Finding]) -> usize {
     values.iter().filter(|other| is_same(value, other)).count()
 }
 
@@ -112,7 +143,7 @@ pub fn common_text(code: &str, value: &str) -> String {
 }
 
 /// Returns whether two items with one code have the same value.
-pub fn is_same(one: &Reading, other: &Reading) -> bool {
+pub fn is_same(one: &Finding, other: &Finding) -> bool {
     let close = CLOSE.iter().find(|(name, _)| *name == one.code);
     match (close, numbers(one, other)) {
         (Some((_, part)), Some([Some(one), Some(other)])) => {

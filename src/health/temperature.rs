@@ -3,8 +3,7 @@
 //! of the card.
 
 use super::item::{Finding, Item, unless_good};
-use crate::sensors;
-use crate::sensors::TemperatureLimits;
+use crate::sensors::{self, TemperatureLimits};
 use facts::severity::Severity;
 use node::nic::files::{Files, NoValue};
 

@@ -19,12 +19,7 @@ pub struct ChosenNics {
 ///
 /// Invalid variables of software NICs.
 pub fn chosen(named: &[DeviceName], machine: &Machine) -> Result<ChosenNics, Failure> {
-    let names = machine.cxi_devices();
-    let mut devices: Vec<DeviceName> = match named {
-        [] => names.iter().filter_map(|name| name.parse().ok()).collect(),
-        named => return Ok(ChosenNics { devices: named.to_vec(), is_without_hardware: false }),
-    };
-    devices.sort_by_key(|device| device.index);
+    let devices = if named.is_empty() { machine.nics() } else { named.to_vec() };
     if !devices.is_empty() {
         return Ok(ChosenNics { devices, is_without_hardware: false });
     }

@@ -8,11 +8,11 @@ use check::document::DeviceResult;
 use facts::device::DeviceName;
 use facts::error::Failure;
 use facts::time_of_day::since_1970;
-use health::code_words;
 use health::code_words::CodeWords;
-use health::link_rates;
 use health::link_rates::LinkRates;
-use health::{identity, link, pcie, pcie_errors, power, presence, temperature};
+use health::{
+    code_words, identity, link, link_rates, pcie, pcie_errors, power, presence, temperature,
+};
 use node::backend;
 use node::machine::Machine;
 use node::nic::counters::{CounterReadings, NicFacts};

@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, Command};
 
-use crate::cxi_stat_text;
-use crate::cxi_stat_text::{AER, NOT_AVAILABLE};
+use crate::cxi_stat_text::{self, AER, NOT_AVAILABLE};
 use cli::arguments::TypedArguments;
 use cli::derived;
 use cli::usage::{Completion, Usage};
@@ -18,8 +17,7 @@ use facts::error::Failure;
 use facts::interrupt;
 use facts::text::shown;
 use facts::time_of_day::{Clocks, step_text};
-use health::link_rates;
-use health::link_rates::LinkRates;
+use health::link_rates::{self, LinkRates};
 use node::machine::Machine;
 use node::nic::counters::{CounterReadings, NicFacts};
 use node::nic::files::Files;

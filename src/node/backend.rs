@@ -1,12 +1,10 @@
 //! Hardware library or software NIC: the only file that uses both.
 
-use std::env;
 use std::error::Error;
 use std::ffi::OsStr;
-use std::fs;
-use std::io;
 use std::path::Path;
 use std::time::Duration;
+use std::{env, fs, io};
 
 use cxi::{Device, Library};
 
@@ -290,8 +288,7 @@ pub fn names(libcxi: Option<&LibraryFile>, machine: &Machine) -> Result<Vec<Devi
 /// Returns the devices that the driver shows and those that the library lists. The library omits
 /// devices that it cannot open (libcxi.md 2.3).
 fn hardware(libcxi: Option<&LibraryFile>, machine: &Machine) -> (Vec<DeviceName>, Option<Failure>) {
-    let mut names: Vec<DeviceName> =
-        machine.cxi_devices().iter().filter_map(|name| name.parse().ok()).collect();
+    let mut names = machine.nics();
     let failure = match load(DEFAULT_DEVICE, libcxi) {
         Ok(library) => {
             names.extend(listed(&library, DeviceKind::Hardware));
@@ -303,6 +300,12 @@ fn hardware(libcxi: Option<&LibraryFile>, machine: &Machine) -> (Vec<DeviceName>
     names.sort_by_key(|name| name.index);
     names.dedup();
     (names, failure)
+}
+
+/// Returns the hardware NICs that [`devices`] finds on this machine.
+pub fn all_hardware() -> Vec<DeviceName> {
+    let (found, _) = devices(&[], None, &Machine::this());
+    found.iter().map(|found| found.name).filter(|name| name.platform().is_listed).collect()
 }
 
 /// Returns the software NICs that lists show.

@@ -5,10 +5,9 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::iter;
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{iter, thread};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;

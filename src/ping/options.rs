@@ -14,10 +14,9 @@ use facts::device::{DEFAULT_DEVICE, DeviceName};
 use facts::error::Failure;
 use facts::number::time;
 use page::destination::Place;
-use plan::command_line;
 use plan::command_line::Request;
 use plan::tools::TOOLS;
-use plan::{DEFAULT_PORT, Plan};
+use plan::{DEFAULT_PORT, Plan, command_line};
 
 /// The longest time of an option: a day.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);

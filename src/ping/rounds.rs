@@ -2,10 +2,9 @@
 //! answer delay no others.
 
 use std::ffi::OsString;
-use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 use std::time::Instant;
+use std::{io, thread};
 
 use crossbeam_channel::unbounded;
 
@@ -17,9 +16,8 @@ use facts::advice::{Advise, Situation};
 use facts::device::DeviceName;
 use facts::error::{Failure, Kind, Step};
 use facts::host::ip_address;
-use facts::interrupt;
 use facts::number::time_text;
-use facts::threads;
+use facts::{interrupt, threads};
 use page::page::{Page, Words, style_of_stdout};
 use page::problem::Problem;
 use page::progress_line::columns;

@@ -2,10 +2,9 @@
 
 use std::ffi::OsString;
 
-use crate::Plan;
-use crate::command_line;
 use crate::command_line::Request;
 use crate::tools::TOOLS;
+use crate::{Plan, command_line};
 
 /// Returns the plan of a client of `tool` with these options.
 pub fn plan(tool: &str, options: &[&str]) -> Plan {

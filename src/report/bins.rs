@@ -1,6 +1,6 @@
 //! Latencies in bins of equal ratio.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
 
 use hdrhistogram::Histogram;
@@ -54,31 +54,39 @@ pub struct Joined {
 /// have samples, and all are of equal ratio. None between them is left out.
 pub fn joined(bins: &[(u64, u64)], most: usize) -> Vec<Joined> {
     let numbers: Vec<(u32, u64)> = bins.iter().map(|&(ns, count)| (bin(ns), count)).collect();
-    let (Some(&(first, _)), Some(&(last, _))) = (numbers.first(), numbers.last()) else {
+    let factor = factor(numbers.iter().map(|(number, _)| *number), most);
+    let joined = merged(&numbers, factor).into_iter();
+    joined
+        .map(|(number, count)| Joined {
+            from_ns: lowest(number),
+            to_ns: lowest(number + factor),
+            count,
+        })
+        .collect()
+}
+
+/// Returns how many neighbours, a power of two, are joined so that at most `most` bins are left of
+/// those with these numbers.
+pub fn factor(numbers: impl Iterator<Item = u32> + Clone, most: usize) -> u32 {
+    let used = |factor| numbers.clone().map(|number| number / factor).collect::<BTreeSet<_>>();
+    let mut factors = iter::successors(Some(1), |factor: &u32| factor.checked_mul(2));
+    factors.find(|factor| used(*factor).len() <= most).unwrap_or(1)
+}
+
+/// Returns the bins from the first to the last of these, in ascending order, of which `factor`
+/// neighbours are joined, with the number of the first neighbour.
+pub fn merged(bins: &[(u32, u64)], factor: u32) -> Vec<(u32, u64)> {
+    let (Some((first, _)), Some((last, _))) = (bins.first(), bins.last()) else {
         return Vec::new();
     };
-    let used = |factor: u32| {
-        let mut places: Vec<u32> = numbers.iter().map(|(number, _)| number / factor).collect();
-        places.dedup();
-        places.len()
-    };
-    let factors = iter::successors(Some(1), |factor: &u32| factor.checked_mul(2));
-    let factor = factors
-        .take_while(|factor| factor / 2 <= last)
-        .find(|factor| used(*factor) <= most)
-        .unwrap_or(1);
-    let mut joined: Vec<Joined> = (first / factor..=last / factor)
-        .map(|place| Joined {
-            from_ns: lowest(place * factor),
-            to_ns: lowest((place + 1) * factor),
-            count: 0,
-        })
-        .collect();
-    for (number, count) in numbers {
-        let bin = &mut joined[(number / factor - first / factor) as usize];
-        bin.count = bin.count.saturating_add(count);
+    let first = first / factor;
+    let mut merged: Vec<(u32, u64)> =
+        (first..=last / factor).map(|place| (place * factor, 0)).collect();
+    for (number, count) in bins {
+        let (_, sum) = &mut merged[(number / factor - first) as usize];
+        *sum = sum.saturating_add(*count);
     }
-    joined
+    merged
 }
 
 #[cfg(test)]

@@ -10,8 +10,7 @@ use facts::error::Failure;
 use facts::expect::Metric;
 use facts::interrupt;
 use page::documents::{Documents, Places};
-use page::json;
-use page::table;
+use page::{json, table};
 use plan::Plan;
 use plan::run_options::Side;
 

@@ -7,7 +7,6 @@ use std::time::Instant;
 use cxi::gpu::GpuMap;
 
 use super::columns::Layout;
-use super::counters;
 use super::current_size::CurrentSize;
 use super::histogram::{self, Style};
 use super::intervals::Intervals;
@@ -18,7 +17,7 @@ use super::run_documents::RunDocuments;
 use super::run_facts::Connected;
 use super::sampler::Sampled;
 use super::summary::{self, Summary};
-use super::{extra, percentiles, text};
+use super::{counters, extra, percentiles, text};
 use facts::error::{Failure, Kind};
 use facts::expect::Metric;
 use facts::interrupt;

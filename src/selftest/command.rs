@@ -24,16 +24,13 @@ use facts::error::Failure;
 use facts::interrupt;
 use facts::number::time;
 use node::backend;
-use page::destination::Destination;
-use page::destination::Place;
+use page::destination::{Destination, Place};
 use page::documents::Documents;
 use page::page::Page;
-use page::table;
-use page::table::TextStyle;
-use plan::command_line;
+use page::table::{self, TextStyle};
 use plan::command_line::Request;
 use plan::tools::TOOLS;
-use plan::{DEFAULT_PORT, Plan};
+use plan::{DEFAULT_PORT, Plan, command_line};
 
 /// The longest `--time-limit`.
 const LONGEST: Duration = Duration::from_secs(3600);

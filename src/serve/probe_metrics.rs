@@ -4,8 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::probe::figures::{NicFigures, TargetFigures};
 use crew::location::{Class, Location};
-use page::openmetrics;
-use page::openmetrics::{Family, Sample};
+use page::openmetrics::{self, Family, Sample};
 
 /// A series without labels that all files of probes have.
 pub const SERIES: &str = "cxidiag_probe_timestamp_seconds";

@@ -13,31 +13,26 @@ use rustix::time::{ClockId, clock_gettime};
 use super::board::{ProbeBoard, ScheduledTask};
 use super::probing::{ProbeRequest, own_name};
 use crate::probe::schedule::{NextProbe, Periods, ProbeSchedule, UNCOUNTED};
-use crate::probe::targets;
-use crate::probe::targets::TURN;
-use crate::probe_metrics;
-use crate::probe_metrics::Probes;
+use crate::probe::targets::{self, TURN};
+use crate::probe_metrics::{self, Probes};
 use crew::host_list;
 use diag::run::served::line_to_server;
 use facts::child::PROGRAM;
 use facts::device::DeviceName;
 use facts::error::{Context, Failure, Kind};
-use facts::interrupt;
 use facts::limit::in_effect;
-use facts::threads;
+use facts::{interrupt, threads};
 use members::prober_nic::{ProberNic, WRITES};
 use members::targets::{NicPlan, TestPlan};
 use node::backend;
 use node::machine::Machine;
 use page::documents::Documents;
-use plan::Plan;
-use plan::command_line;
 use plan::command_line::Request;
 use plan::tools::{TOOLS, WRITE_BW, WRITE_LAT};
 use plan::typed::Typed;
+use plan::{Plan, command_line};
 use session::control_line::{ControlLine, ProbeNews, Used};
-use session::probe_feed;
-use session::probe_feed::SIGN_OF_LIFE;
+use session::probe_feed::{self, SIGN_OF_LIFE};
 use session::probe_state::NicState;
 
 /// Longest wait of the main thread: a pause file is noticed within it.
@@ -93,7 +88,7 @@ pub fn run(plan: &Plan, request: &ProbeRequest) -> Result<(), Failure> {
         let nic = NicThread {
             board: board.clone(),
             index,
-            plan: nic_plan(plan, *device),
+            plan: NicPlan::new(plan, *device),
             tests,
             periods,
             slots: request.slots(),
@@ -134,18 +129,7 @@ fn devices(plan: &Plan) -> Vec<DeviceName> {
     if plan.device.platform().is_simulated {
         return vec![plan.device];
     }
-    let (found, _) = backend::devices(&[], None, &Machine::this());
-    let names = found.iter().map(|found| found.name);
-    names.filter(|name| name.platform().is_listed).collect()
-}
-
-fn nic_plan(plan: &Plan, device: DeviceName) -> NicPlan {
-    NicPlan {
-        device,
-        service: plan.service_options,
-        libcxi: plan.libcxi.clone().filter(|_| device.platform().loads_library),
-        cpus: plan.cpus.clone(),
-    }
+    backend::all_hardware()
 }
 
 /// Returns the plan of a client of other servers.

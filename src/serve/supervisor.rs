@@ -26,9 +26,8 @@ use facts::host::host_name;
 use facts::interrupt;
 use plan::Plan;
 use session::arrivals::{Arrival, Newcomer};
-use session::check_order;
 use session::check_order::CHECK_INTERVAL;
-use session::{LineLimit, ServerTotals, status};
+use session::{LineLimit, ServerTotals, check_order, status};
 
 /// Interval at which the end of processes is looked up when the server ends.
 const INTERVAL: Duration = Duration::from_millis(2);

@@ -5,7 +5,7 @@
 pub const OPTIONS_SIZE: usize = 129;
 
 /// The part of the option block about one host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostBlock {
     /// CXI service.
     pub svc_id: u32,
@@ -22,7 +22,7 @@ pub struct HostBlock {
 }
 
 /// The option block, in the order of its bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OptionBlock {
     /// 0: clock_gettime, 1: cycles.
     pub clock: u32,
@@ -84,163 +84,119 @@ pub struct OptionBlock {
 impl OptionBlock {
     /// Returns the block as payload.
     pub fn encode(&self) -> [u8; OPTIONS_SIZE] {
-        let mut out = Writer { bytes: [0; OPTIONS_SIZE], filled: 0 };
-        out.put(self.clock.to_le_bytes());
-        out.put([self.ignore_cpu_freq_mismatch.into()]);
-        out.put(self.iters.to_le_bytes());
-        out.put(self.warmup.to_le_bytes());
-        out.put(self.iter_delay.to_le_bytes());
-        out.put(self.duration.to_le_bytes());
-        out.put(self.list_size.to_le_bytes());
-        let flags = bits([self.bidirectional, self.report_all, self.print_gbits, self.emu_mode]);
-        out.put([flags | (self.hugepages & 3) << 4, 0]);
-        out.put(self.min_size.to_le_bytes());
-        out.put(self.max_size.to_le_bytes());
-        out.put(self.max_buf_size.to_le_bytes());
-        out.put(self.buf_size.to_le_bytes());
-        out.put(self.buf_align.to_le_bytes());
-        out.put([bits([
-            self.use_hrp,
-            self.use_idc,
-            self.use_ll,
-            self.use_rdzv,
-            self.fetching,
-            self.matching,
-            self.unrestricted,
-        ])]);
-        out.put([self.atomic_op, self.cswap_op, self.atomic_type]);
-        out.put(self.host.svc_id.to_le_bytes());
-        out.put(self.host.dev_id.to_le_bytes());
-        out.put(self.host.port.to_le_bytes());
-        out.put(self.host.gpu_type.to_le_bytes());
-        out.put([0; 5]);
-        let gpus = gpu(self.host.tx_gpu) | gpu(self.host.rx_gpu) << 9;
-        out.put(gpus.to_le_bytes());
-        out.bytes
+        let mut payload = Payload { bytes: [0; OPTIONS_SIZE], at: 0, is_written: true };
+        let mut block = *self;
+        block.exchange(&mut payload);
+        payload.bytes
     }
 
     /// Returns the block in a payload. Any bytes are a block; reserved bits and the fields that
     /// only the receiver fills are ignored.
     pub fn decode(bytes: &[u8; OPTIONS_SIZE]) -> Self {
-        let mut input = Reader(bytes);
-        let clock = input.u32();
-        let ignore_cpu_freq_mismatch = input.u8() != 0;
-        let iters = input.u64();
-        let warmup = input.u64();
-        let iter_delay = input.u64();
-        let duration = input.u32();
-        let list_size = input.u16();
-        let run = input.u8();
-        let _reserved = input.u8();
-        let min_size = input.u64();
-        let max_size = input.u64();
-        let max_buf_size = input.u64();
-        let buf_size = input.u64();
-        let buf_align = input.u64();
-        let command = input.u8();
-        let atomic_op = input.u8();
-        let cswap_op = input.u8();
-        let atomic_type = input.u8();
-        let host = HostBlock::decode(&mut input);
-        Self {
-            clock,
-            ignore_cpu_freq_mismatch,
-            iters,
-            warmup,
-            iter_delay,
-            duration,
-            list_size,
-            bidirectional: bit(run, 0),
-            report_all: bit(run, 1),
-            print_gbits: bit(run, 2),
-            emu_mode: bit(run, 3),
-            hugepages: run >> 4 & 3,
-            min_size,
-            max_size,
-            max_buf_size,
-            buf_size,
-            buf_align,
-            use_hrp: bit(command, 0),
-            use_idc: bit(command, 1),
-            use_ll: bit(command, 2),
-            use_rdzv: bit(command, 3),
-            fetching: bit(command, 4),
-            matching: bit(command, 5),
-            unrestricted: bit(command, 6),
-            atomic_op,
-            cswap_op,
-            atomic_type,
-            host,
-        }
+        let mut block = Self::default();
+        block.exchange(&mut Payload { bytes: *bytes, at: 0, is_written: false });
+        block
+    }
+
+    /// Writes or reads all fields, in the order of their bytes.
+    fn exchange(&mut self, payload: &mut Payload) {
+        payload.number(&mut self.clock);
+        let mut ignores = self.ignore_cpu_freq_mismatch.into();
+        payload.number::<u8>(&mut ignores);
+        self.ignore_cpu_freq_mismatch = ignores != 0;
+        payload.number(&mut self.iters);
+        payload.number(&mut self.warmup);
+        payload.number(&mut self.iter_delay);
+        payload.number(&mut self.duration);
+        payload.number(&mut self.list_size);
+        self.hugepages &= 3;
+        payload.flags(
+            [
+                &mut self.bidirectional,
+                &mut self.report_all,
+                &mut self.print_gbits,
+                &mut self.emu_mode,
+            ],
+            &mut self.hugepages,
+        );
+        self.hugepages &= 3;
+        payload.at += 1;
+        payload.number(&mut self.min_size);
+        payload.number(&mut self.max_size);
+        payload.number(&mut self.max_buf_size);
+        payload.number(&mut self.buf_size);
+        payload.number(&mut self.buf_align);
+        payload.flags(
+            [
+                &mut self.use_hrp,
+                &mut self.use_idc,
+                &mut self.use_ll,
+                &mut self.use_rdzv,
+                &mut self.fetching,
+                &mut self.matching,
+                &mut self.unrestricted,
+            ],
+            &mut 0,
+        );
+        payload.number(&mut self.atomic_op);
+        payload.number(&mut self.cswap_op);
+        payload.number(&mut self.atomic_type);
+        self.host.exchange(payload);
     }
 }
 
 impl HostBlock {
-    fn decode(input: &mut Reader) -> Self {
-        let svc_id = input.u32();
-        let dev_id = input.u32();
-        let port = input.u16();
-        let gpu_type = input.u8() as i8;
-        let _reserved: [u8; 5] = input.take();
-        let gpus = input.u64();
+    fn exchange(&mut self, payload: &mut Payload) {
+        payload.number(&mut self.svc_id);
+        payload.number(&mut self.dev_id);
+        payload.number(&mut self.port);
+        let mut gpu_type = self.gpu_type as u8;
+        payload.number(&mut gpu_type);
+        self.gpu_type = gpu_type as i8;
+        payload.at += 5;
+        // The number of a GPU, and a bit that marks it as used.
+        let bits = |gpu: Option<u8>| gpu.map_or(0, |gpu| u64::from(gpu) | 0x100);
         let gpu = |bits: u64| (bits & 0x100 != 0).then_some(bits as u8);
-        Self { svc_id, dev_id, port, gpu_type, tx_gpu: gpu(gpus), rx_gpu: gpu(gpus >> 9) }
+        let mut gpus = bits(self.tx_gpu) | bits(self.rx_gpu) << 9;
+        payload.number(&mut gpus);
+        (self.tx_gpu, self.rx_gpu) = (gpu(gpus), gpu(gpus >> 9));
     }
 }
 
-/// Returns the number of a GPU with the bit that marks it as used.
-fn gpu(index: Option<u8>) -> u64 {
-    index.map_or(0, |index| u64::from(index) | 0x100)
-}
-
-/// Flags, the first in bit 0.
-fn bits<const N: usize>(flags: [bool; N]) -> u8 {
-    flags.iter().rev().fold(0, |byte, flag| byte << 1 | u8::from(*flag))
-}
-
-fn bit(byte: u8, number: u32) -> bool {
-    byte >> number & 1 == 1
-}
-
-/// Reads little-endian fields from a block that is long enough.
-struct Reader<'a>(&'a [u8]);
-
-impl Reader<'_> {
-    fn take<const N: usize>(&mut self) -> [u8; N] {
-        let mut field = [0; N];
-        let (head, rest) = self.0.split_at(N);
-        field.copy_from_slice(head);
-        self.0 = rest;
-        field
-    }
-
-    fn u8(&mut self) -> u8 {
-        u8::from_le_bytes(self.take())
-    }
-
-    fn u16(&mut self) -> u16 {
-        u16::from_le_bytes(self.take())
-    }
-
-    fn u32(&mut self) -> u32 {
-        u32::from_le_bytes(self.take())
-    }
-
-    fn u64(&mut self) -> u64 {
-        u64::from_le_bytes(self.take())
-    }
-}
-
-/// Writes fields into an option block.
-struct Writer {
+/// The bytes of a block, up to the next field to be written or read.
+struct Payload {
     bytes: [u8; OPTIONS_SIZE],
-    filled: usize,
+    at: usize,
+    is_written: bool,
 }
 
-impl Writer {
-    fn put<const N: usize>(&mut self, field: [u8; N]) {
-        self.bytes[self.filled..self.filled + N].copy_from_slice(&field);
-        self.filled += N;
+impl Payload {
+    /// Writes or reads a number, in little-endian bytes.
+    fn number<T: Copy + Into<u64> + TryFrom<u64>>(&mut self, number: &mut T) {
+        let place = &mut self.bytes[self.at..][..size_of::<T>()];
+        let mut bytes = (*number).into().to_le_bytes();
+        let field = &mut bytes[..place.len()];
+        if self.is_written {
+            place.copy_from_slice(field);
+        } else {
+            field.copy_from_slice(place);
+        }
+        self.at += size_of::<T>();
+        // The bytes are as many as the number has.
+        if let Ok(read) = T::try_from(u64::from_le_bytes(bytes)) {
+            *number = read;
+        }
+    }
+
+    /// Writes or reads a byte of flags, the first in bit 0, and the bits above them.
+    fn flags<const N: usize>(&mut self, mut flags: [&mut bool; N], above: &mut u8) {
+        let mut byte = flags.iter().rev().fold(*above, |byte, flag| byte << 1 | u8::from(**flag));
+        self.number(&mut byte);
+        for flag in &mut flags {
+            **flag = byte & 1 == 1;
+            byte >>= 1;
+        }
+        *above = byte;
     }
 }
 

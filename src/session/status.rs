@@ -10,11 +10,10 @@ use rustix::event::PollFlags;
 use super::connect::ServerSearch;
 use super::wire;
 use facts::error::{Context, Failure};
-use facts::interrupt;
 use facts::limit::ANSWER_LIMIT;
 use facts::net::framing::message;
 use facts::number::time_text;
-use facts::text;
+use facts::{interrupt, text};
 use plan::Plan;
 
 /// The name that asks for the state, in place of the name of a tool.

@@ -47,8 +47,6 @@ pub fn to_block(run: &RunOptions, host: &LocalHost) -> OptionBlock {
     let atomic = |field: fn(Atomic) -> u8| run.atomic.map_or(0, field);
     let is_atomic = |flag: fn(Atomic) -> bool| run.atomic.is_some_and(flag);
     OptionBlock {
-        clock: 0,
-        ignore_cpu_freq_mismatch: false,
         iters: run.iters,
         warmup: run.warmup,
         iter_delay: run.gap_us,
@@ -56,8 +54,6 @@ pub fn to_block(run: &RunOptions, host: &LocalHost) -> OptionBlock {
         list_size: run.lists.map_or(0, |lists| lists.list_size),
         bidirectional: run.lists.is_some_and(|lists| lists.bidirectional),
         report_all: run.report_all,
-        print_gbits: false,
-        emu_mode: false,
         hugepages: match run.huge_page {
             None => 0,
             Some(HugePage::Mib2) => 1,
@@ -66,7 +62,6 @@ pub fn to_block(run: &RunOptions, host: &LocalHost) -> OptionBlock {
         min_size,
         max_size,
         max_buf_size: buffers.map_or(0, |lists| lists.max_buffer),
-        buf_size: 0,
         buf_align: buffers.map_or(0, |lists| lists.alignment),
         use_hrp: run.use_hrp,
         use_idc: run.use_idc,
@@ -92,6 +87,7 @@ pub fn to_block(run: &RunOptions, host: &LocalHost) -> OptionBlock {
             tx_gpu: gpus.tx,
             rx_gpu: gpus.rx,
         },
+        ..OptionBlock::default()
     }
 }
 

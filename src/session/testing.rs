@@ -18,11 +18,10 @@ use facts::net::listener::Reach;
 use node::gpu::OnGpus;
 use node::local_address::LocalAddress;
 use node::traffic_class::TrafficClass;
-use plan::Plan;
-use plan::command_line;
 use plan::command_line::Request;
 use plan::tool::Tool;
 use plan::tools::TOOLS;
+use plan::{Plan, command_line};
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
 /// The tool of these tests.

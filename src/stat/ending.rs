@@ -1,10 +1,9 @@
 //! How the leader ends: as its command has ended (monitoring.md 1.3).
 
-use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{self, ExitStatus};
-use std::thread;
 use std::time::Duration;
+use std::{io, thread};
 
 use crate::record::EndStatus;
 use cxi::signals::raise_with_default_action;

@@ -2,10 +2,9 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::io;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use cxi::signals::{ReceivedSignal, Signals};
 

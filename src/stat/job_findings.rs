@@ -9,8 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::outliers::{CounterQuantity, OutlyingNic, outliers};
 use health::evidence::NicEvidence;
-use health::findings;
-use health::findings::RuleFinding;
+use health::findings::{self, RuleFinding};
 use node::nic::counter_table::CounterRow;
 use node::nic::counters::CounterChanges;
 

@@ -2,12 +2,11 @@
 //! (monitoring.md 1.3).
 
 use std::ffi::{OsStr, OsString};
-use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{self, Child, Command};
 use std::sync::mpsc::RecvTimeoutError;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use crate::job::JobStat;
 use crate::record::{EndRecord, EndStatus, NodeRecord};
@@ -18,19 +17,16 @@ use node::machine::Machine;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::ending;
 use super::events::{Events, Pauses};
 use super::forwarding::{self, Forwarding};
-use super::gather;
-use super::interpreter;
 use super::new_record::new_record;
 use super::nics::RecordedNics;
 use super::note::note;
 use super::options::StatRequest;
-use super::output;
 use super::roster::{self, NodeRole, RosterFile};
 use super::sampler::CounterSampler;
 use super::step_directory::StepDirectory;
+use super::{ending, gather, interpreter, output};
 use crate::parallel_program::ParallelProgram;
 use cli::output::or_early_failure;
 use facts::error::{Failure, Kind};

@@ -10,12 +10,11 @@ use crate::record::{NicRecord, TimedValues};
 use facts::device::DeviceName;
 use facts::threads;
 use measure::CpuShare;
-use node::backend;
 use node::machine::Machine;
 use node::nic::counters::{CounterReadings, NicFacts};
 use node::nic::files::Files;
-use node::reading;
 use node::slingshot::Launcher;
+use node::{backend, reading};
 
 /// How long the files of one NIC may take, beside the time for which their thread waits for a CPU.
 /// A file system whose server is gone must not keep the command from starting.
@@ -27,8 +26,8 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// Name of the threads that read.
 const READING: &str = "reading";
 
-/// The software NICs that are read on a machine without hardware, if the user names none.
-const SOFTWARE: &[&str] = &["soft0", "soft1", "soft2", "soft3"];
+/// Number of the software NICs that are read on a machine without hardware, if the user names none.
+const SOFTWARE_NICS: u32 = 4;
 
 /// The NICs of this node.
 pub struct RecordedNics {
@@ -96,14 +95,12 @@ impl RecordedNics {
         if !found.is_empty() {
             return found;
         }
-        let names = machine.cxi_devices();
-        let mut found: Vec<DeviceName> =
-            names.iter().filter_map(|name| name.parse().ok()).collect();
-        found.sort_by_key(|device| device.index);
+        let found = machine.nics();
         if found.is_empty() {
-            found = SOFTWARE.iter().filter_map(|name| name.parse().ok()).collect();
+            (0..SOFTWARE_NICS).map(DeviceName::software).collect()
+        } else {
+            found
         }
-        found
     }
 
     /// Reads the counters of all NICs again, as often as the caller likes: so it makes no notes. An

@@ -10,11 +10,10 @@ use clap::{ArgAction, Args, Command};
 
 use super::forwarding::Forwarding;
 use super::note::NAME;
-use crate::counter_set;
 use crate::counter_set::CounterSet;
-use crate::job_findings;
 use crate::metrics::SERIES;
 use crate::text::Level;
+use crate::{counter_set, job_findings};
 use cli::arguments::TypedArguments;
 use cli::output::MetricsRequest;
 use cli::usage::{Completion, Usage};

@@ -24,14 +24,12 @@ use campaign::slots::members::Members;
 use campaign::slots::quiet::{QuietPlan, QuietSurvey, ResultRecorder};
 use cli::output::or_early_failure;
 use facts::error::Failure;
-use facts::interrupt;
 use facts::job::Job;
-use facts::limit;
+use facts::{interrupt, limit};
 use load::findings::LoadFindings;
 use load::load_campaign;
 use load::spec::LoadSpec;
-use why::suspect;
-use why::suspect::SuspectFindings;
+use why::suspect::{self, SuspectFindings};
 use why::verdict::{Diagnoses, LONGEST_PAIR, explain};
 
 /// How long the coordinator waits for all members to join (jobs.md 3.6), and longer for each

@@ -7,8 +7,7 @@ use super::locations::Locations;
 use super::request::SurveyRequest;
 use crate::outputs::SurveyOutputs;
 use crate::result::lines::Earlier;
-use campaign::quiet::pairs;
-use campaign::quiet::pairs::Selection;
+use campaign::quiet::pairs::{self, Selection};
 use facts::error::{Failure, cause, invalid};
 use facts::user_file;
 

@@ -13,25 +13,21 @@ use super::processes::LocalProcesses;
 use super::request::{self, RequestedTest, SurveyRequest};
 use crate::membership::JoinedMembers;
 use campaign::timetable::SurveyWork;
-use crew::host_list;
 use crew::introduction::Introduction;
-use crew::launcher;
 use crew::launcher::{LauncherTask, command_line};
-use crew::meeting_point;
 use crew::meeting_point::{MeetingPoint, PublishedCoordinator};
 use crew::star::{Root, allow_connections};
+use crew::{host_list, launcher, meeting_point};
 use facts::device::DeviceName;
 use facts::error::{Failure, Step, invalid};
-use facts::interrupt;
 use facts::net::listener::{Listener, Reach};
 use facts::net::race::check_loopback;
-use facts::threads;
 use facts::token::Token;
+use facts::{interrupt, threads};
 use node::machine::usable_cpus;
 use plan::DEFAULT_PORT;
 use plan::tools::TOOLS;
-use session::invitation;
-use session::invitation::{Invitation, Invited};
+use session::invitation::{self, Invitation, Invited};
 
 /// Number of servers that are invited at the same time.
 const MOST_AT_ONCE: usize = 64;

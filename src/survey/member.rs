@@ -188,25 +188,9 @@ pub fn plans(
 ) -> Result<Vec<NicPlan>, Failure> {
     let plan = request::plan(tool, arguments)?;
     if devices.is_empty() {
-        devices = hardware();
+        devices = backend::all_hardware();
     }
-    let device_plan = |device: DeviceName| {
-        let libcxi = plan.libcxi.clone();
-        NicPlan {
-            device,
-            service: plan.service_options,
-            libcxi: libcxi.filter(|_| device.platform().loads_library),
-            cpus: plan.cpus.clone(),
-        }
-    };
-    Ok(devices.into_iter().map(device_plan).collect())
-}
-
-/// Returns the hardware NICs of this machine.
-fn hardware() -> Vec<DeviceName> {
-    let (found, _) = backend::devices(&[], None, &Machine::this());
-    let names = found.iter().map(|found| found.name);
-    names.filter(|name| name.platform().is_listed).collect()
+    Ok(devices.into_iter().map(|device| NicPlan::new(&plan, device)).collect())
 }
 
 fn course_tests(course: &TestSetup) -> Result<Vec<TestPlan>, Failure> {

@@ -155,11 +155,7 @@ impl NicDiagnosis {
     ///
     /// The first line, if not.
     pub fn result(&self) -> Result<(), Failure> {
-        match self.conclusion {
-            DiagnosisConclusion::Good => Ok(()),
-            DiagnosisConclusion::Bad => Err(Failure::unmet(&self.summary)),
-            DiagnosisConclusion::Undecided => Err(Failure::undecided(&self.summary)),
-        }
+        Failure::concluded(self.exit_status, &self.summary)
     }
 }
 

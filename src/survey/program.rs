@@ -61,7 +61,7 @@ fn narrow_ceilings(readings: &mut Readings, class: TrafficClass) {
     for reading in ceilings.filter(|reading| reading.code == CLASS_CEILING.code) {
         let own = reading.numbers.get(&class.to_string()).copied();
         reading.value = own.map(|own| ceiling(class, own));
-        reading.number = own.map(|own| (own, None));
+        (reading.number, reading.unit) = (own, None);
     }
 }
 
@@ -69,8 +69,8 @@ fn narrow_ceilings(readings: &mut Readings, class: TrafficClass) {
 mod tests {
     use super::*;
     use facts::severity::Severity;
+    use health::Finding;
     use health::address::PARKED;
-    use health::readings::Reading;
     use health::readings::testing::reading;
     use health::{host, identity};
     use why::investigation::{GENERATION, HUGE_PAGES, PARKED_PEERS};
@@ -93,8 +93,8 @@ mod tests {
             all[0].numbers = [("BULK_DATA".into(), 0.5), ("BEST_EFFORT".into(), 0.6)].into();
             narrow_ceilings(&mut all, class);
             assert_eq!(all[1].value.as_deref(), Some("2112"));
-            let Reading { value, number, .. } = all.remove(0);
-            (value, number.map(|(number, _)| number))
+            let Finding { value, number, .. } = all.remove(0);
+            (value, number)
         };
         let best_effort = (Some("60 % of BEST_EFFORT".into()), Some(0.6));
         assert_eq!(narrowed(TrafficClass::BestEffort), best_effort);

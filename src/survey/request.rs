@@ -28,16 +28,14 @@ use facts::number::{bytes_within, decimal, time, within};
 use facts::user_file;
 use load::conductor::Cap;
 use load::roles::VICTIMS_PERCENT;
-use load::spec;
-use load::spec::LoadSpec;
+use load::spec::{self, LoadSpec};
 use members::nics::{TestPlan, is_two_sided};
 use page::destination::Place;
 use page::documents::Places;
-use plan::Plan;
-use plan::command_line;
 use plan::command_line::Request;
 use plan::tool::Tool;
 use plan::tools::peer_tools;
+use plan::{Plan, command_line};
 
 /// The longest time of an option: a week.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);

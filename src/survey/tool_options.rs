@@ -3,8 +3,7 @@
 use std::ffi::OsString;
 
 use facts::error::Failure;
-use plan::command_line;
-use plan::command_line::Request;
+use plan::command_line::{self, Request};
 use plan::ineffective::{self, Ineffective};
 use plan::options::{Governs, ToolOption};
 use plan::tool::Tool;

@@ -1,8 +1,7 @@
 //! Facts and stand-ins for tests of programs that fill or call the tables of this package.
 
-use std::fs;
-use std::io;
 use std::path::Path;
+use std::{fs, io};
 
 /// The binary interface of libcxi as JSON: sizes, offsets, constants, enumerators and prototypes.
 pub const ABI: &str = include_str!("../tests/layout/abi.json");

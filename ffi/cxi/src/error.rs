@@ -2,8 +2,7 @@
 //! return code.
 
 use std::ffi::CStr;
-use std::fmt;
-use std::io;
+use std::{fmt, io};
 
 use cxi_sys::*;
 

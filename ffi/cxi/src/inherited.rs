@@ -1,9 +1,8 @@
 //! The socket that a service manager has opened for this process (sd_listen_fds(3)).
 
-use std::env;
 use std::os::fd::{FromRawFd, OwnedFd};
-use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::{env, process};
 
 /// The first descriptor that the service manager passes.
 const FIRST: i32 = 3;

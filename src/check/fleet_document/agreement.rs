@@ -5,18 +5,14 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::compared::COMPARED;
 use super::finding::{NodeFinding, NodeVerdict};
-use super::node_check::reading;
 use crate::document::Check;
-use facts::severity::Severity;
-use health::majority;
-use health::majority::{common_text, is_same};
-use health::readings::{Reading, numbers};
-use health::{identity, presence};
+use health::majority::{COMPARED, common_text, is_same};
+use health::readings::numbers;
+use health::{Finding, Item, identity, majority, presence};
 
-/// The code of the version of cxidiag.
-const VERSION: &str = "cxidiag";
+/// The version of cxidiag.
+const VERSION: Item = Item { code: "cxidiag", name: "cxidiag", source: "-", remedy: "-" };
 
 /// What most NICs of a generation, or most nodes, have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -45,8 +41,10 @@ type ComparedKey<'a> = (usize, &'a str, &'a str, Option<&'a str>);
 pub(super) fn agree<'a>(
     checks: &[(&'a str, &'a Check)],
 ) -> (Vec<Majority>, BTreeMap<&'a str, Vec<NodeFinding>>) {
-    let mut values: BTreeMap<ComparedKey, Vec<(&str, &str, Reading)>> = BTreeMap::new();
-    for (node, check) in checks {
+    let mut values: BTreeMap<ComparedKey, Vec<(&str, &str, &Finding)>> = BTreeMap::new();
+    let versions = checks.iter().map(|(_, check)| Finding::shown(&VERSION, &check.cxidiag_version));
+    let versions: Vec<Finding> = versions.collect();
+    for ((node, check), version) in checks.iter().zip(&versions) {
         for (device, items) in check.blocks() {
             let nic = check.device(device);
             for item in items {
@@ -58,21 +56,18 @@ pub(super) fn agree<'a>(
                 let generation = generation.filter(|_| item.code != identity::GENERATION.code);
                 let key = (place, item.code.as_str(), item.name.as_str(), generation);
                 let item_pairs = values.entry(key).or_default();
-                item_pairs.push((node, device, reading(item)));
+                item_pairs.push((node, device, item));
             }
         }
-        let key = (COMPARED.len(), VERSION, VERSION, None);
-        let versions = values.entry(key).or_default();
-        let version = check.cxidiag_version.clone();
-        let item = Reading::new((VERSION, VERSION), version, Severity::Shown, String::new());
-        versions.push((node, "host", item));
+        let key = (COMPARED.len(), VERSION.code, VERSION.name, None);
+        values.entry(key).or_default().push((node, "host", version));
     }
     let mut majorities = Vec::new();
     let mut differences: BTreeMap<&str, Vec<NodeFinding>> = BTreeMap::new();
     for ((_, code, name, generation), values) in values {
         let unit =
             if values.iter().all(|(_, device, _)| *device == "host") { "nodes" } else { "NICs" };
-        let readings: Vec<&Reading> = values.iter().map(|(_, _, reading)| reading).collect();
+        let readings: Vec<&Finding> = values.iter().map(|(_, _, reading)| *reading).collect();
         let most = majority::most(&readings).filter(|(_, count)| count * 2 > values.len());
         let majority = Majority {
             code: code.to_owned(),
@@ -96,7 +91,7 @@ pub(super) fn agree<'a>(
 const HOST_SHAPES: [&str; 4] = ["memory-size", "idle-states", "class-ceiling", "esm"];
 
 /// Returns whether a value differs from the value of the majority for the better.
-fn is_better(own: &Reading, most: &Reading) -> bool {
+fn is_better(own: &Finding, most: &Finding) -> bool {
     numbers(own, most).is_some_and(|[value, most]| match own.code.as_str() {
         "memory-size" | "class-ceiling" | "esm" => value > most,
         "idle-states" => value < most,
@@ -108,8 +103,8 @@ fn is_better(own: &Reading, most: &Reading) -> bool {
 fn difference(
     majority: &Majority,
     device: &str,
-    own: &Reading,
-    most: Option<&Reading>,
+    own: &Finding,
+    most: Option<&Finding>,
 ) -> Option<NodeFinding> {
     let Majority { code, item, count, of, unit, .. } = majority;
     let value = own.value.as_deref()?;

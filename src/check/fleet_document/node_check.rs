@@ -1,14 +1,12 @@
 //! The check of one node, as `cxidiag check --json` writes it there, and what is found in it.
 
-use super::compared::is_compared;
 use super::finding::{NodeFinding, NodeVerdict};
 use crate::document::{Check, MISSING, UNTESTED};
 use facts::error::Failure;
 use facts::severity::Severity;
 use facts::text;
-use health::Finding;
-use health::presence;
-use health::readings::{Reading, Readings};
+use health::readings::Readings;
+use health::{Finding, presence};
 use page::problem::Problem;
 
 /// Most NICs of a node, and most items of a NIC or of the host: a node has one vote, whatever it
@@ -35,6 +33,11 @@ impl Check {
             return Err(Failure::environment("it sent a check that is too long"));
         }
         check.texts().for_each(text::accept);
+        // In documents of earlier releases, the number of NICs is only a text.
+        for count in check.host.iter_mut().filter(|item| item.code == presence::COUNT.code) {
+            let text = count.value.as_ref();
+            count.number = count.number.or_else(|| Some(text?.parse::<u32>().ok()?.into()));
+        }
         Ok(check)
     }
 
@@ -53,7 +56,7 @@ impl Check {
     pub fn readings(&self, device: &str) -> Readings {
         let blocks = self.blocks();
         let own = blocks.filter(|(name, _)| *name == device || *name == "host");
-        own.flat_map(|(_, items)| items).map(reading).collect()
+        own.flat_map(|(_, items)| items).cloned().collect()
     }
 }
 
@@ -67,22 +70,6 @@ fn problem_texts(problem: &mut Problem) -> impl Iterator<Item = &mut String> {
     let Problem { kind, message, hint, step, situation, nic_states } = problem;
     let others = [hint, step, situation].into_iter().flatten();
     [kind, message].into_iter().chain(others).chain(nic_states)
-}
-
-pub(super) fn reading(item: &Finding) -> Reading {
-    // In documents of earlier releases, the number of NICs is only a text.
-    let text = item.value.as_ref().filter(|_| item.code == presence::COUNT.code);
-    let number = item.number.or_else(|| Some(text?.parse::<u32>().ok()?.into()));
-    Reading {
-        code: item.code.clone(),
-        name: item.name.clone(),
-        value: item.value.clone(),
-        number: number.map(|number| (number, item.unit.clone())),
-        numbers: item.numbers.clone(),
-        state: item.verdict,
-        text: item.described(),
-        is_attribute: is_compared(&item.code),
-    }
 }
 
 /// Returns what a check has found.

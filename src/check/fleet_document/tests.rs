@@ -298,7 +298,7 @@ fn fewer_nics_are_bad_in_documents_of_earlier_releases() {
     let earlier = |nics: usize| {
         let mut check = document(nics, &[]);
         check.host[0].number = None;
-        check
+        Check::read(&serde_json::to_vec(&check).unwrap()).unwrap()
     };
     let mut answers = nodes(0..7, &earlier(4));
     answers.extend(nodes(7..8, &earlier(3)));

@@ -147,17 +147,10 @@ mod tests {
 
     fn item(code: &str, value: &str, number: Option<f64>, verdict: &str) -> Finding {
         Finding {
-            code: code.into(),
-            name: code.into(),
             value: Some(value.into()),
             number,
-            unit: None,
-            numbers: Default::default(),
             verdict: Severity::from(verdict.to_owned()),
-            limit: None,
-            place: None,
-            source: None,
-            note: None,
+            ..Finding::named(code, code)
         }
     }
 

@@ -17,7 +17,7 @@ use serde::Serialize;
 use self::change::{Change, ChangeVerdict};
 use check::document::Check;
 use facts::error::Failure;
-use facts::number::and_more;
+use facts::number::listed;
 use survey::result::Survey;
 
 /// Version of the document. It changes when a field is removed or changes its meaning.
@@ -138,16 +138,12 @@ impl Changes {
         let (worse, unclear) = (parts(ChangeVerdict::Worse), parts(ChangeVerdict::Unclear));
         match (worse.as_slice(), unclear.as_slice()) {
             ([], []) => Ok(()),
-            ([], unclear) => Err(Failure::undecided(format!("unclear: {}", named_parts(unclear)))),
+            ([], unclear) => {
+                Err(Failure::undecided(format!("unclear: {}", listed(unclear, NAMED_PARTS))))
+            }
             (worse, _) => {
-                Err(Failure::unmet(format!("worse than the base: {}", named_parts(worse))))
+                Err(Failure::unmet(format!("worse than the base: {}", listed(worse, NAMED_PARTS))))
             }
         }
     }
-}
-
-/// Returns the names of the first parts, and the number of the others.
-fn named_parts(parts: &[&str]) -> String {
-    let named = parts.len().min(NAMED_PARTS);
-    parts[..named].join(", ") + &and_more(parts.len() - named)
 }

@@ -142,8 +142,7 @@ pub fn curves(what: &str, x: &Axis, y: &Axis, curves: &[Curve]) -> Markup {
             path class={ "band " (color(curve)) } d=(band(curve, x, y)) {}
         }
         @for curve in curves {
-            path class={ "curve " (color(curve)) (if curve.is_main { " main" } else { "" }) }
-                d=(path(&curve.points, x, y)) {}
+            (line_of(curve, x, y))
             @if curve.points.len() <= MOST_DOTS {
                 @for (at, value) in &curve.points {
                     circle class=(color(curve)) cx=(short(x.x(*at))) cy=(short(y.y(*value))) r="3" {
@@ -152,13 +151,8 @@ pub fn curves(what: &str, x: &Axis, y: &Axis, curves: &[Curve]) -> Markup {
                 }
             }
         }
-        @for (curve, place) in curves.iter().zip(name_places(curves, y)) {
-            text class={ "name " (color(curve)) } x=(WIDTH - RIGHT + 8.0) y=(short(place + 4.0)) {
-                (curve.name)
-            }
-        }
     };
-    picture(what, width(curves), x, y, &content)
+    picture(what, curves, x, y, &content)
 }
 
 /// Returns a picture of bars: lower edge, upper edge and height of each. `what` describes it for
@@ -178,25 +172,22 @@ pub fn bars(what: &str, x: &Axis, y: &Axis, bars: &[(f64, f64, u64)], marks: &[M
         }
         (marks_on(x, marks))
     };
-    picture(what, WIDTH, x, y, &content)
+    picture(what, &[], x, y, &content)
 }
 
 /// Returns a picture of distributions: curves without dots, and values to compare with. `what`
 /// describes it for readers who do not see it.
 pub fn distributions(what: &str, x: &Axis, y: &Axis, curves: &[Curve], marks: &[Mark]) -> Markup {
     let content = html! {
-        @for curve in curves {
-            path class={ "curve " (color(curve)) (if curve.is_main { " main" } else { "" }) }
-                d=(path(&curve.points, x, y)) {}
-        }
+        @for curve in curves { (line_of(curve, x, y)) }
         (marks_on(x, marks))
-        @for (curve, place) in curves.iter().zip(name_places(curves, y)) {
-            text class={ "name " (color(curve)) } x=(WIDTH - RIGHT + 8.0) y=(short(place + 4.0)) {
-                (curve.name)
-            }
-        }
     };
-    picture(what, width(curves), x, y, &content)
+    picture(what, curves, x, y, &content)
+}
+
+fn line_of(curve: &Curve, x: &Axis, y: &Axis) -> Markup {
+    let class = if curve.is_main { " main" } else { "" };
+    html! { path class={ "curve " (color(curve)) (class) } d=(path(&curve.points, x, y)) {} }
 }
 
 /// Returns the lines of marks and their names.
@@ -227,11 +218,11 @@ fn width(curves: &[Curve]) -> f64 {
     WIDTH + (name - RIGHT).max(0.0).ceil()
 }
 
-/// Returns axes with `content` between them, in a picture of this width.
-fn picture(what: &str, width: f64, x: &Axis, y: &Axis, content: &Markup) -> Markup {
+/// Returns axes with `content` between them, and the names of `curves` at their ends.
+fn picture(what: &str, curves: &[Curve], x: &Axis, y: &Axis, content: &Markup) -> Markup {
     let floor = HEIGHT - BOTTOM;
     html! {
-        svg role="img" aria-label=(what) viewBox={ "0 0 " (width) " " (HEIGHT) } {
+        svg role="img" aria-label=(what) viewBox={ "0 0 " (width(curves)) " " (HEIGHT) } {
             @for (value, text) in y.ticks() {
                 @let place = short(y.y(value));
                 line.grid x1=(LEFT) x2=(WIDTH - RIGHT) y1=(place) y2=(place) {}
@@ -246,6 +237,11 @@ fn picture(what: &str, width: f64, x: &Axis, y: &Axis, content: &Markup) -> Mark
             text.title x=(LEFT - 62.0) y="12" { (y.title) }
             text.title x=(WIDTH - RIGHT) y=(HEIGHT - 8.0) text-anchor="end" { (x.title) }
             (content)
+            @for (curve, place) in curves.iter().zip(name_places(curves, y)) {
+                text class={ "name " (color(curve)) } x=(WIDTH - RIGHT + 8.0) y=(short(place + 4.0)) {
+                    (curve.name)
+                }
+            }
         }
     }
 }

@@ -9,9 +9,9 @@ use super::{load_latency, load_matrix};
 use campaign::quiet::findings::Certainty;
 use crew::location::Class;
 use facts::severity::Severity;
-use load::findings;
 use load::findings::{
-    BandwidthFigures, ImpactFigures, LeftOut, LoadFindings, LoadJudgement, SetFigures, StarFigures,
+    self, BandwidthFigures, ImpactFigures, LeftOut, LoadFindings, LoadJudgement, SetFigures,
+    StarFigures,
 };
 use load::limits::{FAIRNESS, INCAST_SUM, SMALLEST_SHARE};
 use survey::result::load_verdict::{certainty, units};

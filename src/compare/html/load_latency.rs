@@ -7,6 +7,7 @@ use super::parts::figure;
 use super::quantity::Quantity;
 use crew::location::Class;
 use load::findings::{ImpactFigures, LoadFindings};
+use report::bins::{factor, merged};
 use survey::result::words;
 
 /// Most pictures of a survey.
@@ -108,33 +109,16 @@ fn joined(histograms: [&[(f64, u64)]; 2]) -> [Vec<Bin>; 2] {
         bins.iter().map(|(edge, count)| (number(*edge), *count)).collect()
     };
     let numbers = histograms.map(numbered);
-    let used = |factor: u32| {
-        let all = numbers.iter().flatten();
-        let mut places: Vec<u32> = all.map(|(number, _)| number / factor).collect();
-        places.sort_unstable();
-        places.dedup();
-        places.len()
-    };
-    let mut factor = 1;
-    while used(factor) > MOST_BINS {
-        factor *= 2;
-    }
-    let edge = |place: u32| FIRST_EDGE * RATIO.powf(f64::from(place * factor));
-    let histogram = |numbers: &Vec<(u32, u64)>| -> Vec<Bin> {
-        let (Some((first, _)), Some((last, _))) = (numbers.first(), numbers.last()) else {
-            return Vec::new();
-        };
+    let factor = factor(numbers.iter().flatten().map(|(number, _)| *number), MOST_BINS);
+    let edge = |number: u32| FIRST_EDGE * RATIO.powf(f64::from(number));
+    numbers.map(|numbers| {
         let all: f64 = numbers.iter().map(|(_, count)| *count as f64).sum();
-        let mut bins: Vec<Bin> = (first / factor..=last / factor)
-            .map(|place| (edge(place), edge(place + 1), 0.0))
-            .collect();
-        for (number, count) in numbers {
-            let at = number / factor - first / factor;
-            bins[at as usize].2 += *count as f64 / all * 100.0;
-        }
-        bins
-    };
-    [histogram(&numbers[0]), histogram(&numbers[1])]
+        let bins = merged(&numbers, factor).into_iter();
+        bins.map(|(number, count)| {
+            (edge(number), edge(number + factor), count as f64 / all * 100.0)
+        })
+        .collect()
+    })
 }
 
 /// Returns the number of the bin with this lower edge.

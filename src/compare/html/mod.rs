@@ -36,6 +36,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use self::parts::{Badge, badge, cell, stacked_table, time};
 use super::results::{Content, ReadResult};
 use ::survey::result::Survey;
+use facts::groups::by_key;
 use facts::severity::Severity;
 use facts::time_of_day::unix_ms;
 use report::outcome::Outcome;
@@ -215,18 +216,10 @@ type NumberedRun<'a> = (usize, &'a str, &'a Outcome);
 
 /// Returns the runs of each tool.
 fn by_tool(results: &[ReadResult]) -> Vec<(&str, Vec<NumberedRun<'_>>)> {
-    let mut tools: Vec<(&str, Vec<NumberedRun>)> = Vec::new();
-    for (number, result) in (1..).zip(results) {
-        let Some(run) = result.run() else {
-            continue;
-        };
-        let numbered = (number, result.file.as_str(), run);
-        match tools.iter_mut().find(|(tool, _)| *tool == run.tool) {
-            Some((_, runs)) => runs.push(numbered),
-            None => tools.push((&run.tool, vec![numbered])),
-        }
-    }
-    tools
+    by_key((1..).zip(results).filter_map(|(number, result)| {
+        let run = result.run()?;
+        Some((run.tool.as_str(), (number, result.file.as_str(), run)))
+    }))
 }
 
 /// Returns all sections: surveys, the worst first, jobs, comparisons, then the runs of each tool.

@@ -3,12 +3,11 @@
 use maud::{Markup, html};
 
 use super::chart::{self, Axis, Mark};
-use super::load;
-use super::map;
 use super::parts::{
     Badge, badge, cell, charts, facts, figure, first_rows, seconds, stacked_table, table, time,
 };
 use super::quantity::Quantity;
+use super::{load, map};
 use campaign::quiet::findings::{Aggregate, Cause, Certainty, Direction, Population, Unit};
 use campaign::quiet::ids::TestId;
 use facts::severity::Severity;

@@ -1,8 +1,7 @@
 //! The command line that has started the processes of a survey.
 
-use std::fs;
-use std::iter;
 use std::path::Path;
+use std::{fs, iter};
 
 /// The beginnings of the names of launchers that may run above their tasks (jobs.md 2.1).
 const LAUNCHERS: [&str; 4] = ["mpirun", "mpiexec", "orterun", "prterun"];

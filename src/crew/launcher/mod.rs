@@ -4,9 +4,8 @@ mod apinfo;
 pub mod command_line;
 
 use std::collections::{BTreeMap, HashMap};
-use std::env;
-use std::iter;
 use std::ops::RangeInclusive;
+use std::{env, iter};
 
 use crate::host_list;
 use facts::error::Failure;

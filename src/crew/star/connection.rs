@@ -20,6 +20,7 @@ use super::message::{JoinRequest, MAX_CLAIM, MAX_MESSAGE, Message, Order, Reply,
 use super::work::Work;
 use crate::introduction::Introduction;
 use facts::error::{Context, Failure};
+use facts::groups::by_key;
 use facts::limit::ANSWER_LIMIT;
 use facts::net::race::{connect_first, reason};
 use facts::token::random;
@@ -464,15 +465,11 @@ fn unexpected<W: Work>(message: Message<W>) -> Failure {
 
 /// Returns the text for addresses that have failed: those with one reason together.
 fn failures(failed: &[(SocketAddr, String)]) -> String {
-    let mut groups: Vec<(Vec<String>, &str)> = Vec::new();
-    for (address, reason) in failed {
-        let place = format!("{} port {}", address.ip(), address.port());
-        match groups.iter_mut().find(|(_, other)| other == reason) {
-            Some((places, _)) => places.push(place),
-            None => groups.push((vec![place], reason)),
-        }
-    }
-    let groups = groups.iter().map(|(places, reason)| format!("{}: {reason}", places.join(", ")));
+    let places = failed
+        .iter()
+        .map(|(address, reason)| (reason, format!("{} port {}", address.ip(), address.port())));
+    let groups = by_key(places).into_iter();
+    let groups = groups.map(|(reason, places)| format!("{}: {reason}", places.join(", ")));
     groups.collect::<Vec<_>>().join("; ")
 }
 

@@ -8,10 +8,10 @@ use cxi::records::{DmaAmoCmd, IdcAmoCmd};
 use cxi::{EmitError, MemoryRegion, TransmitBatch};
 
 use super::api::{Bandwidth, BenchmarkTask, Issued, Peer, RepeatLists, SizeOfRun};
-use super::common::atomics;
 use super::common::lists::{ListInitiator, Words};
 use super::common::{
-    Direction, ListCommand, ListOffsets, OneSided, Operands, SideResources, Target, measure_lists,
+    Direction, ListCommand, ListOffsets, OneSided, Operands, SideResources, Target, atomics,
+    measure_lists,
 };
 use facts::atomic::Atomic;
 use facts::error::Failure;

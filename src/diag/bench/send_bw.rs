@@ -24,8 +24,7 @@ use super::common::{
     PostedList, Reports, ThresholdCounter, portals,
 };
 use facts::error::Failure;
-use node::explain;
-use node::explain::Explain;
+use node::explain::{self, Explain};
 use node::gpu::Use;
 use plan::buffers::Buffer;
 use plan::depths::Row;

@@ -20,8 +20,7 @@ use super::common::{
     Portals, PutKind, RestrictedDma, portals,
 };
 use facts::error::{Context, Failure};
-use node::explain;
-use node::explain::Explain;
+use node::explain::{self, Explain};
 use node::gpu::Use;
 use plan::buffers::Buffer;
 use plan::run_options::RunOptions;

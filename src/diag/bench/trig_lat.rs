@@ -26,8 +26,7 @@ use super::common::{
 };
 use facts::error::{Context, Failure, Kind};
 use measure::{Clock, Recorder, WaitPolicy};
-use node::explain;
-use node::explain::Explain;
+use node::explain::{self, Explain};
 use node::gpu::Use;
 use plan::buffers::Buffer;
 use plan::extensions::ChainStart;

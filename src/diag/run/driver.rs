@@ -23,18 +23,16 @@ use facts::host::{host_name, ip_address};
 use facts::interrupt;
 use facts::phase::{Phase, enter};
 use facts::text::plural;
-use node::backend;
 use node::gpu::{self, OnGpus};
 use node::machine::Machine;
-use node::nic_states;
+use node::{backend, nic_states};
 use plan::Plan;
 use plan::buffers::Need;
 use plan::run_options::{RunOptions, Side};
 use report::columns::Layout;
 use report::summary::Summary;
 use report::{Connected, Reporter, outcome};
-use session;
-use session::{Agreed, Session};
+use session::{self, Agreed, Session};
 
 /// A session after its handshake, on either side.
 pub struct RunSession<'a> {

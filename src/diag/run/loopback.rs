@@ -10,11 +10,10 @@ use rustix::event::PollFlags;
 use rustix::process::{Pid, Signal, getpid, kill_process};
 
 use super::driver;
-use facts::advice;
 use facts::child::{self, Duty};
 use facts::error::{Context, Failure, Kind, SEE_PEER};
-use facts::interrupt;
 use facts::net::race::loopback;
+use facts::{advice, interrupt};
 use plan::{Plan, Role};
 use session::{LISTENING, is_reason_of_peer};
 

@@ -1,7 +1,6 @@
 //! A problem, its cause and its remedy.
 
-use std::fmt;
-use std::io;
+use std::{fmt, io};
 
 use crate::error::{Situation, cause};
 

@@ -1,8 +1,7 @@
 //! What the CPUs of this machine do.
 
 use std::collections::HashMap;
-use std::fs;
-use std::thread;
+use std::{fs, thread};
 
 use super::Machine;
 

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use super::memory::kilobytes;
 use super::{Machine, list};
 use crate::reading;
+use facts::device::DeviceName;
 use facts::number::decimal;
 
 /// Directory of the NUMA nodes in the kernel, with one directory each.
@@ -23,6 +24,14 @@ impl Machine {
         let names = reading::names(&self.root.join("sys/class/cxi")).unwrap_or_default();
         let names = names.into_iter();
         names.filter_map(|name| name.into_string().ok()).collect()
+    }
+
+    /// Returns the NICs that the driver shows, in the order of their numbers.
+    pub fn nics(&self) -> Vec<DeviceName> {
+        let names = self.cxi_devices().into_iter();
+        let mut nics: Vec<DeviceName> = names.filter_map(|name| name.parse().ok()).collect();
+        nics.sort_by_key(|nic| nic.index);
+        nics
     }
 
     /// Returns which of these PCI devices is nearest to a NIC: the one that shares most of the path

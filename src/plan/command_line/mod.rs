@@ -13,8 +13,7 @@ use std::ffi::OsString;
 
 use clap::{Arg, ArgMatches};
 
-use crate::options;
-use crate::options::{Def, Governs, ToolOption};
+use crate::options::{self, Def, Governs, ToolOption};
 use crate::outputs::Outputs;
 use crate::tool::Tool;
 use crate::typed::Typed;

@@ -151,6 +151,13 @@ facts::named_enum! {
     pub fn name(self);
 }
 
+impl Grade {
+    /// Returns whether it is a verdict other than good.
+    pub fn is_worse(self) -> bool {
+        matches!(self, Self::Slow | Self::Bad)
+    }
+}
+
 /// A figure outside the limits, or close to them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]

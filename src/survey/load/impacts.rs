@@ -255,8 +255,7 @@ fn isolation(same: f64, other: f64) -> f64 {
 
 /// Returns the judgement on figures that are not good.
 pub fn judgement(isolation: &IsolationFigures) -> Option<LoadJudgement> {
-    let is_judged = matches!(isolation.grade, Grade::Slow | Grade::Bad);
-    let value = isolation.isolation.filter(|_| is_judged)?;
+    let value = isolation.isolation.filter(|_| isolation.grade.is_worse())?;
     Some(LoadJudgement::new(
         LoadFigure::Isolation,
         LoadUnit::TrafficClass,

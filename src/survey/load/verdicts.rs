@@ -47,16 +47,12 @@ pub fn grade_patterns(findings: &mut LoadFindings) {
                 && judgement.certainty != Some(Certainty::Transient)
         });
         let star_grades =
-            bandwidth.stars.iter().map(|star| star.grade).filter(|grade| is_judged(*grade));
+            bandwidth.stars.iter().map(|star| star.grade).filter(|grade| grade.is_worse());
         let grades = own.map(|own| own.grade).chain(star_grades);
         let is_measured = !findings.unmeasured.contains(&bandwidth.pattern);
         let otherwise = if is_measured { Grade::Good } else { Grade::Unjudged };
         bandwidth.grade = grades.max().unwrap_or(otherwise);
     }
-}
-
-fn is_judged(grade: Grade) -> bool {
-    matches!(grade, Grade::Slow | Grade::Bad)
 }
 
 /// Returns the judgements that no judgement on a part explains: slow parts make shares and stars
@@ -74,7 +70,7 @@ pub fn unexplained<'a>(
 pub fn share_judgements(figures: &BTreeMap<Pattern, BandwidthFigures>) -> Vec<LoadJudgement> {
     let judged = figures.iter().filter(|(pattern, _)| is_judged_by_share(**pattern));
     let shares = judged.filter_map(|(_, bandwidth)| Some((bandwidth, bandwidth.share_of_theory?)));
-    let slow = shares.filter(|share| is_judged(SHARE.grade(share.1)));
+    let slow = shares.filter(|share| SHARE.grade(share.1).is_worse());
     let judgement = |(bandwidth, value): (&BandwidthFigures, f64)| {
         LoadJudgement::new(
             LoadFigure::ShareOfTheory,
@@ -105,7 +101,7 @@ pub fn star_judgements(
     let sum = |star: &StarFigures| star.ratio_to_quiet.unwrap_or(1.0);
     let mut low: BTreeMap<NicId, (&str, f64)> = BTreeMap::new();
     for (pattern, star) in &stars {
-        if is_judged(INCAST_SUM.grade(sum(star))) {
+        if INCAST_SUM.grade(sum(star)).is_worse() {
             let known = low.entry(star.target).or_insert((pattern, sum(star)));
             if sum(star) < known.1 {
                 *known = (pattern, sum(star));
@@ -135,7 +131,7 @@ pub fn star_judgements(
     let share_grade = |star: &StarFigures| {
         FAIRNESS.grade(star.fairness).max(SMALLEST_SHARE.grade(star.smallest_share))
     };
-    let uneven: Vec<_> = stars.iter().filter(|star| is_judged(share_grade(star.1))).collect();
+    let uneven: Vec<_> = stars.iter().filter(|star| share_grade(star.1).is_worse()).collect();
     let worst = uneven.iter().min_by(|one, other| {
         let by_grade = share_grade(other.1).cmp(&share_grade(one.1));
         by_grade.then(one.1.smallest_share.total_cmp(&other.1.smallest_share))
@@ -190,7 +186,7 @@ fn impact_judgement(
     judged: &[&(VictimKey, ImpactFigures)],
 ) -> Option<LoadJudgement> {
     let hit: Vec<&(VictimKey, ImpactFigures)> =
-        judged.iter().copied().filter(|(_, impact)| is_judged(impact.grade)).collect();
+        judged.iter().copied().filter(|(_, impact)| impact.grade.is_worse()).collect();
     let (key, worst) = hit.iter().copied().max_by(|one, other| {
         let by_grade = one.1.grade.cmp(&other.1.grade);
         let by_impact = one.1.median.impact.total_cmp(&other.1.median.impact);

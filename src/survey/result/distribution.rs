@@ -1,9 +1,8 @@
 //! The figures of all pairs, by test and class, and the switches and groups that stand out, as
 //! tables.
 
-use super::Survey;
 use super::mixed::{has_few_figures, is_incomparable};
-use super::words;
+use super::{Survey, words};
 use campaign::blame::limits::LEAST_FIGURES;
 use campaign::quiet::findings::{Aggregate, Population, Statistic, Test};
 use campaign::quiet::ids::TestId;

@@ -173,13 +173,11 @@ impl Survey {
     /// The first line, if not.
     pub fn result(&self) -> Result<(), Failure> {
         match self.conclusion {
-            Conclusion::Good => Ok(()),
-            Conclusion::Bad => Err(Failure::unmet(&self.summary)),
-            Conclusion::Undecided => Err(Failure::undecided(&self.summary)),
             Conclusion::Failed => Err(Failure::environment(&self.summary)),
             Conclusion::Interrupted => {
                 Err(Failure::new(Kind::Interrupted, anyhow::Error::msg(self.summary.clone())))
             }
+            conclusion => Failure::concluded(conclusion.exit_status(), &self.summary),
         }
     }
 }

@@ -4,6 +4,7 @@ use super::Survey;
 use super::words::{counted, grouped, scaled_figure};
 use campaign::quiet::findings::{Cause, Direction, Evidence, LimitSource, Population, Test, Unit};
 use crew::location::Class;
+use facts::groups::by_key;
 use node::nic::counter_table::{CounterRow, Preset};
 
 /// Counters that a sentence names.
@@ -157,20 +158,11 @@ fn place(class: Class) -> &'static str {
 
 /// Returns the counters that support a cause: `1,204 retries, 3 timeouts`.
 fn counters(cause: &Cause) -> String {
-    let mut sums: Vec<(String, u64)> = Vec::new();
-    for counter_evidence in &cause.counters {
-        let meaning = meaning(&counter_evidence.counter);
-        match sums.iter_mut().find(|(known, _)| *known == meaning) {
-            Some((_, sum)) => *sum = sum.saturating_add(counter_evidence.change),
-            None => sums.push((meaning, counter_evidence.change)),
-        }
-    }
-    let named: Vec<String> = sums
-        .into_iter()
-        .take(NAMED_COUNTERS)
-        .map(|(meaning, sum)| format!("{} {meaning}", grouped(sum)))
-        .collect();
-    named.join(", ")
+    let changes = cause.counters.iter().map(|found| (meaning(&found.counter), found.change));
+    let sums = by_key(changes).into_iter().take(NAMED_COUNTERS).map(|(meaning, changes)| {
+        format!("{} {meaning}", grouped(changes.into_iter().fold(0, u64::saturating_add)))
+    });
+    sums.collect::<Vec<_>>().join(", ")
 }
 
 /// Returns what a counter counts, for a text that begins with the number.

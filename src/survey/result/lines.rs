@@ -20,9 +20,8 @@ use campaign::quiet::roster::Roster;
 use crew::location::Class;
 use facts::error::{Failure, cause, invalid};
 use facts::host::HostIndex;
-use facts::text;
 use facts::time_of_day::unix_ms;
-use facts::user_file;
+use facts::{text, user_file};
 
 /// Longest line, in bytes. The header of a survey of 65,536 NICs has fewer.
 const LONGEST_LINE: u64 = 64 << 20;

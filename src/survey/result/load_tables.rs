@@ -77,9 +77,9 @@ fn share(figures: &BandwidthFigures) -> String {
 fn notes(roster: &Roster, bandwidth: &BandwidthFigures, scale: BandwidthScale) -> Vec<String> {
     let pattern = &bandwidth.pattern;
     let mut notes = Vec::new();
-    let slowest = bandwidth.sets.first().filter(|set| is_worse(set.grade));
+    let slowest = bandwidth.sets.first().filter(|set| set.grade.is_worse());
     // A set may be slow by chance: the grade of the pattern says whether it counts.
-    if let Some(set) = slowest.filter(|_| is_worse(bandwidth.grade)) {
+    if let Some(set) = slowest.filter(|_| bandwidth.grade.is_worse()) {
         notes.push(format!(
             "{pattern}: slowest {}: {} {} a flow, {} times the median of equal parts",
             load_words::unit(roster, &set.unit),
@@ -110,10 +110,6 @@ fn star_text(star: &StarFigures) -> String {
         load_words::ratio(star.fairness),
         load_words::ratio(star.smallest_share),
     )
-}
-
-fn is_worse(grade: Grade) -> bool {
-    matches!(grade, Grade::Slow | Grade::Bad)
 }
 
 /// Returns the largest unit in which each mean is at least 1.
@@ -161,7 +157,7 @@ pub fn impacts(page: &mut Page, roster: &Roster, load: &LoadFindings) {
 
 /// Returns the victims far above their class that no judgement names.
 pub fn unnamed_far_victims(figures: &ImpactFigures) -> &[FarVictim] {
-    if is_worse(figures.grade) { &[] } else { &figures.far_above }
+    if figures.grade.is_worse() { &[] } else { &figures.far_above }
 }
 
 /// Returns what the victims of a table measured, and what loaded the fabric.

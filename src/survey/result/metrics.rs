@@ -1,13 +1,10 @@
 //! A survey as metrics: the file of a fleet, with a sample for each of its NICs (jobs.md 2.5).
 
-use super::load_metrics;
 use super::nics::all_states;
-use super::words;
-use super::{Scope, Survey};
+use super::{Scope, Survey, load_metrics, words};
 use campaign::quiet::findings::{Certainty, Population, Test};
 use campaign::quiet::states::State;
-use page::openmetrics;
-use page::openmetrics::{Family, Sample};
+use page::openmetrics::{self, Family, Sample};
 
 /// A series without labels that all files of a survey have.
 pub const SERIES: &str = "cxidiag_survey_exit_status";

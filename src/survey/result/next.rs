@@ -8,7 +8,6 @@ use super::Survey;
 use super::document::Conclusion;
 use super::mixed::is_incomparable;
 use super::progress::time;
-use super::summary::listed;
 use campaign::quiet::findings::{Certainty, Statistic};
 use campaign::quiet::ids::NodeId;
 use campaign::quiet::roster::{NO_NIC, Node, Roster};
@@ -16,6 +15,7 @@ use campaign::quiet::untested::Untested;
 use crew::host_list;
 use crew::launcher::command_line::CONTEXT;
 use facts::child::PROGRAM;
+use facts::number::listed;
 
 /// Most NICs of which all pairs are proposed: 2,016 pairs.
 const MOST_NICS: usize = 64;

@@ -10,6 +10,7 @@ use super::{Conclusion, Scope, Survey, load_words, words};
 use campaign::quiet::findings::{Cause, Certainty, Findings, LimitSource, Population, Test, Unit};
 use campaign::quiet::ids::{NicId, TestId};
 use campaign::quiet::states::{State, members};
+use facts::number::listed;
 use page::wrap::WIDTH;
 
 /// Largest operation whose data the command carries, so that the NIC does not read memory
@@ -305,15 +306,6 @@ fn shown_by(survey: &Survey, cause: &Cause) -> String {
         }
     }
     kinds.join(", ")
-}
-
-/// Returns up to `most` names, then the number of others.
-pub fn listed(names: &[String], most: usize) -> String {
-    let shown = names[..names.len().min(most)].join(", ");
-    match names.len().saturating_sub(most) {
-        0 => shown,
-        more => format!("{shown} and {} more", words::grouped(more as u64)),
-    }
 }
 
 /// Returns the parts that are outside the limits under load alone. Empty without any.

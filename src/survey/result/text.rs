@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::next::advice;
 use super::nics::bad_hosts;
 use super::progress::time;
-use super::summary::{listed, pairs, tests_name};
+use super::summary::{pairs, tests_name};
 use super::{Survey, distribution, evidence, load_text, why_text, words};
 use campaign::quiet::busy::{BusyNode, HostLoad};
 use campaign::quiet::findings::{Cause, Certainty, Outlier, Unit, UntestedPart};
@@ -17,6 +17,7 @@ use crew::host_list::compress;
 use crew::location::Class;
 use cxi::address::virtual_function;
 use facts::job;
+use facts::number::listed;
 use facts::severity::Severity;
 use page::page::{Page, Words};
 

@@ -3,6 +3,8 @@
 use super::{Survey, words};
 use campaign::quiet::findings::Unit;
 use campaign::quiet::roster::Roster;
+use facts::groups::by_key;
+use facts::number::listed;
 use health::majority::common_text;
 use page::page::Page;
 use why::causes::assessment::difference_text;
@@ -36,39 +38,23 @@ pub fn add(page: &mut Page, survey: &Survey) {
 
 /// Returns which culprits are the same as others, in sentences: one for each of these others.
 pub fn same(survey: &Survey) -> Vec<String> {
-    let mut groups: Vec<(&Unit, Vec<String>)> = Vec::new();
-    for explanation in &survey.why {
-        let Some(other) = &explanation.same_as else { continue };
-        let name = words::name(&survey.roster, &explanation.culprit);
-        match groups.iter_mut().find(|(known, _)| *known == other) {
-            Some((_, names)) => names.push(name),
-            None => groups.push((other, vec![name])),
-        }
-    }
-    let sentence = |(other, names): &(&Unit, Vec<String>)| {
-        format!("{}: same as {}", some(names), words::name(&survey.roster, other))
+    let same = survey.why.iter().filter_map(|explanation| {
+        let other = explanation.same_as.as_ref()?;
+        Some((other, words::name(&survey.roster, &explanation.culprit)))
+    });
+    let sentence = |(other, names): (&Unit, Vec<String>)| {
+        format!("{}: same as {}", listed(&names, MOST_NAMES), words::name(&survey.roster, other))
     };
-    groups.iter().map(sentence).collect()
+    by_key(same).into_iter().map(sentence).collect()
 }
 
 /// Returns what several culprits share, in sentences: one for the values of the same culprits.
 pub fn shared(survey: &Survey) -> Vec<String> {
-    let mut groups: Vec<Vec<&SharedValue<Unit>>> = Vec::new();
-    for why_shared in &survey.why_shared {
-        let is_group = |group: &&mut Vec<&SharedValue<Unit>>| is_alike(group[0], why_shared);
-        match groups.iter_mut().find(is_group) {
-            Some(group) => group.push(why_shared),
-            None => groups.push(vec![why_shared]),
-        }
-    }
-    groups.iter().map(|group| in_common(survey, group)).collect()
-}
-
-/// Returns whether the same culprits have two values, beside as many others.
-fn is_alike(one: &SharedValue<Unit>, other: &SharedValue<Unit>) -> bool {
-    let [one, other] = [one, other]
-        .map(|value| (&value.culprits, value.of_culprits, value.others, value.of_others));
-    one == other
+    let values = survey.why_shared.iter();
+    // The same culprits, beside as many others.
+    let values = values
+        .map(|value| ((&value.culprits, value.of_culprits, value.others, value.of_others), value));
+    by_key(values).iter().map(|(_, group)| in_common(survey, group)).collect()
 }
 
 /// Returns the sentence about values of the same culprits.
@@ -84,22 +70,13 @@ fn in_common(survey: &Survey, group: &[&SharedValue<Unit>]) -> String {
     let chance = if chance < 0.1 { "less than 0.1".to_owned() } else { format!("{chance:.1}") };
     format!(
         "{}: possibly one cause: {} on {} of {} culprits and {} of {} others (by chance: {chance} %)",
-        some(&names),
+        listed(&names, MOST_NAMES),
         values.join(", "),
         first.culprits.len(),
         first.of_culprits,
         first.others,
         first.of_others,
     )
-}
-
-/// Returns the first of these names, and how many more there are.
-fn some(names: &[String]) -> String {
-    let first = names[..names.len().min(MOST_NAMES)].join(", ");
-    match names.len().saturating_sub(MOST_NAMES) {
-        0 => first,
-        more => format!("{first} and {more} more"),
-    }
 }
 
 /// Returns whether nothing is known about the cause of a culprit.
@@ -109,17 +86,15 @@ fn is_left_out(explanation: &Explanation) -> bool {
 
 /// Returns which culprits were not diagnosed, in sentences: one for each reason.
 fn left_out(survey: &Survey) -> Vec<String> {
-    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
-    for explanation in survey.why.iter().filter(|explanation| is_left_out(explanation)) {
-        let name = words::name(&survey.roster, &explanation.culprit);
+    let left_out = survey.why.iter().filter(|explanation| is_left_out(explanation));
+    let reasons = left_out.map(|explanation| {
         let reason = explanation.left_out.as_deref().unwrap_or_default();
-        match reasons.iter_mut().find(|(known, _)| *known == reason) {
-            Some((_, names)) => names.push(name),
-            None => reasons.push((reason, vec![name])),
-        }
-    }
-    let reasons = reasons.iter();
-    reasons.map(|(reason, names)| format!("not diagnosed: {}: {reason}", some(names))).collect()
+        (reason, words::name(&survey.roster, &explanation.culprit))
+    });
+    let sentence = |(reason, names): (&str, Vec<String>)| {
+        format!("not diagnosed: {}: {reason}", listed(&names, MOST_NAMES))
+    };
+    by_key(reasons).into_iter().map(sentence).collect()
 }
 
 /// Adds what is known about a culprit in lines: each sentence begins with its name, and evidence is
@@ -298,7 +273,7 @@ mod tests {
             Confidence::AlsoFound,
             vec![item("PCIe width x8"), figures(410.0, 1400.0, "ns", true)],
         );
-        let unknown = Why::unknown();
+        let unknown = Why::default();
         survey.why = vec![
             explanation(3, vec![narrow]),
             Explanation {

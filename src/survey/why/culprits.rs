@@ -145,10 +145,10 @@ pub fn signature(culprit: &CulpritNic, own: &Readings, others: &[Readings]) -> O
 
 /// Returns what is wrong or different in the files of a NIC.
 pub fn signature_of_files(own: &Readings, others: &[Readings]) -> Vec<String> {
-    let wrong = own.iter().filter(|reading| reading.state.is_wrong());
+    let wrong = own.iter().filter(|reading| reading.verdict.is_wrong());
     let wrong = wrong.map(|reading| {
         let value = reading.value.as_deref().unwrap_or_default();
-        format!("{:?} {} {value}", reading.state, reading.code)
+        format!("{:?} {} {value}", reading.verdict, reading.code)
     });
     let differs = majority::differences(own, others);
     let differs = differs.into_iter().map(|differ| format!("{} {}", differ.attribute, differ.own));

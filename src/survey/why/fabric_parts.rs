@@ -57,7 +57,7 @@ fn in_common(diagnoses: &[Diagnosis]) -> Vec<Why> {
     };
     let common: Vec<Why> = first.whys.iter().filter(is_common).cloned().collect();
     if common.is_empty() {
-        return vec![Why::unknown()];
+        return vec![Why::default()];
     }
     common
 }
@@ -82,7 +82,7 @@ mod tests {
         let why = |(id, confidence): &(&str, Confidence)| Why {
             cause: Some((*id).into()),
             confidence: *confidence,
-            ..Why::unknown()
+            ..Why::default()
         };
         Diagnosis {
             whys: causes.iter().map(why).collect(),
@@ -102,13 +102,13 @@ mod tests {
         assert_eq!(ids, [Some("firmware")]);
         assert_eq!(in_all(&[both, one.clone()], |diagnosis| &diagnosis.excluded), ["pcie-narrow"]);
         let nothing = diagnosis(&[], &[]);
-        assert_eq!(in_common(&[one, nothing]), [Why::unknown()]);
+        assert_eq!(in_common(&[one, nothing]), [Why::default()]);
     }
 
     #[test]
     fn without_effect_is_no_cause() {
         let narrow = ("pcie-narrow", Confidence::AlsoFound);
         let also = diagnosis(&[narrow], &[]);
-        assert_eq!(in_common(&[also.clone(), also]), [Why::unknown()]);
+        assert_eq!(in_common(&[also.clone(), also]), [Why::default()]);
     }
 }

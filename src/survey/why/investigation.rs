@@ -20,6 +20,7 @@ use campaign::quiet::untested::Untested;
 use campaign::slots::lengths::{longest, sufficient};
 use campaign::slots::{CheckedNodes, Crew, pairs};
 use facts::error::Failure;
+use facts::groups::by_key;
 use facts::severity::Severity;
 use health::readings::{Readings, find};
 
@@ -272,38 +273,34 @@ impl Diagnosed<'_> {
 /// Returns whether two NICs are of one generation: others differ for good reasons (diagnosis.md
 /// 4.2).
 pub fn is_same_kind(one: &Readings, other: &Readings) -> bool {
-    let [one, other] = [one, other].map(|readings| find(readings, GENERATION));
-    one.map(|reading| &reading.value) == other.map(|reading| &reading.value)
+    kind(one) == kind(other)
+}
+
+fn kind(readings: &Readings) -> Option<&str> {
+    find(readings, GENERATION)?.value.as_deref()
 }
 
 /// Groups parts by the generations of their NICs.
 pub fn by_kind<Part>(all: Vec<(Part, Readings)>) -> Vec<Vec<(Part, Readings)>> {
-    let mut groups: Vec<Vec<(Part, Readings)>> = Vec::new();
-    for (part, own) in all {
-        let is_same = |group: &&mut Vec<(Part, Readings)>| is_same_kind(&group[0].1, &own);
-        match groups.iter_mut().find(is_same) {
-            Some(group) => group.push((part, own)),
-            None => groups.push(vec![(part, own)]),
-        }
-    }
-    groups
+    let parts = all.into_iter().map(|(part, own)| (kind(&own).map(str::to_owned), (part, own)));
+    by_key(parts).into_iter().map(|(_, group)| group).collect()
 }
 
 /// Returns whether no other processes use a NIC, as far as is known.
 pub fn is_idle(readings: &Readings) -> bool {
-    find(readings, FOREIGN).is_none_or(|reading| reading.state != Severity::Suspect)
+    find(readings, FOREIGN).is_none_or(|reading| reading.verdict != Severity::Suspect)
 }
 
 /// Returns whether the retry handler of a NIC regards peers as down: operations to them fail soon
 /// (libcxi.md 12.3).
 pub fn has_parked_peers(readings: &Readings) -> bool {
-    find(readings, PARKED_PEERS).is_some_and(|reading| reading.state == Severity::Suspect)
+    find(readings, PARKED_PEERS).is_some_and(|reading| reading.verdict == Severity::Suspect)
 }
 
 /// Returns whether a node has enough free huge pages for a test: for the buffers of both sides in
 /// loopback.
 pub fn has_huge_pages(readings: &Readings) -> bool {
-    let free = find(readings, HUGE_PAGES).and_then(|reading| Some(reading.number.as_ref()?.0));
+    let free = find(readings, HUGE_PAGES).and_then(|reading| reading.number);
     free >= Some(HUGE_PAGES_OF_TEST)
 }
 

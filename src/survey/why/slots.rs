@@ -8,11 +8,10 @@ use crate::causes::columns::Column;
 use crate::causes::comparison::{
     Compared, DelayedMeasurement, FiguresByTest, Floor, Tail, TestFigures, compare,
 };
-use crate::causes::counters;
 use crate::causes::counters::Growth;
-use crate::causes::flows;
 use crate::causes::flows::MeasuredFlow;
 use crate::causes::procedure::{TESTS, TestCode, TestProcedure, TestRoute, TestStep};
+use crate::causes::{counters, flows};
 use campaign::quiet::answer::{Answer, Pair, PairResult};
 use campaign::quiet::busy::is_busy;
 use campaign::quiet::findings::Direction;
@@ -22,7 +21,7 @@ use crew::location::Class;
 use crew::star::MemoryCopy;
 use facts::expect::Metric;
 use facts::percentile::Percentile;
-use health::readings::Reading;
+use health::Finding;
 
 /// What a slot measures.
 #[derive(Clone, Copy)]
@@ -290,9 +289,9 @@ impl Found {
     }
 
     /// Returns what the counters say, to other NICs rather than in loopback.
-    pub fn counters(&self) -> Vec<Reading> {
+    pub fn counters(&self) -> Vec<Finding> {
         let all = [&self.to_others, &self.in_loopback];
-        let mut found: Vec<Reading> = Vec::new();
+        let mut found: Vec<Finding> = Vec::new();
         for reading in all.into_iter().flat_map(|[own, others]| counters::readings(own, others)) {
             if found.iter().all(|candidate| candidate.code != reading.code) {
                 found.push(reading);
@@ -302,7 +301,7 @@ impl Found {
     }
 
     /// Returns what the flows between the groups of a culprit say, and the flows between others.
-    pub fn flows(&self) -> [Option<Reading>; 2] {
+    pub fn flows(&self) -> [Option<Finding>; 2] {
         self.flows.each_ref().map(|flows| flows::reading(flows))
     }
 

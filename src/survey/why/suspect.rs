@@ -94,7 +94,7 @@ pub fn diagnose(
     for why in unfit {
         investigation.note(&format!("left out: {why}"));
     }
-    let number = find(&own, GENERATION).and_then(|reading| Some(reading.number.as_ref()?.0));
+    let number = find(&own, GENERATION).and_then(|reading| reading.number);
     let healthy = healthy(number.filter(|_| controls.is_empty()));
     let mut found = Found::default();
     if let Some(why) = &roster.nic(suspect).failure {

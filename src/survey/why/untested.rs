@@ -84,10 +84,10 @@ mod tests {
     use campaign::quiet::ids::NodeId;
     use campaign::quiet::roster::{Nic, Node};
     use facts::severity::Severity;
-    use health::readings::Reading;
+    use health::Finding;
     use health::readings::testing::reading;
 
-    fn width(value: &str) -> Reading {
+    fn width(value: &str) -> Finding {
         let state = if value == "x8" { Severity::Bad } else { Severity::Good };
         reading("pcie-width", value, state)
     }

@@ -13,7 +13,10 @@ pub const FACTS: Package = Package {
         module: "",
         shown_in: &["src/facts/lib.rs"],
         floors: &[
-            &[("named_enum", "enums whose variants have names")],
+            &[
+                ("groups", "values in groups of equal keys"),
+                ("named_enum", "enums whose variants have names"),
+            ],
             &[
                 ("atomic", "atomic operations: names, numbers on the wire, sizes"),
                 ("bandwidth_unit", "the units in which the text shows bandwidths"),
@@ -119,7 +122,6 @@ pub const HEALTH: Package = Package {
                 ("host_state", "items: what makes its CPUs and memory slower"),
                 ("identity", "what has no limit: generation, firmware, driver, QoS profile"),
                 ("leak", "item: leaked resources"),
-                ("majority", "what most good NICs have"),
                 ("link_settings", "item: by which settings a link comes up"),
                 ("pcie", "items: lanes and speed of the connection to the host"),
                 ("pcie_errors", "items: errors of this connection"),
@@ -132,7 +134,10 @@ pub const HEALTH: Package = Package {
             ],
             &[("cable", "items: firmware of the cable, switch port")],
             &[("link", "items: state, speed, mode and flaps of the link")],
-            &[("code_words", "items: error rates of the link")],
+            &[
+                ("code_words", "items: error rates of the link"),
+                ("majority", "what most good NICs have"),
+            ],
             &[("lib", "the list of modules and items")],
         ],
     },

@@ -6,8 +6,7 @@ use std::cell::Cell;
 use cxi::records::{CStateCmd, IdcHdr, NomatchDmaCmd};
 use cxi::sys::{C_EVENT_ACK, C_EVENT_TRIGGERED_OP};
 
-use crate::api;
-use crate::hardware;
+use crate::{api, hardware};
 
 struct Counting;
 

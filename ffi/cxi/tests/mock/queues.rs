@@ -9,8 +9,7 @@ use cxi::{
     ServiceMember, TransmitBatch, TransmitQueue, devices,
 };
 
-use crate::api;
-use crate::{World, hardware};
+use crate::{World, api, hardware};
 
 fn c_state(world: &World, restricted: bool) -> CStateCmd {
     let mut command = CStateCmd::new();

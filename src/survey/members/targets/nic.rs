@@ -24,8 +24,8 @@ use node::machine::Machine;
 use node::machine::placement::{Cpus, Placement};
 use node::service::{ServiceOptions, ServiceRequest};
 use node::traffic_class::TrafficClass;
-use plan::Site;
 use plan::run_options::{RunOptions, Side};
+use plan::{Plan, Site};
 
 /// How a NIC is opened.
 #[derive(Clone, Debug)]
@@ -37,6 +37,18 @@ pub struct NicPlan {
     pub libcxi: Option<LibraryFile>,
     /// The CPUs that the user has requested.
     pub cpus: Cpus,
+}
+
+impl NicPlan {
+    /// Returns how a NIC is opened by the options of `plan`.
+    pub fn new(plan: &Plan, device: DeviceName) -> Self {
+        Self {
+            device,
+            service: plan.service_options,
+            libcxi: plan.libcxi.clone().filter(|_| device.platform().loads_library),
+            cpus: plan.cpus.clone(),
+        }
+    }
 }
 
 /// A NIC, its tests, and their targets.

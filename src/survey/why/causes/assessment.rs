@@ -9,9 +9,9 @@ use crate::causes::comparison::{Compared, Comparison, FiguresByTest, SLOWER_SHAR
 use crate::causes::table::CAUSES;
 use crate::causes::why::{Confidence, Why, evidence, item};
 use facts::severity::Severity;
-use health::majority;
 use health::majority::Difference;
-use health::readings::{Reading, Readings, find, numbers};
+use health::readings::{Readings, find, numbers};
+use health::{Finding, majority};
 
 /// Cells beside the decisive ones that must hold for a certain cause.
 const FURTHER: usize = 2;
@@ -55,7 +55,7 @@ struct Clues<'a> {
     comparisons: &'a [Comparison],
     differs: &'a [Difference],
     /// What most good NICs have.
-    normals: &'a BTreeMap<&'a str, &'a Reading>,
+    normals: &'a BTreeMap<&'a str, &'a Finding>,
 }
 
 impl Clues<'_> {
@@ -102,13 +102,13 @@ impl Clues<'_> {
 
     /// Returns the item of a sign. An item without a value can be bad: the NIC lacks what it must
     /// have.
-    fn reading(&self, sign: Sign) -> Option<&Reading> {
+    fn reading(&self, sign: Sign) -> Option<&Finding> {
         let code = sign.code()?;
         self.case.own.iter().find(|reading| reading.code == code)
     }
 
     fn is_bad(&self, sign: Sign) -> bool {
-        self.reading(sign).is_some_and(|reading| reading.state == Severity::Bad)
+        self.reading(sign).is_some_and(|reading| reading.verdict == Severity::Bad)
     }
 
     /// Returns what a sign that holds says. `has_bad`: an item of the cause is bad.
@@ -118,12 +118,12 @@ impl Clues<'_> {
         }
         let reading = self.reading(sign)?;
         match sign {
-            Sign::Bad(_) => (reading.state == Severity::Bad).then(|| reading.text.clone()),
+            Sign::Bad(_) => (reading.verdict == Severity::Bad).then(|| reading.described()),
             Sign::Wrong(code) | Sign::BadAlone(code) => {
-                let is_wrong = matches!(sign, Sign::Wrong(_)) && reading.state.is_wrong();
-                let is_common = majority::is_common(code, reading.state, self.case.others);
-                let holds = is_wrong || reading.state == Severity::Bad;
-                (holds && !is_common).then(|| reading.text.clone())
+                let is_wrong = matches!(sign, Sign::Wrong(_)) && reading.verdict.is_wrong();
+                let is_common = majority::is_common(code, reading.verdict, self.case.others);
+                let holds = is_wrong || reading.verdict == Severity::Bad;
+                (holds && !is_common).then(|| reading.described())
             }
             Sign::Differs(code) | Sign::Less(code) | Sign::More(code, _) => {
                 let own = self.differs.iter().find(|differ| differ.attribute == *code)?;
@@ -156,7 +156,7 @@ impl Clues<'_> {
 
     /// Returns whether the files say whether a sign holds.
     fn is_readable(&self, sign: Sign) -> bool {
-        let state = |code| find(self.case.own, code).map(|reading| reading.state);
+        let state = |code| find(self.case.own, code).map(|reading| reading.verdict);
         match sign {
             Sign::Wrong(code) | Sign::Bad(code) => {
                 state(code).is_some_and(|state| state >= Severity::Good)

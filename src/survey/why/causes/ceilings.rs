@@ -38,7 +38,7 @@ pub fn hint(comparisons: &[Comparison], own: &Readings) -> Option<String> {
     let text = format!("{gigabytes:.1} GB/s is about the limit of a PCIe link with {link}");
     let value = |code| find(own, code)?.value.as_deref();
     let shown = value("pcie-width").zip(value("pcie-speed"));
-    let number = |code| Some(find(own, code)?.number.as_ref()?.0);
+    let number = |code| find(own, code)?.number;
     let lanes = number("pcie-width").zip(number("pcie-speed"));
     let limit = lanes.map(|(lanes, speed)| lanes * speed / 1e9 * OF_LANE);
     Some(match (shown, limit) {

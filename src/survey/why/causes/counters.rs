@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use facts::severity::Severity;
-use health::readings::Reading;
+use health::Finding;
 
 /// How many times as much as on good NICs a counter must grow (diagnosis.md 2, `fgfc`).
 const TIMES: u64 = 10;
@@ -76,14 +76,19 @@ impl Growth {
 }
 
 /// Returns the items that have grown far more on the culprit than on good NICs.
-pub fn readings(own: &Growth, others: &Growth) -> Vec<Reading> {
+pub fn readings(own: &Growth, others: &Growth) -> Vec<Finding> {
     let reading = |item: &CounterItem| {
         let (grown, other_count) = (own.of(item)?, others.of(item)?);
         let is_far_more = grown >= other_count.saturating_mul(TIMES);
         (grown >= item.least && is_far_more).then(|| {
             let what = item.what;
             let text = format!("up to {grown} {what} in a measurement, good NICs {other_count}");
-            Reading::new((item.code, item.name), grown.to_string(), Severity::Suspect, text)
+            Finding {
+                value: Some(grown.to_string()),
+                verdict: Severity::Suspect,
+                sentence: Some(text),
+                ..Finding::named(item.code, item.name)
+            }
         })
     };
     COUNTERS.iter().filter_map(reading).collect()
@@ -130,6 +135,6 @@ mod tests {
         assert_eq!(readings(&Growth::default(), &marked), []);
         let found = readings(&marked, &growth(&[], 1));
         let text = "up to 1000 packets marked in congested switches in a measurement, good NICs 0";
-        assert_eq!(found[0].text, text);
+        assert_eq!(found[0].described(), text);
     }
 }

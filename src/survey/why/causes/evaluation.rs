@@ -231,7 +231,7 @@ fn without_cause(case: Case, comparisons: &[Comparison]) -> Why {
         },
         what: seen,
         evidence,
-        ..Why::unknown()
+        ..Why::default()
     }
 }
 

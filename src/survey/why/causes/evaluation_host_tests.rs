@@ -23,7 +23,7 @@ fn names(found: &Diagnosis, id: &str, how: Confidence) -> bool {
 #[test]
 fn slow_pcie_link_is_the_cause() {
     let mut slow = with("pcie-speed", "8.0 GT/s", Severity::Bad);
-    let bad = slow.iter_mut().filter(|reading| reading.state == Severity::Bad);
+    let bad = slow.iter_mut().filter(|reading| reading.verdict == Severity::Bad);
     bad.for_each(|reading| reading.numbers = [(LIMIT.to_owned(), 16e9)].into());
     let because = [named("pcie-slow", Confidence::Because)];
     assert_eq!(found(&slow, &measured(&bandwidths(0.55))), because);

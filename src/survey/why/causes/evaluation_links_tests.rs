@@ -1,8 +1,7 @@
 //! Vector 25 of diagnosis.md 8: links between two groups.
 
 use super::*;
-use crate::causes::flows;
-use crate::causes::flows::{FLOW_HEAPS, MeasuredFlow};
+use crate::causes::flows::{self, FLOW_HEAPS, MeasuredFlow};
 
 /// Returns 16 flows with this rate, of which the slow ones have this factor.
 fn ordered(rate: f64, factor: f64, slow: &[usize]) -> Vec<MeasuredFlow> {

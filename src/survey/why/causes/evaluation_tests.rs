@@ -12,8 +12,8 @@ mod other_ways;
 use super::*;
 use crate::causes::comparison::{DelayedMeasurement, FiguresByTest, Floor, Tail};
 use facts::severity::Severity;
-use health::LIMIT;
-use health::readings::{Reading, Readings, testing};
+use health::readings::{Readings, testing};
+use health::{Finding, LIMIT};
 
 /// Figures of a healthy NIC: latencies in nanoseconds, bandwidths in bytes per second.
 const HEALTHY: [(TestCode, bool, f64); 17] = [
@@ -79,9 +79,9 @@ fn bandwidths(factor: f64) -> Vec<(TestCode, f64)> {
     BANDWIDTHS.map(|code| (code, factor)).into()
 }
 
-fn reading(code: &str, value: &str, state: Severity) -> Reading {
+fn reading(code: &str, value: &str, state: Severity) -> Finding {
     let limit = (value == "x8").then(|| (LIMIT.to_owned(), 16.0));
-    Reading { numbers: limit.into_iter().collect(), ..testing::reading(code, value, state) }
+    Finding { numbers: limit.into_iter().collect(), ..testing::reading(code, value, state) }
 }
 
 fn healthy() -> Readings {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use facts::robust::{lower_median, sorted};
 use facts::severity::Severity;
-use health::readings::Reading;
+use health::Finding;
 
 /// Code of the reading about heaps.
 pub const FLOW_HEAPS: &str = "flow-heaps";
@@ -47,14 +47,14 @@ pub fn heaps(rates: &[f64]) -> Option<(Vec<f64>, Vec<f64>)> {
 
 /// Returns what flows between two groups say, in the order in which they were measured; `None` if
 /// they say nothing about links: too few of them, heaps of a slow NIC, or of a slow moment.
-pub fn reading(flows: &[MeasuredFlow]) -> Option<Reading> {
+pub fn reading(flows: &[MeasuredFlow]) -> Option<Finding> {
     if flows.len() < LEAST {
         return None;
     }
     let rates: Vec<f64> = flows.iter().map(|flow| flow.rate).collect();
     let Some((slow, fast)) = heaps(&rates) else {
         let text = format!("{} ordered flows are about equally fast", flows.len());
-        return Some(state_reading(Severity::Good, "alike".into(), text));
+        return Some(finding(Severity::Good, "alike".into(), text));
     };
     let limit = fast[0];
     let is_slow = |flow: &MeasuredFlow| flow.rate < limit;
@@ -67,7 +67,7 @@ pub fn reading(flows: &[MeasuredFlow]) -> Option<Reading> {
         "{value} ordered flows are {:.1} times as slow as the others",
         lower_median(&fast)? / lower_median(&slow)?
     );
-    Some(state_reading(Severity::Suspect, value, text))
+    Some(finding(Severity::Suspect, value, text))
 }
 
 /// Returns whether slow NICs explain the slow flows: hardly any is left without NICs that have
@@ -81,8 +81,13 @@ fn is_of_nics(flows: &[MeasuredFlow], is_slow: impl Fn(&MeasuredFlow) -> bool) -
     left.count() < LEAST_OF_HEAP
 }
 
-fn state_reading(state: Severity, value: String, text: String) -> Reading {
-    Reading::new((FLOW_HEAPS, "flows between the groups"), value, state, text)
+fn finding(verdict: Severity, value: String, text: String) -> Finding {
+    Finding {
+        value: Some(value),
+        verdict,
+        sentence: Some(text),
+        ..Finding::named(FLOW_HEAPS, "flows between the groups")
+    }
 }
 
 #[cfg(test)]
@@ -102,7 +107,7 @@ mod tests {
 
     /// Returns the state of the reading.
     fn state(flows: &[MeasuredFlow]) -> Option<Severity> {
-        reading(flows).map(|reading| reading.state)
+        reading(flows).map(|reading| reading.verdict)
     }
 
     /// Flows that take the slow one of two links.
@@ -128,9 +133,9 @@ mod tests {
             factor * (25.0 - 0.01 * f64::from(place))
         };
         let found = reading(&flows(slow)).unwrap();
-        assert_eq!(found.state, Severity::Suspect);
+        assert_eq!(found.verdict, Severity::Suspect);
         let text = "7 of 16 ordered flows are 2.5 times as slow as the others";
-        assert_eq!(found.text, text);
+        assert_eq!(found.described(), text);
     }
 
     #[test]

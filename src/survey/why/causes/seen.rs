@@ -1,9 +1,9 @@
 //! What the tests of a culprit show together, if no cause is known (diagnosis.md 5, single
 //! observations).
 
-use crate::causes::columns::Column;
 use crate::causes::columns::Column::{
-    FastFlows, Hop, Read, ReadBandwidth, Received, Sent, Write, WriteBandwidth, WriteFrom, WriteTo,
+    self, FastFlows, Hop, Read, ReadBandwidth, Received, Sent, Write, WriteBandwidth, WriteFrom,
+    WriteTo,
 };
 use crate::causes::comparison::{Compared, Comparison};
 

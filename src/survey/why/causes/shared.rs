@@ -3,8 +3,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use health::Finding;
 use health::majority::{RARE, count, is_same, normals, values};
-use health::readings::{Reading, Readings, find};
+use health::readings::{Readings, find};
 
 /// Fewest culprits that share a value.
 const FEWEST: usize = 3;
@@ -49,9 +50,9 @@ pub fn shared_values<Part: Copy>(
     for (code, normal) in normals(others) {
         let with_item = culprits.iter().filter_map(|(part, own)| Some((*part, find(own, code)?)));
         let with_item: Vec<_> = with_item.collect();
-        let own: Vec<&Reading> = with_item.iter().map(|(_, reading)| *reading).collect();
+        let own: Vec<&Finding> = with_item.iter().map(|(_, reading)| *reading).collect();
         let others = values(others, code);
-        let mut seen: Vec<&Reading> = Vec::new();
+        let mut seen: Vec<&Finding> = Vec::new();
         for (_, reading) in &with_item {
             if count(reading, &seen) > 0 {
                 continue;
@@ -63,7 +64,7 @@ pub fn shared_values<Part: Copy>(
             if with < FEWEST || !is_rare || chance >= CHANCE {
                 continue;
             }
-            let has_it = |entry: &&(Part, &Reading)| is_same(reading, entry.1);
+            let has_it = |entry: &&(Part, &Finding)| is_same(reading, entry.1);
             found.push(SharedValue {
                 culprits: with_item.iter().filter(has_it).map(|with_item| with_item.0).collect(),
                 of_culprits: own.len(),

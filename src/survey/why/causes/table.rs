@@ -9,9 +9,8 @@ use crate::causes::cause::ExpectedResult::{
 };
 use crate::causes::cause::Sign::{Bad, BadAlone, Cures, Differs, Less, More, Wrong};
 use crate::causes::cause::{By, CauseRule, ExpectedResult};
-use crate::causes::columns::Column;
 use crate::causes::columns::Column::{
-    CommandRead, FastFlows, Hop, HostRead, HugePages, Memory, OtherClass, Pause, Read,
+    self, CommandRead, FastFlows, Hop, HostRead, HugePages, Memory, OtherClass, Pause, Read,
     ReadBandwidth, Received, Sent, SlowFlows, Survey, Tail, Waiting, Write, WriteBandwidth,
     WriteFrom, WriteTo, WriteToInOtherClass,
 };

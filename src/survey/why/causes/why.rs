@@ -7,7 +7,7 @@ use crate::causes::comparison::Comparison;
 
 facts::named_enum! {
     /// How sure a cause is.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
     #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
     #[serde(rename_all = "snake_case")]
     pub enum Confidence {
@@ -24,14 +24,15 @@ facts::named_enum! {
         /// Processes waited for CPUs, so that the tests do not show whether the culprit is slow.
         NotMeasured = "not_measured",
         /// Nothing that was read or measured explains the culprit.
+        #[default]
         Unknown = "unknown",
     }
     /// Its name in documents and metrics.
     pub fn name(self);
 }
 
-/// A cause, or that there is none.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// A cause, or that there is none, by default.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 pub struct Why {
     /// The id of the cause; null if none is known.
@@ -49,22 +50,8 @@ pub struct Why {
     pub by: Option<String>,
 }
 
-impl Why {
-    /// Returns the entry of a culprit of which nothing is known.
-    pub fn unknown() -> Self {
-        Self {
-            cause: None,
-            confidence: Confidence::Unknown,
-            what: None,
-            evidence: Vec::new(),
-            advice: None,
-            by: None,
-        }
-    }
-}
-
 /// An item, or a test.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 pub struct Observation {
     /// Code of an item of check, or of a test: L1, or L2-L1 for a difference.
@@ -85,15 +72,7 @@ pub struct Observation {
 
 /// Returns an item as evidence, or a test that has no figures.
 pub fn item(code: &str, text: &str) -> Observation {
-    Observation {
-        test: code.to_owned(),
-        text: text.to_owned(),
-        own: None,
-        others: None,
-        unit: None,
-        expected: None,
-        contradicts: false,
-    }
+    Observation { test: code.to_owned(), text: text.to_owned(), ..Observation::default() }
 }
 
 /// Returns a column as evidence, with what a cause makes of it and whether it contradicts the
