@@ -2,9 +2,10 @@
 //! the descriptions in their schema, docs/check-job.schema.json.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::finding::{FindingSeverity, LIBFABRIC, OWN, SettingFinding};
 use super::table::RULES;
@@ -28,10 +29,12 @@ pub const SERIES: &str = "cxidiag_job_exit_status";
 const NAMED_NOTES: usize = 3;
 
 /// What is found about a process.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default)]
 pub struct ProcessSettings {
     /// Values by name; version and path of libfabric below `libfabric`.
     pub settings: BTreeMap<String, String>,
+    /// Version, path and origin of each libfabric that was asked.
+    pub libfabric: Vec<String>,
     /// Names that begin with `FI_` and that its libfabric does not know.
     pub unknown: BTreeSet<String>,
     pub findings: Vec<SettingFinding>,
@@ -62,14 +65,14 @@ pub struct JobCheck {
     pub libfabric_settings: usize,
     /// Names of libfabric_settings that the libfabric of a process does not know.
     pub unknown: BTreeSet<String>,
-    /// Version and path of each libfabric that was asked.
+    /// Version and path of each libfabric that was asked, and how it was found.
     pub libfabric: BTreeSet<String>,
     /// What was found, bad findings first.
     pub findings: Vec<SettingFinding>,
 }
 
 /// The name of the node of each process, and what was found or why there is nothing.
-pub type JobAnswers = Vec<(String, Result<ProcessSettings, String>)>;
+pub type JobAnswers = Vec<(String, Result<Rc<ProcessSettings>, String>)>;
 
 impl JobCheck {
     pub fn new(started: SystemTime, elapsed: Duration, answers: &JobAnswers) -> Self {
@@ -86,7 +89,7 @@ impl JobCheck {
         }
         let processes = answers.iter();
         let processes =
-            processes.filter_map(|(node, answer)| Some((&**node, answer.as_ref().ok()?)));
+            processes.filter_map(|(node, answer)| Some((&**node, &**answer.as_ref().ok()?)));
         let processes: Vec<(&str, &ProcessSettings)> = processes.collect();
         let names = processes.iter().flat_map(|(_, process)| process.settings.keys());
         let mut names: BTreeSet<&str> = names.map(String::as_str).collect();
@@ -101,7 +104,6 @@ impl JobCheck {
             })
             .collect();
         findings.sort_by_key(|found| found.severity);
-        let libraries = processes.iter().filter_map(|(_, process)| process.settings.get(LIBFABRIC));
         let mut check = Self {
             schema_version: SCHEMA_VERSION,
             cxidiag_version: env!("CARGO_PKG_VERSION"),
@@ -113,7 +115,10 @@ impl JobCheck {
             settings: names.len(),
             libfabric_settings: names.iter().filter(|name| name.starts_with(OWN)).count(),
             unknown: processes.iter().flat_map(|(_, process)| process.unknown.clone()).collect(),
-            libfabric: libraries.cloned().collect(),
+            libfabric: processes
+                .iter()
+                .flat_map(|(_, process)| process.libfabric.clone())
+                .collect(),
             findings,
         };
         (check.exit_status, check.summary) = check.conclusion();
@@ -242,6 +247,11 @@ pub fn page(check: &JobCheck) -> Page {
         let source = Some(format!("Source: {source}")).filter(|_| !finding.source.is_empty());
         let lines = [Some(text.clone()), instead.clone(), place, source];
         lines.iter().flatten().for_each(|line| page.indented(line, ""));
+    }
+    if check.exit_status != 0 && !check.libfabric.is_empty() {
+        page.empty_line();
+        let libraries: Vec<&str> = check.libfabric.iter().map(String::as_str).collect();
+        page.line(format!("Asked: {}", libraries.join("; ")));
     }
     page
 }

@@ -1,6 +1,6 @@
 //! What a process and its node say: the environment, the libraries, NICs, interfaces, modules.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -8,18 +8,16 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::document::ProcessSettings;
+use super::command::{self, Environment};
 use super::evidence::{JobEvidence, SECRET};
 use super::library;
 use super::table::RULES;
 use super::values::strtol;
 use crate::request::JobProcess;
+use crew::launcher::{LauncherTask, node_count};
 use facts::error::{Context, Failure};
 use node::machine::{self, Machine};
 use node::reading;
-
-/// Variables with the number of nodes, the most exact one first.
-const NODES: [&str; 3] = ["SLURM_STEP_NUM_NODES", "SLURM_JOB_NUM_NODES", "SLURM_NNODES"];
 
 /// Variables with the number of ranks on this node.
 const RANKS_ON_NODE: [&str; 4] = [
@@ -29,93 +27,140 @@ const RANKS_ON_NODE: [&str; 4] = [
     "PALS_LOCAL_SIZE",
 ];
 
-/// Variables that only ranks have.
-const RANKS: [&str; 4] = ["SLURM_PROCID", "PALS_RANKID", "PMI_RANK", "OMPI_COMM_WORLD_RANK"];
+/// Facts that hold if a process has loaded, or its program needs, a library with this beginning.
+const LIBRARIES: [(&str, &str); 4] = [
+    ("nccl", "libnccl.so"),
+    ("nccl", "librccl.so"),
+    ("cray_mpich", "libmpi_cray"),
+    ("mpich", "libmpich"),
+];
 
-/// Reads and judges a process. `command` is what will start in it: its words `NAME=VALUE` are
-/// settings.
+/// Names below which the file of a plugin does not have its names as texts. [I]
+const FEW_NAMES: usize = 8;
+
+/// Reads what is known of a process. `command` is what will start in it. `asks` libfabric, unless
+/// another process of the node does.
 ///
 /// # Errors
 ///
 /// A process of another user, or one that has ended.
-pub fn check(process: JobProcess, command: &[OsString]) -> Result<ProcessSettings, Failure> {
-    let (directory, environment) = match process {
-        JobProcess::Own => {
-            let mut environment: BTreeMap<OsString, OsString> = env::vars_os().collect();
-            // As `env` and `mpirun -x` take them.
-            let words = command.iter().filter_map(|word| word.to_str()?.split_once('='));
-            let settings = words.filter(|(name, _)| RULES.has("family", name));
-            environment.extend(settings.map(|(name, value)| (name.into(), value.into())));
-            (PathBuf::from("/proc/self"), environment)
-        }
+pub fn read(
+    process: JobProcess,
+    command: &[OsString],
+    task: Option<&LauncherTask>,
+) -> Result<JobEvidence, Failure> {
+    let words: Vec<&str> = command.iter().filter_map(|word| word.to_str()).collect();
+    let (directory, mut environment) = match process {
+        JobProcess::Own => (PathBuf::from("/proc/self"), env::vars_os().collect()),
         JobProcess::Running(pid) => {
             let directory = PathBuf::from(format!("/proc/{pid}"));
             let environment = environment_of(&directory)?;
             (directory, environment)
         }
     };
-    let maps = reading::text(&directory.join("maps")).unwrap_or_default();
+    let mut program = None;
+    if !words.is_empty() {
+        let own = environment.clone();
+        environment.extend(command::settings(&words));
+        program = command::program(&words, &environment);
+        // What follows its name is for the program.
+        let before = program.as_ref().map_or(words.len(), |program| program.place);
+        environment = own.into_iter().chain(command::settings(&words[..before])).collect();
+    }
     let value = |name: &str| {
         let value = environment.get(OsStr::new(name))?;
         Some(value.to_string_lossy().into_owned())
     };
-    // Files of a container are below its root.
-    let root = match process {
-        JobProcess::Own => PathBuf::from("/"),
-        JobProcess::Running(_) => directory.join("root"),
+    let (root, maps, origin) = match (process, &program) {
+        (JobProcess::Running(pid), _) => {
+            let maps = reading::text(&directory.join("maps")).unwrap_or_default();
+            // Files of a container are below its root.
+            (directory.join("root"), maps, format!("in the memory of process {pid}"))
+        }
+        (JobProcess::Own, Some(program)) => (
+            PathBuf::from("/"),
+            program.libraries.clone(),
+            format!("loaded by {}", words[program.place]),
+        ),
+        (JobProcess::Own, None) => (PathBuf::from("/"), String::new(), String::new()),
     };
     let search_path = value("LD_LIBRARY_PATH").unwrap_or_default();
-    let mut loaded = library::libraries(&maps, library::SONAME).into_iter();
-    let file = match loaded.next() {
-        Some(path) => root.join(path.trim_start_matches('/')),
-        None => library::find(&root, &search_path),
-    };
-    let (library, untested) = match library::ask(&file, &environment) {
-        Ok(library) => (Some(library), None),
-        Err(failure) => (None, Some(failure.message())),
+    let loaded = library::files_in(&maps, library::SONAME);
+    let mut files = loaded.iter().map(|path| root.join(path.trim_start_matches('/')));
+    let (file, origin) = match (files.next(), &program) {
+        (Some(file), _) => (file, origin),
+        (None, Some(program)) => {
+            (library::SONAME.into(), format!("{} needs it", words[program.place]))
+        }
+        (None, None) => {
+            let (file, origin) = library::find(&root, &search_path);
+            (file, origin.to_owned())
+        }
     };
     let mut facts = node_facts(&Machine::this(), &value("SLINGSHOT_DEVICES").unwrap_or_default());
-    let is_rank = RANKS.iter().any(|name| value(name).is_some());
-    let first = |names: &[&str]| names.iter().find_map(|name| strtol(&value(name)?).map(|n| n.0));
-    let numbers = [("nodes", first(&NODES)), ("ranks_on_node", first(&RANKS_ON_NODE))];
+    let ranks = RANKS_ON_NODE.iter().find_map(|name| strtol(&value(name)?).map(|n| n.0));
+    let numbers = [("nodes", node_count(value).map(Into::into)), ("ranks_on_node", ranks)];
     facts.extend(
         numbers
             .into_iter()
             .filter_map(|(name, number)| Some((name.to_owned(), number?.to_string()))),
     );
-    if is_rank {
+    if LauncherTask::find(value).is_ok_and(|task| task.is_some()) {
         let status = reading::text(&directory.join("status")).unwrap_or_default();
         let nodes = numa_nodes(&Machine::this(), &status);
         facts.insert("numa_nodes".into(), nodes.join(","));
     }
-    let mut networks = command.iter().filter_map(|word| word.to_str()?.strip_prefix("--network="));
-    facts.extend(networks.next_back().map(|text| ("--network".into(), text.into())));
-    for (fact, beginning) in
-        [("nccl", "libnccl.so"), ("nccl", "librccl.so"), ("cray_mpich", "libmpi_cray")]
-    {
-        if !library::libraries(&maps, beginning).is_empty() {
-            facts.insert(fact.into(), "1".into());
-        }
+    let networks =
+        (0..words.len()).filter_map(|place| command::option_value(&words, place, "--network"));
+    facts.extend(networks.last().map(|text| ("--network".into(), text.into())));
+    let mut holds = |fact: &str, is_true: bool| {
+        facts.extend(is_true.then(|| (fact.to_owned(), "1".to_owned())));
+    };
+    for (fact, beginning) in LIBRARIES {
+        holds(fact, !library::files_in(&maps, beginning).is_empty());
     }
+    let is_running = matches!(process, JobProcess::Running(_));
+    holds("without_nic", is_running && !maps.contains("/dev/cxi"));
     if let Some(plugin) = plugin(&maps, &search_path, &root) {
         facts.extend(version_in_path(&plugin).map(|version| ("plugin_version".into(), version)));
+        let bytes = fs::read(root.join(plugin.trim_start_matches('/'))).unwrap_or_default();
+        let names = names_in(&bytes);
+        facts.extend((names.len() >= FEW_NAMES).then(|| ("plugin_names".into(), names.join(","))));
         facts.insert("nccl_plugin".into(), plugin);
     }
-    let others: Vec<String> = loaded.collect();
-    if !others.is_empty() {
-        facts.insert("other_libfabrics".into(), others.join(", "));
-    }
-    let conf = library.as_ref().map(|library| configuration(&library.path, &root));
-    let environment = environment.iter().map(|(name, value)| {
+    let pairs = environment.iter().map(|(name, value)| {
         (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned())
     });
-    let evidence = JobEvidence::new(environment, library, facts);
-    let evidence = with_configuration(evidence, conf.unwrap_or_default());
-    Ok(ProcessSettings::new(&evidence, untested.as_deref()))
+    let mut evidence = JobEvidence::new(pairs, facts);
+    (evidence.file, evidence.origin) = (file.display().to_string(), origin);
+    evidence.is_asked_elsewhere =
+        task.and_then(|task| task.local_rank).is_some_and(|rank| rank > 0);
+    if evidence.is_asked_elsewhere {
+        return Ok(evidence);
+    }
+    if program.is_some() && loaded.is_empty() {
+        let why = format!("{}: {}, but it is not found", evidence.file, evidence.origin);
+        evidence.untested.push(why);
+        return Ok(evidence);
+    }
+    let mut answers = Vec::new();
+    for file in [file].into_iter().chain(files) {
+        match library::ask(&file, &environment) {
+            Ok(answer) => answers.push(answer),
+            Err(failure) => evidence.untested.push(failure.message()),
+        }
+    }
+    let mut answers = answers.into_iter();
+    evidence.library = answers.next();
+    evidence.other_libraries = answers.collect();
+    if let Some(library) = &evidence.library {
+        evidence.conf = configuration(&library.path, &root);
+    }
+    Ok(evidence)
 }
 
 /// Returns the environment with which a process of this user began.
-fn environment_of(directory: &Path) -> Result<BTreeMap<OsString, OsString>, Failure> {
+fn environment_of(directory: &Path) -> Result<Environment, Failure> {
     let what = format!("cannot read {}", directory.join("environ").display());
     let owner = fs::metadata(directory).environment(&what)?.uid();
     // The library of the process is loaded with the rights of this one.
@@ -202,8 +247,8 @@ fn numa_nodes(machine: &Machine, status: &str) -> Vec<String> {
 /// the dynamic linker.
 fn plugin(maps: &str, search_path: &str, root: &Path) -> Option<String> {
     let is_plugin = |name: &str| name.starts_with("libnccl-net") || name.starts_with("librccl-net");
-    let mut loaded = library::libraries(maps, "libnccl-net");
-    loaded.extend(library::libraries(maps, "librccl-net"));
+    let mut loaded = library::files_in(maps, "libnccl-net");
+    loaded.extend(library::files_in(maps, "librccl-net"));
     let in_directory = |directory: &str| {
         let names = reading::names(&root.join(directory.trim_start_matches('/'))).ok()?;
         let found = names.iter().filter_map(|name| name.to_str()).find(|name| is_plugin(name))?;
@@ -227,6 +272,15 @@ fn version_in_path(path: &str) -> Option<String> {
     words.find(is_version).map(str::to_owned)
 }
 
+/// Returns the names of settings in the file of the plugin, which are texts in it. [I]
+fn names_in(bytes: &[u8]) -> Vec<&str> {
+    let is_part = |byte: &u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_';
+    let words = bytes.split(|byte| !is_part(byte)).filter_map(|word| str::from_utf8(word).ok());
+    let names =
+        words.filter(|word| word.len() > "OFI_NCCL_".len() && word.starts_with("OFI_NCCL_"));
+    names.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
 /// Returns the settings in the system file of the libfabric at `path`. [I] Cray's versions have it
 /// beside their libraries.
 fn configuration(path: &str, root: &Path) -> BTreeMap<String, String> {
@@ -242,30 +296,10 @@ fn configuration(path: &str, root: &Path) -> BTreeMap<String, String> {
     pairs.collect()
 }
 
-/// Adds the settings of the system file, which count where the environment has none.
-fn with_configuration(
-    mut evidence: JobEvidence,
-    mut conf: BTreeMap<String, String>,
-) -> JobEvidence {
-    // 1.17 does not read the file.
-    if evidence.version() < Some(1018) {
-        return evidence;
-    }
-    let prefers = evidence.prefers_file();
-    for (name, value) in &mut conf {
-        match evidence.settings.get_mut(name) {
-            // What is not used becomes the other one.
-            Some(own) if prefers => std::mem::swap(own, value),
-            Some(_) => {}
-            None => drop(evidence.settings.insert(name.clone(), value.clone())),
-        }
-    }
-    JobEvidence { conf, ..evidence }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::evidence::LibfabricAnswer;
     use node::machine::testing::MadeUp;
 
     fn shown(facts: &BTreeMap<String, String>) -> String {
@@ -324,6 +358,12 @@ mod tests {
     }
 
     #[test]
+    fn reads_the_names_that_a_plugin_knows() {
+        let bytes = b"\0OFI_NCCL_\0OFI_NCCL_CQ_SIZE\0x OFI_NCCL_PROTOCOL=%s\0OFI_NCCL_CQ_SIZE\0\xffNCCL_NET";
+        assert_eq!(names_in(bytes), ["OFI_NCCL_CQ_SIZE", "OFI_NCCL_PROTOCOL"]);
+    }
+
+    #[test]
     fn system_file_counts_where_the_environment_has_nothing() {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir_all(root.path().join("etc")).unwrap();
@@ -332,10 +372,12 @@ mod tests {
         let conf = configuration("/none/lib/libfabric.so.1", root.path());
         assert_eq!(conf.len(), 3);
         assert_eq!(conf["FI_CXI_API_KEY"], SECRET);
-        let environment = || [("FI_HMEM".to_owned(), "system".to_owned())];
         let with = |version: &str| {
-            let facts = BTreeMap::from([("version".to_owned(), version.to_owned())]);
-            with_configuration(JobEvidence::new(environment(), None, facts), conf.clone()).settings
+            let library = LibfabricAnswer { version: version.into(), ..LibfabricAnswer::default() };
+            let environment = [("FI_HMEM".to_owned(), "system".to_owned())];
+            let evidence = JobEvidence::new(environment, BTreeMap::new());
+            let evidence = JobEvidence { conf: conf.clone(), ..evidence };
+            evidence.with_library(Some(&library)).settings
         };
         assert_eq!(with("1.18")["FI_CXI_ODP"], "1");
         assert_eq!(with("1.18")["FI_HMEM"], "system");

@@ -118,6 +118,7 @@ impl Judge<'_> {
             ["not", rest @ ..] => !self.holds(&rest.join(" ")),
             ["set", names @ ..] => names.iter().any(is_set),
             ["unset", names @ ..] => !names.iter().any(is_set),
+            ["known", "@"] => self.evidence.knows(self.subject),
             ["known", name] => self.evidence.knows(name),
             ["near"] => self.nearest().is_some(),
             [name, relation, others @ ..] => self.relates(name, relation, others),
@@ -182,8 +183,7 @@ impl Judge<'_> {
 
     /// Returns the known name that is nearest to this one, which no version knows.
     fn nearest(&self) -> Option<&str> {
-        let known = self.evidence.library.iter().flat_map(|library| library.names.keys());
-        let known = known.map(String::as_str).chain(self.rules.list("unreported"));
+        let known = self.evidence.names().chain(self.rules.list("unreported"));
         let is_known_elsewhere = self.rules.names.contains_key(self.subject);
         let known = known.filter(|known| !known.contains('*') && !is_known_elsewhere);
         nearest_name(self.subject, known)
