@@ -162,7 +162,7 @@ fn does_not_wait_for_a_library_that_hangs() {
         assert_status(&output, 4);
         let text = stdout(&output);
         let line =
-            format!("UNDECIDED untested job: {} did not answer within 1 s\n", path.display());
+            format!("UNDECIDED untested job: {} did not answer within 1s\n", path.display());
         assert!(text.starts_with(&line), "{behaviour}: {text}");
     }
     let output = check("hang-in-destructor");
@@ -196,7 +196,7 @@ fn asks_the_library_that_the_program_of_a_command_loads() {
         let output = finish(command(&machine, &other, &format!("--job -- {words}"), &[]));
         (output.status.code(), stdout(&output))
     };
-    let [own, other] = [own, other].map(|place| place.join("libfabric.so.1"));
+    let [own, other] = [&own, &other].map(|place| place.join("libfabric.so.1"));
     let answer = |version: &str, path: &Path, origin: &str| {
         let path = path.display();
         format!("OK 0 settings; libfabric {version} at {path} ({origin})\n")

@@ -53,12 +53,14 @@ pub fn option_value<'a>(words: &[&'a str], place: usize, option: &str) -> Option
 /// it: a script, or a program that loads it later.
 pub fn program(words: &[&str], environment: &Environment) -> Option<JobProgram> {
     let own = reading::text(Path::new("/proc/self/maps")).unwrap_or_default();
-    let linker = library::files_in(&own, "ld-").into_iter().next()?;
+    let linker = library::files_in(&own, "ld-linux").into_iter().next()?;
     let path = environment.get(&OsString::from("PATH")).cloned().unwrap_or_default();
     words.iter().enumerate().rev().find_map(|(place, word)| {
         let mut lister = Command::new(&linker);
-        lister.arg("--list").arg(file(word, &path)?).env_clear();
+        lister.arg(file(word, &path)?).env_clear();
         lister.envs(environment.iter().filter(|(name, _)| *name != "LD_PRELOAD"));
+        // With it, the dynamic linker of glibc prints the libraries and ends, as for ldd.
+        lister.env("LD_TRACE_LOADED_OBJECTS", "1");
         let (text, _) = library::output_within_limit(&mut lister, word).ok()?;
         let text = String::from_utf8_lossy(&text);
         // libfabric.so.1 => /opt/cray/libfabric.so.1 (0x00007f...)
