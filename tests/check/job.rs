@@ -161,8 +161,7 @@ fn does_not_wait_for_a_library_that_hangs() {
         let output = check(behaviour);
         assert_status(&output, 4);
         let text = stdout(&output);
-        let line =
-            format!("UNDECIDED untested job: {} did not answer within 1s\n", path.display());
+        let line = format!("UNDECIDED untested job: {} did not answer within 1s\n", path.display());
         assert!(text.starts_with(&line), "{behaviour}: {text}");
     }
     let output = check("hang-in-destructor");
