@@ -25,6 +25,9 @@ pub const SCHEMA_VERSION: u32 = 1;
 /// A series without labels that all files of a check of settings have.
 pub const SERIES: &str = "cxidiag_job_exit_status";
 
+/// Kind of the findings that name the ranks themselves.
+const DIFFERS: &str = "differs";
+
 /// Notes that the first line names.
 const NAMED_NOTES: usize = 3;
 
@@ -103,7 +106,8 @@ impl JobCheck {
                 ..finding
             })
             .collect();
-        findings.sort_by_key(|found| found.severity);
+        // What differs between libfabrics explains the rest.
+        findings.sort_by_key(|found| (found.severity, found.setting != LIBFABRIC));
         let mut check = Self {
             schema_version: SCHEMA_VERSION,
             cxidiag_version: env!("CARGO_PKG_VERSION"),
@@ -190,8 +194,8 @@ fn difference<'a>(
         "FI_CXI_OPTIMIZED_MRS" => {
             ("L51", "must be equal in all processes", "libfabric man/fi_cxi.7.md:886")
         }
-        LIBFABRIC => ("R2", "differs", "this job"),
-        _ => ("R1", "differs", "this job"),
+        LIBFABRIC => ("R2", "differs", ""),
+        _ => ("R1", "differs", ""),
     };
     let mut nodes_by_value: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (node, process) in processes {
@@ -219,7 +223,7 @@ fn difference<'a>(
     let finding = SettingFinding {
         code: code.into(),
         severity: if is_bad { FindingSeverity::Bad } else { FindingSeverity::Note },
-        kind: "differs".into(),
+        kind: DIFFERS.into(),
         setting: name.into(),
         text: format!("{beginning}: {most} on {count} rank{}{others}.", plural(count)),
         source: source.into(),
@@ -243,15 +247,14 @@ pub fn page(check: &JobCheck) -> Page {
             .and(format!(" {code} {}", finding.subject())),
         );
         let place = format!("in {processes} of {} processes: {nodes}", check.processes);
-        let place = Some(place).filter(|_| check.processes > 1);
+        let place = Some(place).filter(|_| check.processes > 1 && finding.kind != DIFFERS);
         let source = Some(format!("Source: {source}")).filter(|_| !finding.source.is_empty());
         let lines = [Some(text.clone()), instead.clone(), place, source];
         lines.iter().flatten().for_each(|line| page.indented(line, ""));
     }
     if check.exit_status != 0 && !check.libfabric.is_empty() {
         page.empty_line();
-        let libraries: Vec<&str> = check.libfabric.iter().map(String::as_str).collect();
-        page.line(format!("Asked: {}", libraries.join("; ")));
+        page.lines(check.libfabric.iter().map(|library| format!("Asked: {library}")));
     }
     page
 }

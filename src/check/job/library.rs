@@ -79,6 +79,8 @@ pub fn ask(path: &Path, environment: &Environment) -> Result<LibfabricAnswer, Fa
         Some(Ok(Err(reason))) => reason,
         _ => child::end_text(end),
     };
+    // The dynamic linker names the file, too.
+    let reason = reason.strip_prefix(&format!("{what}: ")).unwrap_or(&reason);
     Err(Failure::environment(format!("{what}: {reason}")))
 }
 

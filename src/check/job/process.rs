@@ -38,8 +38,8 @@ const LIBRARIES: [(&str, &str); 4] = [
 /// Names below which the file of a plugin does not have its names as texts. [I]
 const FEW_NAMES: usize = 8;
 
-/// Reads what is known of a process. `command` is what will start in it. `asks` libfabric, unless
-/// another process of the node does.
+/// Reads what is known of a process. `command` is what will start in it. It asks libfabric unless
+/// another task of its node does.
 ///
 /// # Errors
 ///
@@ -50,113 +50,164 @@ pub fn read(
     task: Option<&LauncherTask>,
 ) -> Result<JobEvidence, Failure> {
     let words: Vec<&str> = command.iter().filter_map(|word| word.to_str()).collect();
-    let (directory, mut environment) = match process {
-        JobProcess::Own => (PathBuf::from("/proc/self"), env::vars_os().collect()),
-        JobProcess::Running(pid) => {
-            let directory = PathBuf::from(format!("/proc/{pid}"));
-            let environment = environment_of(&directory)?;
-            (directory, environment)
-        }
+    let job = match process {
+        JobProcess::Own => LoadedProcess::own(&words),
+        JobProcess::Running(pid) => LoadedProcess::running(pid)?,
     };
-    let mut program = None;
-    if !words.is_empty() {
-        let own = environment.clone();
-        environment.extend(command::settings(&words));
-        program = command::program(&words, &environment);
-        // What follows its name is for the program.
-        let before = program.as_ref().map_or(words.len(), |program| program.place);
-        environment = own.into_iter().chain(command::settings(&words[..before])).collect();
-    }
-    let value = |name: &str| {
-        let value = environment.get(OsStr::new(name))?;
-        Some(value.to_string_lossy().into_owned())
-    };
-    let (root, maps, origin) = match (process, &program) {
-        (JobProcess::Running(pid), _) => {
-            let maps = reading::text(&directory.join("maps")).unwrap_or_default();
-            // Files of a container are below its root.
-            (directory.join("root"), maps, format!("in the memory of process {pid}"))
-        }
-        (JobProcess::Own, Some(program)) => (
-            PathBuf::from("/"),
-            program.libraries.clone(),
-            format!("loaded by {}", words[program.place]),
-        ),
-        (JobProcess::Own, None) => (PathBuf::from("/"), String::new(), String::new()),
-    };
-    let search_path = value("LD_LIBRARY_PATH").unwrap_or_default();
-    let loaded = library::files_in(&maps, library::SONAME);
-    let mut files = loaded.iter().map(|path| root.join(path.trim_start_matches('/')));
-    let (file, origin) = match (files.next(), &program) {
-        (Some(file), _) => (file, origin),
-        (None, Some(program)) => {
-            (library::SONAME.into(), format!("{} needs it", words[program.place]))
-        }
-        (None, None) => {
-            let (file, origin) = library::find(&root, &search_path);
-            (file, origin.to_owned())
-        }
-    };
-    let mut facts = node_facts(&Machine::this(), &value("SLINGSHOT_DEVICES").unwrap_or_default());
-    let ranks = RANKS_ON_NODE.iter().find_map(|name| strtol(&value(name)?).map(|n| n.0));
-    let numbers = [("nodes", node_count(value).map(Into::into)), ("ranks_on_node", ranks)];
-    facts.extend(
-        numbers
-            .into_iter()
-            .filter_map(|(name, number)| Some((name.to_owned(), number?.to_string()))),
-    );
-    if LauncherTask::find(value).is_ok_and(|task| task.is_some()) {
-        let status = reading::text(&directory.join("status")).unwrap_or_default();
-        let nodes = numa_nodes(&Machine::this(), &status);
-        facts.insert("numa_nodes".into(), nodes.join(","));
-    }
-    let networks =
-        (0..words.len()).filter_map(|place| command::option_value(&words, place, "--network"));
+    let mut facts = job.facts();
+    let networks = (0..words.len()).filter_map(|at| command::option_value(&words, at, "--network"));
     facts.extend(networks.last().map(|text| ("--network".into(), text.into())));
-    let mut holds = |fact: &str, is_true: bool| {
-        facts.extend(is_true.then(|| (fact.to_owned(), "1".to_owned())));
-    };
-    for (fact, beginning) in LIBRARIES {
-        holds(fact, !library::files_in(&maps, beginning).is_empty());
-    }
-    let is_running = matches!(process, JobProcess::Running(_));
-    holds("without_nic", is_running && !maps.contains("/dev/cxi"));
-    if let Some(plugin) = plugin(&maps, &search_path, &root) {
-        facts.extend(version_in_path(&plugin).map(|version| ("plugin_version".into(), version)));
-        let bytes = fs::read(root.join(plugin.trim_start_matches('/'))).unwrap_or_default();
-        let names = names_in(&bytes);
-        facts.extend((names.len() >= FEW_NAMES).then(|| ("plugin_names".into(), names.join(","))));
-        facts.insert("nccl_plugin".into(), plugin);
-    }
-    let pairs = environment.iter().map(|(name, value)| {
+    let pairs = job.environment.iter().map(|(name, value)| {
         (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned())
     });
     let mut evidence = JobEvidence::new(pairs, facts);
-    (evidence.file, evidence.origin) = (file.display().to_string(), origin);
+    let (files, origin) = job.libfabrics();
+    evidence.file = files.first().map_or(String::new(), |file| file.display().to_string());
+    evidence.origin = origin;
     evidence.is_asked_elsewhere =
         task.and_then(|task| task.local_rank).is_some_and(|rank| rank > 0);
     if evidence.is_asked_elsewhere {
         return Ok(evidence);
     }
-    if program.is_some() && loaded.is_empty() {
-        let why = format!("{}: {}, but it is not found", evidence.file, evidence.origin);
-        evidence.untested.push(why);
-        return Ok(evidence);
-    }
     let mut answers = Vec::new();
-    for file in [file].into_iter().chain(files) {
-        match library::ask(&file, &environment) {
+    for file in &files {
+        match library::ask(file, &job.environment) {
             Ok(answer) => answers.push(answer),
+            Err(failure) if file.is_relative() => evidence.untested.push(format!(
+                "no libfabric is found: load the modules of the job, or set LD_LIBRARY_PATH ({})",
+                failure.message()
+            )),
             Err(failure) => evidence.untested.push(failure.message()),
         }
+    }
+    if files.is_empty() {
+        evidence.untested.push(evidence.origin.clone());
     }
     let mut answers = answers.into_iter();
     evidence.library = answers.next();
     evidence.other_libraries = answers.collect();
     if let Some(library) = &evidence.library {
-        evidence.conf = configuration(&library.path, &root);
+        evidence.conf = configuration(&library.path, &job.root);
     }
     Ok(evidence)
+}
+
+/// A process whose settings are checked, or the program that will start in this one.
+struct LoadedProcess {
+    environment: Environment,
+    /// Its directory in /proc.
+    directory: PathBuf,
+    /// The directory below which its files are: of its container, if it is in one.
+    root: PathBuf,
+    /// The files that it has loaded or will load, a path on each line.
+    libraries: String,
+    /// The program, or the process.
+    name: String,
+    is_running: bool,
+    /// Whether its program needs libfabric.
+    needs_libfabric: bool,
+}
+
+impl LoadedProcess {
+    fn own(words: &[&str]) -> Self {
+        let mut environment: Environment = env::vars_os().collect();
+        let mut before = environment.clone();
+        before.extend(command::settings(words));
+        let program = command::program(words, &before);
+        // What follows its name is for the program.
+        let place = program.as_ref().map_or(words.len(), |program| program.place);
+        environment.extend(command::settings(&words[..place]));
+        Self {
+            environment,
+            directory: "/proc/self".into(),
+            root: "/".into(),
+            name: words.get(place).or(words.first()).copied().unwrap_or_default().to_owned(),
+            is_running: false,
+            needs_libfabric: program.is_some(),
+            libraries: program.map_or(String::new(), |program| program.libraries),
+        }
+    }
+
+    fn running(pid: u32) -> Result<Self, Failure> {
+        let directory = PathBuf::from(format!("/proc/{pid}"));
+        Ok(Self {
+            environment: environment_of(&directory)?,
+            root: directory.join("root"),
+            libraries: reading::text(&directory.join("maps")).unwrap_or_default(),
+            name: format!("process {pid}"),
+            is_running: true,
+            needs_libfabric: false,
+            directory,
+        })
+    }
+
+    fn value(&self, name: &str) -> Option<String> {
+        let value = self.environment.get(OsStr::new(name))?;
+        Some(value.to_string_lossy().into_owned())
+    }
+
+    fn has_loaded(&self, beginning: &str) -> Vec<String> {
+        library::files_in(&self.libraries, beginning)
+    }
+
+    /// Returns the files of libfabric that the process has loaded or will load, and how they were
+    /// found; none if the program does not find its own.
+    fn libfabrics(&self) -> (Vec<PathBuf>, String) {
+        let Self { name, .. } = self;
+        let loaded = self.has_loaded(library::SONAME);
+        if !loaded.is_empty() || self.needs_libfabric {
+            let files = loaded.iter().map(|path| self.root.join(path.trim_start_matches('/')));
+            let origin = if loaded.is_empty() {
+                format!("{name} needs {}, which is not found", library::SONAME)
+            } else {
+                format!("loaded by {name}")
+            };
+            return (files.collect(), origin);
+        }
+        let (file, origin) =
+            library::find(&self.root, &self.value("LD_LIBRARY_PATH").unwrap_or_default());
+        let origin = match (self.is_running, name.as_str()) {
+            (true, _) => format!("{origin}; {name} has loaded none"),
+            (false, "") => origin.to_owned(),
+            (false, _) => format!("{origin}; no program of the command needs it itself"),
+        };
+        (vec![file], origin)
+    }
+
+    /// Returns the facts of the process and of its node.
+    fn facts(&self) -> BTreeMap<String, String> {
+        let value = |name: &str| self.value(name);
+        let mut facts =
+            node_facts(&Machine::this(), &value("SLINGSHOT_DEVICES").unwrap_or_default());
+        let ranks = RANKS_ON_NODE.iter().find_map(|name| strtol(&value(name)?).map(|n| n.0));
+        let numbers = [("nodes", node_count(value).map(Into::into)), ("ranks_on_node", ranks)];
+        let numbers = numbers.into_iter();
+        facts.extend(numbers.filter_map(|(name, number)| Some((name.into(), number?.to_string()))));
+        if LauncherTask::find(value).is_ok_and(|task| task.is_some()) {
+            let status = reading::text(&self.directory.join("status")).unwrap_or_default();
+            let nodes = numa_nodes(&Machine::this(), &status);
+            facts.insert("numa_nodes".into(), nodes.join(","));
+        }
+        let mut holds = |fact: &str, is_true: bool| {
+            facts.extend(is_true.then(|| (fact.to_owned(), "1".to_owned())));
+        };
+        for (fact, beginning) in LIBRARIES {
+            holds(fact, !self.has_loaded(beginning).is_empty());
+        }
+        holds("without_nic", self.is_running && !self.libraries.contains("/dev/cxi"));
+        let search_path = value("LD_LIBRARY_PATH").unwrap_or_default();
+        if let Some(plugin) = plugin(&self.libraries, &search_path, &self.root) {
+            let version = version_in_path(&plugin);
+            facts.extend(version.map(|version| ("plugin_version".into(), version)));
+            let bytes = fs::read(self.root.join(plugin.trim_start_matches('/')));
+            let bytes = bytes.unwrap_or_default();
+            let names = names_in(&bytes);
+            let names = Some(names.join(",")).filter(|_| names.len() >= FEW_NAMES);
+            facts.extend(names.map(|names| ("plugin_names".into(), names)));
+            facts.insert("nccl_plugin".into(), plugin);
+        }
+        facts
+    }
 }
 
 /// Returns the environment with which a process of this user began.
