@@ -38,6 +38,9 @@ const LIBRARIES: [(&str, &str); 4] = [
 /// Names below which the file of a plugin does not have its names as texts. [I]
 const FEW_NAMES: usize = 8;
 
+/// Beginnings of the names of plugins of NCCL and RCCL.
+const PLUGINS: [&str; 2] = ["libnccl-net", "librccl-net"];
+
 /// Reads what is known of a process. `command` is what will start in it. It asks libfabric unless
 /// another task of its node does.
 ///
@@ -196,15 +199,17 @@ impl LoadedProcess {
         }
         holds("without_nic", self.is_running && !self.libraries.contains("/dev/cxi"));
         let search_path = value("LD_LIBRARY_PATH").unwrap_or_default();
-        if let Some(plugin) = plugin(&self.libraries, &search_path, &self.root) {
-            let version = version_in_path(&plugin);
+        let plugins = plugins(&self.libraries, &search_path, &self.root);
+        if let Some(plugin) = plugins.first() {
+            let version = version_in_path(plugin);
             facts.extend(version.map(|version| ("plugin_version".into(), version)));
             let bytes = fs::read(self.root.join(plugin.trim_start_matches('/')));
             let bytes = bytes.unwrap_or_default();
             let names = names_in(&bytes);
             let names = Some(names.join(",")).filter(|_| names.len() >= FEW_NAMES);
             facts.extend(names.map(|names| ("plugin_names".into(), names)));
-            facts.insert("nccl_plugin".into(), plugin);
+            facts.insert("nccl_plugin".into(), plugin.clone());
+            facts.insert("nccl_plugins".into(), plugins.join(","));
         }
         facts
     }
@@ -294,24 +299,24 @@ fn numa_nodes(machine: &Machine, status: &str) -> Vec<String> {
     nodes
 }
 
-/// Returns the libfabric plugin that NCCL finds: in memory, by LD_LIBRARY_PATH, or by the cache of
-/// the dynamic linker.
-fn plugin(maps: &str, search_path: &str, root: &Path) -> Option<String> {
-    let is_plugin = |name: &str| name.starts_with("libnccl-net") || name.starts_with("librccl-net");
-    let mut loaded = library::files_in(maps, "libnccl-net");
-    loaded.extend(library::files_in(maps, "librccl-net"));
-    let in_directory = |directory: &str| {
-        let names = reading::names(&root.join(directory.trim_start_matches('/'))).ok()?;
-        let found = names.iter().filter_map(|name| name.to_str()).find(|name| is_plugin(name))?;
-        Some(format!("{directory}/{found}"))
+/// Returns the plugins that NCCL may find, the one that it finds first: in memory, by
+/// LD_LIBRARY_PATH, or by the cache of the dynamic linker.
+fn plugins(maps: &str, search_path: &str, root: &Path) -> Vec<String> {
+    let loaded = PLUGINS.iter().flat_map(|beginning| library::files_in(maps, beginning));
+    let directories = search_path.split(':').filter(|directory| !directory.is_empty());
+    let listed = directories.flat_map(|directory| {
+        let names = reading::names(&root.join(directory.trim_start_matches('/')));
+        let names = names.unwrap_or_default().into_iter();
+        names.map(move |name| format!("{directory}/{}", name.display()))
+    });
+    let cache = fs::read(root.join("etc/ld.so.cache")).unwrap_or_default();
+    let cache = String::from_utf8_lossy(&cache);
+    let cached = cache.split('\0').filter(|text| text.starts_with('/')).map(str::to_owned);
+    let is_plugin = |path: &String| {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        PLUGINS.iter().any(|beginning| name.starts_with(beginning))
     };
-    let cache = || {
-        let cache = fs::read(root.join("etc/ld.so.cache")).unwrap_or_default();
-        let cache = String::from_utf8_lossy(&cache).into_owned();
-        cache.split('\0').find(|name| is_plugin(name)).map(str::to_owned)
-    };
-    let mut directories = search_path.split(':').filter(|directory| !directory.is_empty());
-    loaded.into_iter().next().or_else(|| directories.find_map(in_directory)).or_else(cache)
+    loaded.chain(listed).chain(cached).filter(is_plugin).collect()
 }
 
 /// Returns the version in a path such as `/opt/aws-ofi-nccl/1.19.0/lib`. [I]
@@ -397,15 +402,16 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let directory = root.path().join("opt/aws-ofi-nccl/1.19.0/lib");
         fs::create_dir_all(&directory).unwrap();
-        let find = |maps: &str| plugin(maps, "/none:/opt/aws-ofi-nccl/1.19.0/lib", root.path());
-        assert_eq!(find(""), None);
+        let find = |maps: &str| plugins(maps, "/none:/opt/aws-ofi-nccl/1.19.0/lib", root.path());
+        assert!(find("").is_empty());
+        fs::write(directory.join("libnccl.so"), "").unwrap();
         fs::write(directory.join("libnccl-net.so"), "").unwrap();
         let path = "/opt/aws-ofi-nccl/1.19.0/lib/libnccl-net.so";
-        assert_eq!(find("").as_deref(), Some(path));
+        assert_eq!(find(""), [path]);
         assert_eq!(version_in_path(path).as_deref(), Some("1.19.0"));
         assert_eq!(version_in_path("/usr/lib/libnccl-net.so"), None);
         let maps = "7f00-7f01 r-xp 00000000 08:01 12  /x/librccl-net.so.0\n";
-        assert_eq!(find(maps).as_deref(), Some("/x/librccl-net.so.0"));
+        assert_eq!(find(maps), ["/x/librccl-net.so.0", path]);
     }
 
     #[test]

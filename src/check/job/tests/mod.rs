@@ -2,7 +2,7 @@
 
 mod planted;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::document::{JobCheck, ProcessSettings, families, page};
 use super::evidence::{JobEvidence, LibfabricAnswer, ParameterType, SECRET};
@@ -15,6 +15,8 @@ use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
 const NAMES: &str = include_str!("../../../../tests/libfabric/names.txt");
+
+const PAGE: &str = include_str!("../../../../docs/reference/settings.md");
 
 /// Returns the model of a libfabric with these parts beside its core: `cxi`, `cuda`.
 pub fn library(version: &str, parts: &[&str]) -> LibfabricAnswer {
@@ -140,10 +142,10 @@ fn says_the_words_of_each_rule() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
-#[test]
-fn names_the_dead_settings_of_public_sets_and_no_other() {
+/// Asserts that the settings of each line of a table have the findings of its last field.
+fn assert_findings(text: &'static str) {
     let mut wrong = String::new();
-    for line in table(include_str!("public_sets.txt")) {
+    for line in table(text).filter(|line| line.len() > 2) {
         let [_, version, changes, settings, ref expected @ ..] = *line.as_slice() else {
             panic!("{line:?}")
         };
@@ -162,6 +164,56 @@ fn names_the_dead_settings_of_public_sets_and_no_other() {
         }
     }
     assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn names_the_dead_settings_of_public_sets_and_no_other() {
+    assert_findings(include_str!("public_sets.txt"));
+}
+
+#[test]
+fn explains_the_public_cases_that_settings_show() {
+    let cases = include_str!("public_cases.txt");
+    assert_findings(cases);
+    let numbers: BTreeSet<u32> = table(cases).map(|line| line[0].parse().unwrap()).collect();
+    let rows =
+        PAGE.lines().filter_map(|line| line.strip_prefix("| ")?.split(' ').next()?.parse().ok());
+    assert_eq!(numbers, rows.collect());
+}
+
+/// Returns the first and the last field of each row of the page whose first field is a rule.
+fn rules_of_page() -> impl Iterator<Item = (&'static str, &'static str)> {
+    PAGE.lines().filter_map(|line| {
+        let mut fields = line.strip_prefix("| ")?.strip_suffix(" |")?.split(" | ");
+        let (id, severity) = (fields.next()?, fields.last()?);
+        let (family, number) = id.split_at_checked(1)?;
+        let is_rule = "LMNRS".contains(family) && number.parse::<u32>().is_ok();
+        is_rule.then_some((id, severity))
+    })
+}
+
+#[test]
+fn page_has_the_rules_and_their_severities() {
+    // Rules that are no data: they compare files or ranks.
+    let mut rules = BTreeMap::from([
+        ("L50", FindingSeverity::Note),
+        ("L51", FindingSeverity::Bad),
+        ("R1", FindingSeverity::Note),
+        ("R2", FindingSeverity::Bad),
+    ]);
+    for rule in &RULES.rules {
+        let severity = rule.severity.unwrap_or(FindingSeverity::Note);
+        let worst = rules.entry(rule.id).or_insert(severity);
+        *worst = severity.min(*worst);
+    }
+    // L32 says that nothing is to be said.
+    let page = rules_of_page().filter(|(id, _)| *id != "L32");
+    let page: BTreeMap<&str, &str> =
+        page.map(|(id, severity)| (id, severity.split(';').next().unwrap())).collect();
+    let rules: BTreeMap<&str, &str> =
+        rules.into_iter().map(|(id, severity)| (id, severity.name())).collect();
+    assert_eq!(page, rules);
+    assert_eq!(page.len(), 84);
 }
 
 #[test]
