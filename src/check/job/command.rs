@@ -1,17 +1,13 @@
 //! The command of a job, as its script has it: the settings in its words, and the libraries that
 //! its program loads.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::library::{self, SONAME};
+use super::library::{self, Environment, SONAME};
 use super::table::RULES;
 use node::reading;
-
-/// Environment of a process.
-pub type Environment = BTreeMap<OsString, OsString>;
 
 /// A program that needs libfabric.
 #[derive(Debug)]

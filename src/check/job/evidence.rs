@@ -146,9 +146,9 @@ impl JobEvidence {
 
     /// Returns the names that libfabric and the plugin of NCCL know.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        let of_library = self.library.iter().flat_map(|library| library.names.keys());
-        let of_plugin = self.facts.get("plugin_names").map_or("", String::as_str);
-        of_library.map(String::as_str).chain(entries(of_plugin))
+        let library_names = self.library.iter().flat_map(|library| library.names.keys());
+        let plugin_names = self.facts.get("plugin_names").map_or("", String::as_str);
+        library_names.map(String::as_str).chain(entries(plugin_names))
     }
 }
 

@@ -1,5 +1,6 @@
 //! The libfabric of a job: which file it is, and what it says, asked in a process of its own.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
@@ -10,7 +11,6 @@ use std::time::{Duration, Instant};
 use rustix::event::PollFlags;
 use rustix::process::{Signal, getpid, kill_process, set_parent_process_death_signal};
 
-use super::command::Environment;
 use super::evidence::{LibfabricAnswer, ParameterType};
 use cxi::sys::libfabric;
 use facts::child::{self, Duty};
@@ -19,6 +19,9 @@ use facts::number::time_text;
 use facts::{interrupt, limit};
 use node::reading;
 use page::json;
+
+/// The environment of a process.
+pub type Environment = BTreeMap<OsString, OsString>;
 
 /// Name of the library in each version.
 pub const SONAME: &str = "libfabric.so.1";

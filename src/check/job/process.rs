@@ -8,9 +8,9 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::command::{self, Environment};
+use super::command;
 use super::evidence::{JobEvidence, SECRET};
-use super::library;
+use super::library::{self, Environment};
 use super::table::RULES;
 use super::values::strtol;
 use crate::request::JobProcess;
