@@ -13,47 +13,49 @@ use super::table::RULES;
 pub type JobEvidences = Vec<(String, Result<JobEvidence, String>)>;
 
 /// Judges the processes of a job.
-pub fn judged(mut processes: JobEvidences) -> JobAnswers {
-    share(&mut processes);
-    // Most ranks of a node are alike.
-    let mut known: BTreeMap<String, Rc<ProcessSettings>> = BTreeMap::new();
-    let mut judge = |evidence: JobEvidence| {
-        let known = known.entry(format!("{evidence:?}"));
-        Rc::clone(known.or_insert_with(|| Rc::new(ProcessSettings::new(&evidence))))
-    };
-    processes.into_iter().map(|(node, evidence)| (node, evidence.map(&mut judge))).collect()
-}
-
-/// Gives the processes that have not asked libfabric what another one of their node was told by the
-/// same file. The sizes of the queues are shared where both ask for the same.
-fn share(processes: &mut JobEvidences) {
-    let key = |node: &str, evidence: &JobEvidence| {
-        let path = evidence.settings.get("FI_PROVIDER_PATH").cloned();
-        (node.to_owned(), evidence.file.clone(), path)
-    };
+pub fn judged(processes: JobEvidences) -> JobAnswers {
     let all = processes.iter().filter_map(|(node, evidence)| Some((node, evidence.as_ref().ok()?)));
     let askers = all.filter(|(_, evidence)| !evidence.is_asked_elsewhere);
     let askers: BTreeMap<_, JobEvidence> =
-        askers.map(|(node, evidence)| (key(node, evidence), evidence.clone())).collect();
-    for (node, evidence) in processes {
-        let Ok(evidence) = evidence else { continue };
-        if !std::mem::take(&mut evidence.is_asked_elsewhere) {
-            continue;
-        }
-        let Some(asker) = askers.get(&key(node, evidence)) else {
-            let message = format!("{}: not asked by the first process of the node", evidence.file);
-            evidence.untested.push(message);
-            continue;
-        };
-        let is_alike = |name: &&str| evidence.settings.get(*name) == asker.settings.get(*name);
-        let shared = |size: Option<u64>, name: &str| size.filter(|_| is_alike(&name));
-        evidence.library = asker.library.clone().map(|library| LibfabricAnswer {
-            tx_size: shared(library.tx_size, "FI_CXI_DEFAULT_TX_SIZE"),
-            rx_size: shared(library.rx_size, "FI_CXI_DEFAULT_RX_SIZE"),
-            ..library
-        });
-        (evidence.conf, evidence.untested) = (asker.conf.clone(), asker.untested.clone());
-    }
+        askers.map(|(node, evidence)| (shared_library(node, evidence), evidence.clone())).collect();
+    // Most ranks of a node are alike.
+    let mut known: BTreeMap<String, Rc<ProcessSettings>> = BTreeMap::new();
+    let mut judge = |node: &str, evidence: JobEvidence| {
+        let asker = askers.get(&shared_library(node, &evidence));
+        let evidence = if evidence.is_asked_elsewhere { told(evidence, asker) } else { evidence };
+        let known = known.entry(format!("{evidence:?}"));
+        Rc::clone(known.or_insert_with(|| Rc::new(ProcessSettings::new(&evidence))))
+    };
+    let processes = processes.into_iter();
+    let answers = processes.map(|(node, evidence)| {
+        let settings = evidence.map(|evidence| judge(&node, evidence));
+        (node, settings)
+    });
+    answers.collect()
+}
+
+/// Returns what processes have in common to which libfabric gives the same answer.
+fn shared_library(node: &str, evidence: &JobEvidence) -> (String, String, Option<String>) {
+    let providers = evidence.settings.get("FI_PROVIDER_PATH").cloned();
+    (node.to_owned(), evidence.file.clone(), providers)
+}
+
+/// Adds to what is known of a process what libfabric told `asker`. The sizes of the queues are for
+/// both if both ask for the same.
+fn told(evidence: JobEvidence, asker: Option<&JobEvidence>) -> JobEvidence {
+    let Some(asker) = asker else {
+        let why = format!("{}: not asked by the first process of the node", evidence.file);
+        return JobEvidence { untested: vec![why], is_asked_elsewhere: false, ..evidence };
+    };
+    let is_alike = |name: &str| evidence.settings.get(name) == asker.settings.get(name);
+    let shared = |size: Option<u64>, name: &str| size.filter(|_| is_alike(name));
+    let library = asker.library.clone().map(|library| LibfabricAnswer {
+        tx_size: shared(library.tx_size, "FI_CXI_DEFAULT_TX_SIZE"),
+        rx_size: shared(library.rx_size, "FI_CXI_DEFAULT_RX_SIZE"),
+        ..library
+    });
+    let (conf, untested) = (asker.conf.clone(), asker.untested.clone());
+    JobEvidence { library, conf, untested, is_asked_elsewhere: false, ..evidence }
 }
 
 impl ProcessSettings {
@@ -64,8 +66,7 @@ impl ProcessSettings {
         let others = evidence.other_libraries.iter();
         let others: Vec<String> =
             others.map(|library| format!("{} ({})", library.path, library.version)).collect();
-        let mut found =
-            Self { findings: Vec::new(), settings: judged.settings.clone(), ..Self::default() };
+        let mut found = Self { settings: judged.settings.clone(), ..Self::default() };
         if !others.is_empty() {
             judged.facts.insert("other_libfabrics".into(), others.join(", "));
         }

@@ -27,14 +27,6 @@ const RANKS_ON_NODE: [&str; 4] = [
     "PALS_LOCAL_SIZE",
 ];
 
-/// Facts that hold if a process has loaded, or its program needs, a library with this beginning.
-const LIBRARIES: [(&str, &str); 4] = [
-    ("nccl", "libnccl.so"),
-    ("nccl", "librccl.so"),
-    ("cray_mpich", "libmpi_cray"),
-    ("mpich", "libmpich"),
-];
-
 /// Names below which the file of a plugin does not have its names as texts. [I]
 const FEW_NAMES: usize = 8;
 
@@ -58,8 +50,9 @@ pub fn read(
         JobProcess::Running(pid) => LoadedProcess::running(pid)?,
     };
     let mut facts = job.facts();
-    let networks = (0..words.len()).filter_map(|at| command::option_value(&words, at, "--network"));
-    facts.extend(networks.last().map(|text| ("--network".into(), text.into())));
+    let mut networks =
+        (0..words.len()).filter_map(|at| command::option_value(&words, at, "--network"));
+    facts.extend(networks.next_back().map(|text| ("--network".into(), text.into())));
     let pairs = job.environment.iter().map(|(name, value)| {
         (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned())
     });
@@ -149,7 +142,7 @@ impl LoadedProcess {
         Some(value.to_string_lossy().into_owned())
     }
 
-    fn has_loaded(&self, beginning: &str) -> Vec<String> {
+    fn loaded(&self, beginning: &str) -> Vec<String> {
         library::files_in(&self.libraries, beginning)
     }
 
@@ -157,7 +150,7 @@ impl LoadedProcess {
     /// found; none if the program does not find its own.
     fn libfabrics(&self) -> (Vec<PathBuf>, String) {
         let Self { name, .. } = self;
-        let loaded = self.has_loaded(library::SONAME);
+        let loaded = self.loaded(library::SONAME);
         if !loaded.is_empty() || self.needs_libfabric {
             let files = loaded.iter().map(|path| self.root.join(path.trim_start_matches('/')));
             let origin = if loaded.is_empty() {
@@ -180,37 +173,36 @@ impl LoadedProcess {
     /// Returns the facts of the process and of its node.
     fn facts(&self) -> BTreeMap<String, String> {
         let value = |name: &str| self.value(name);
-        let mut facts =
-            node_facts(&Machine::this(), &value("SLINGSHOT_DEVICES").unwrap_or_default());
-        let ranks = RANKS_ON_NODE.iter().find_map(|name| strtol(&value(name)?).map(|n| n.0));
-        let numbers = [("nodes", node_count(value).map(Into::into)), ("ranks_on_node", ranks)];
-        let numbers = numbers.into_iter();
-        facts.extend(numbers.filter_map(|(name, number)| Some((name.into(), number?.to_string()))));
-        if LauncherTask::find(value).is_ok_and(|task| task.is_some()) {
-            let status = reading::text(&self.directory.join("status")).unwrap_or_default();
-            let nodes = numa_nodes(&Machine::this(), &status);
-            facts.insert("numa_nodes".into(), nodes.join(","));
-        }
-        let mut holds = |fact: &str, is_true: bool| {
-            facts.extend(is_true.then(|| (fact.to_owned(), "1".to_owned())));
-        };
-        for (fact, beginning) in LIBRARIES {
-            holds(fact, !self.has_loaded(beginning).is_empty());
-        }
-        holds("without_nic", self.is_running && !self.libraries.contains("/dev/cxi"));
+        let flag = |is_true: bool| is_true.then(|| "1".to_owned());
+        let has = |beginning: &str| !self.loaded(beginning).is_empty();
         let search_path = value("LD_LIBRARY_PATH").unwrap_or_default();
         let plugins = plugins(&self.libraries, &search_path, &self.root);
-        if let Some(plugin) = plugins.first() {
-            let version = version_in_path(plugin);
-            facts.extend(version.map(|version| ("plugin_version".into(), version)));
-            let bytes = fs::read(self.root.join(plugin.trim_start_matches('/')));
-            let bytes = bytes.unwrap_or_default();
-            let names = names_in(&bytes);
-            let names = Some(names.join(",")).filter(|_| names.len() >= FEW_NAMES);
-            facts.extend(names.map(|names| ("plugin_names".into(), names)));
-            facts.insert("nccl_plugin".into(), plugin.clone());
-            facts.insert("nccl_plugins".into(), plugins.join(","));
-        }
+        let plugin = plugins.first();
+        let bytes = plugin.map(|path| fs::read(self.root.join(path.trim_start_matches('/'))));
+        let bytes = bytes.and_then(Result::ok).unwrap_or_default();
+        let names = Some(names_in(&bytes)).filter(|names| names.len() >= FEW_NAMES);
+        let task = LauncherTask::find(value).ok().flatten();
+        let numa_nodes = task.map(|_| {
+            let status = reading::text(&self.directory.join("status")).unwrap_or_default();
+            numa_nodes(&Machine::this(), &status).join(",")
+        });
+        let ranks = RANKS_ON_NODE.iter().find_map(|name| strtol(&value(name)?).map(|n| n.0));
+        let own = [
+            ("nodes", node_count(value).map(|count| count.to_string())),
+            ("ranks_on_node", ranks.map(|count| count.to_string())),
+            ("numa_nodes", numa_nodes),
+            ("nccl", flag(has("libnccl.so") || has("librccl.so"))),
+            ("cray_mpich", flag(has("libmpi_cray"))),
+            ("mpich", flag(has("libmpich"))),
+            ("without_nic", flag(self.is_running && !self.libraries.contains("/dev/cxi"))),
+            ("plugin_version", plugin.and_then(|path| version_in_path(path))),
+            ("plugin_names", names.map(|names| names.join(","))),
+            ("nccl_plugin", plugin.cloned()),
+            ("nccl_plugins", plugin.map(|_| plugins.join(","))),
+        ];
+        let devices = value("SLINGSHOT_DEVICES").unwrap_or_default();
+        let mut facts = node_facts(&Machine::this(), &devices);
+        facts.extend(own.into_iter().filter_map(|(name, text)| Some((name.into(), text?))));
         facts
     }
 }
