@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -169,11 +171,23 @@ fn does_not_wait_for_a_library_that_hangs() {
     assert!(stdout(&output).starts_with("OK 0 settings; libfabric 2.3 at "), "{}", stdout(&output));
 }
 
+/// Loads another libfabric, if it has an argument, and then waits.
+const PROGRAM: &str = "
+#include <dlfcn.h>
+#include <unistd.h>
+unsigned fi_version(void);
+int main(int count, char **words)
+{
+    if (count > 1 && dlopen(words[1], RTLD_NOW))
+        pause();
+    return !fi_version();
+}
+";
+
 /// Builds a program that needs libfabric, with or without the directory `place` in its RPATH.
 fn program(directory: &Path, name: &str, place: &Path, has_path: bool) -> PathBuf {
     let (source, program) = (directory.join("program.c"), directory.join(name));
-    fs::write(&source, "unsigned fi_version(void);\nint main(void) { return !fi_version(); }\n")
-        .expect("a file");
+    fs::write(&source, PROGRAM).expect("a file");
     let mut compiler = Command::new("cc");
     compiler.arg(&source).arg("-o").arg(&program).arg(place.join("libfabric.so.1"));
     compiler.arg("-Wl,--disable-new-dtags");
@@ -291,6 +305,40 @@ fn reads_the_environment_of_a_running_process() {
     let output = finish(command(&machine, &place, "--job=4194304", &[]));
     assert_status(&output, 1);
     assert!(stderr(&output).contains("cannot read /proc/4194304/environ"), "{}", stderr(&output));
+}
+
+#[test]
+fn asks_each_library_that_a_running_process_has_loaded() {
+    let (directory, machine) = (tempfile::tempdir().unwrap(), machine());
+    let own = library(directory.path(), "2.3", true);
+    let other = library(directory.path(), "1.22", true).join("libfabric.so.1");
+    let mut job = Command::new(program(directory.path(), "job", &own, true));
+    job.arg(&other).env("FI_CXI_FORCE_DEV_REG_COPY", "1");
+    let mut job = job.spawn().expect("the program starts");
+    let maps = format!("/proc/{}/maps", job.id());
+    let limit = Instant::now() + Duration::from_secs(60);
+    let is_loaded = |maps: &str| fs::read_to_string(maps).unwrap_or_default().contains("/1.22/");
+    while !is_loaded(&maps) {
+        assert!(Instant::now() < limit, "the program has not loaded {}", other.display());
+        thread::sleep(Duration::from_millis(20));
+    }
+    let arguments = format!("--job={} --json", job.id());
+    let output = finish(command(&machine, &own, &arguments, &[]));
+    let pid = job.id();
+    job.kill();
+    assert_status(&output, 3);
+    let text = stdout(&output);
+    let document = schema::document(include_str!("../../docs/check-job.schema.json"), &text);
+    let named = |version: &str| {
+        let path = directory.path().join(version).join("libfabric.so.1");
+        format!("libfabric {version} at {} (loaded by process {pid})", path.display())
+    };
+    let asked = document["libfabric"].as_array().expect("a list");
+    let asked: Vec<&str> = asked.iter().filter_map(Value::as_str).collect();
+    assert_eq!(asked, [named("1.22"), named("2.3")]);
+    let line = "FAIL L5 FI_CXI_FORCE_DEV_REG_COPY=1: needs libfabric 2.0 or later; this is 1.22.";
+    assert_eq!(document["summary"], line);
+    assert!(text.contains("\"L49\""), "{text}");
 }
 
 #[test]
