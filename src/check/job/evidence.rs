@@ -94,14 +94,14 @@ impl JobEvidence {
     pub fn with_library(&self, library: Option<&LibfabricAnswer>) -> Self {
         let mut evidence = Self { library: library.cloned(), ..self.clone() };
         if let Some(library) = library {
-            let mut providers: Vec<&str> = library.providers.iter().map(String::as_str).collect();
-            if !providers.is_empty() {
-                providers.extend(RULES.list("provider"));
-            }
+            let providers = Some(library.providers.join(", ")).filter(|list| !list.is_empty());
+            let more: Vec<&str> = RULES.list("provider").collect();
+            let names = providers.as_ref().map(|list| format!("{list}, {}", more.join(", ")));
             let said = [
                 ("libfabric", Some(library.path.clone())),
                 ("version", Some(library.version.clone())),
-                ("providers", Some(providers.join(", ")).filter(|list| !list.is_empty())),
+                ("providers", providers),
+                ("provider_names", names),
                 ("cxi_provider", library.has_cxi().then(|| "1".into())),
                 ("tx_size", library.tx_size.map(|size| size.to_string())),
                 ("rx_size", library.rx_size.map(|size| size.to_string())),
@@ -127,6 +127,11 @@ impl JobEvidence {
     /// Returns whether the file libfabric.conf counts before the environment.
     pub fn prefers_file(&self) -> bool {
         self.raw("FI_PREFER_SYSCONFIG").and_then(boolean) == Some(true)
+    }
+
+    /// Returns whether libfabric has a cxi provider, or could not be asked.
+    pub fn may_have_cxi(&self) -> bool {
+        self.library.as_ref().is_none_or(LibfabricAnswer::has_cxi)
     }
 
     /// Returns the version of libfabric, as a number.

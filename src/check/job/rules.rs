@@ -21,7 +21,9 @@ impl SettingRules {
             let is_general = pattern.contains([':', '*']);
             for subject in names.filter(|name| evidence.is_named(pattern, name)).chain(unset) {
                 let is_found = found.iter().any(|finding| finding.setting == subject);
-                if judged.contains(subject) || is_general && is_found {
+                // One finding says that the library has no cxi provider.
+                let is_without_cxi = subject.starts_with("FI_CXI_") && !evidence.may_have_cxi();
+                if is_without_cxi || judged.contains(subject) || is_general && is_found {
                     continue;
                 }
                 let judge = Judge { rules: self, evidence, subject };
@@ -210,10 +212,13 @@ impl Judge<'_> {
             ("used", _) => self.used(rule.lines.get("uses")?),
             ("near", _) => {
                 let words = rule.lines.get("near").or_else(|| rule.lines.get("words"))?;
-                let words = match words.strip_prefix('=') {
-                    Some(fact) => list(fact),
-                    None => words.split(' ').map(|word| word.replace('~', "")).collect(),
-                };
+                if let Some(fact) = words.strip_prefix('=') {
+                    let words = list(fact);
+                    return nearest_word(raw(), words.iter().map(String::as_str))
+                        .map(str::to_owned);
+                }
+                let words: Vec<String> =
+                    words.split(' ').map(|word| word.replace('~', "")).collect();
                 let near = nearest_word(raw(), words.iter().map(String::as_str));
                 let all = || format!("one of {}", words.join(", "));
                 Some(near.map_or_else(all, str::to_owned))
@@ -292,13 +297,7 @@ impl JobEvidence {
     fn is_named(&self, pattern: &str, name: &str) -> bool {
         let is_a = |kind| self.parameter(name) == Some(kind) && self.raw(name) != Some(SECRET);
         match pattern {
-            ":unknown" => {
-                let is_asked = self
-                    .library
-                    .as_ref()
-                    .is_some_and(|library| library.has_cxi() || !name.starts_with("FI_CXI_"));
-                is_asked && name.starts_with("FI_") && !self.knows(name)
-            }
+            ":unknown" => self.library.is_some() && name.starts_with("FI_") && !self.knows(name),
             ":int" => is_a(ParameterType::Int),
             ":bool" => is_a(ParameterType::Bool),
             ":size" => is_a(ParameterType::Size),

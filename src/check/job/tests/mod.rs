@@ -373,6 +373,14 @@ fn concludes_from_findings_and_what_was_not_asked() {
 }
 
 #[test]
+fn library_without_the_provider_is_one_finding() {
+    let settings = "FI_CXI_FOO=1 ; FI_CXI_DEFAULT_TX_SIZE=32768 ; FI_CXI_RX_MATCH_MODE=Hybrid";
+    let found = judge(&evidence("2.3", "-cxi", settings));
+    let codes: Vec<&str> = found.iter().map(|finding| finding.code.as_str()).collect();
+    assert_eq!(codes, ["L7"]);
+}
+
+#[test]
 fn judges_the_names_by_each_library_of_a_process() {
     let found = judge(&evidence("2.3", "other=1.22", "FI_CXI_FORCE_DEV_REG_COPY=1"));
     let expected = "L49 Note other_libfabrics: this process has several libfabrics: \
