@@ -45,10 +45,11 @@ pub fn read(
     task: Option<&LauncherTask>,
 ) -> Result<JobEvidence, Failure> {
     let words: Vec<&str> = command.iter().filter_map(|word| word.to_str()).collect();
-    let job = match process {
+    let mut job = match process {
         JobProcess::Own => LoadedProcess::own(&words),
         JobProcess::Running(pid) => LoadedProcess::running(pid)?,
     };
+    job.add_nccl_files();
     let mut facts = job.facts();
     let mut networks =
         (0..words.len()).filter_map(|at| command::option_value(&words, at, "--network"));
@@ -135,6 +136,21 @@ impl LoadedProcess {
             needs_libfabric: false,
             directory,
         })
+    }
+
+    /// Adds what the files of NCCL set and the environment does not, if the job uses NCCL.
+    fn add_nccl_files(&mut self) {
+        let begins = |name: &OsString| name.to_string_lossy().contains("NCCL_");
+        let is_nccl = self.environment.keys().any(begins)
+            || ["libnccl.so", "librccl.so"].iter().any(|name| !self.loaded(name).is_empty());
+        let home = self.value("HOME").map(|home| format!("{home}/.nccl.conf"));
+        let own = self.value("NCCL_CONF_FILE").or(home);
+        for file in own.into_iter().chain(["/etc/nccl.conf".to_owned()]).filter(|_| is_nccl) {
+            let text = reading::text(&self.root.join(file.trim_start_matches('/')));
+            for (name, value) in settings_in(&text.unwrap_or_default()) {
+                self.environment.entry(name.into()).or_insert(value.into());
+            }
+        }
     }
 
     fn value(&self, name: &str) -> Option<String> {
@@ -320,6 +336,12 @@ fn version_in_path(path: &str) -> Option<String> {
     words.find(is_version).map(str::to_owned)
 }
 
+/// Returns the settings in the lines `NAME=VALUE` of a file.
+fn settings_in(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    let pairs = text.lines().filter_map(|line| line.split_once('='));
+    pairs.filter(|(name, _)| RULES.has("family", name))
+}
+
 /// Returns the names of settings in the file of the plugin, which are texts in it. [I]
 fn names_in(bytes: &[u8]) -> Vec<&str> {
     let is_part = |byte: &u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_';
@@ -335,9 +357,7 @@ fn configuration(path: &str, root: &Path) -> BTreeMap<String, String> {
     let prefix = Path::new(path).parent().and_then(Path::parent).unwrap_or(Path::new("/"));
     let files = [prefix.join("etc/libfabric.conf"), root.join("etc/libfabric.conf")];
     let text = files.iter().find_map(|file| reading::text(file).ok()).unwrap_or_default();
-    let pairs = text.lines().filter_map(|line| line.split_once('='));
-    let pairs = pairs.filter(|(name, _)| RULES.has("family", name));
-    let pairs = pairs.map(|(name, value)| {
+    let pairs = settings_in(&text).map(|(name, value)| {
         let value = if RULES.has("secret", name) { SECRET } else { value };
         (name.to_owned(), value.to_owned())
     });
@@ -404,6 +424,37 @@ mod tests {
         assert_eq!(version_in_path("/usr/lib/libnccl-net.so"), None);
         let maps = "7f00-7f01 r-xp 00000000 08:01 12  /x/librccl-net.so.0\n";
         assert_eq!(find(maps), ["/x/librccl-net.so.0", path]);
+    }
+
+    #[test]
+    fn files_of_nccl_count_where_the_environment_has_nothing() {
+        let root = tempfile::tempdir().unwrap();
+        for (file, text) in [
+            (
+                "etc/nccl.conf",
+                "# site\nNCCL_NET=Socket\nNCCL_CROSS_NIC=1\nNCCL_DEBUG=WARN\nPATH=/x\n",
+            ),
+            ("home/.nccl.conf", "NCCL_CROSS_NIC=2\n"),
+        ] {
+            let path = root.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let read = |environment: &[(&str, &str)]| {
+            let pairs = environment.iter().chain(&[("HOME", "/home")]);
+            let pairs = pairs.map(|(name, value)| (OsString::from(name), OsString::from(value)));
+            let environment = pairs.collect();
+            let mut job =
+                LoadedProcess { environment, root: root.path().into(), ..LoadedProcess::own(&[]) };
+            job.add_nccl_files();
+            let pairs = job.environment.iter().filter(|(name, _)| *name != "HOME");
+            let pairs =
+                pairs.map(|(name, value)| format!("{}={}", name.display(), value.display()));
+            pairs.collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(read(&[("FI_CXI_ODP", "1")]), "FI_CXI_ODP=1");
+        let expected = "NCCL_CROSS_NIC=2 NCCL_DEBUG=INFO NCCL_NET=Socket";
+        assert_eq!(read(&[("NCCL_DEBUG", "INFO")]), expected);
     }
 
     #[test]
