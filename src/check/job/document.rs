@@ -31,6 +31,9 @@ const DIFFERS: &str = "differs";
 /// Notes that the first line names.
 const NAMED_NOTES: usize = 3;
 
+/// Values that a finding about ranks names beside the most frequent one.
+const NAMED_VALUES: usize = 3;
+
 /// What is found about a process.
 #[derive(Clone, Debug, Default)]
 pub struct ProcessSettings {
@@ -214,11 +217,14 @@ fn difference<'a>(
     let mut values: Vec<(&str, Vec<&str>)> = nodes_by_value.into_iter().collect();
     values.sort_by_key(|(_, nodes)| std::cmp::Reverse(nodes.len()));
     let (most, most_nodes) = values.remove(0);
-    let others = values.iter().map(|(value, nodes)| {
+    let others = values.iter().take(NAMED_VALUES).map(|(value, nodes)| {
         let list = host_list::compress(nodes.iter().copied());
         format!(", {value} on {} ({list})", nodes.len())
     });
-    let (others, count): (String, usize) = (others.collect(), most_nodes.len());
+    let (mut others, count): (String, usize) = (others.collect(), most_nodes.len());
+    if let more @ 1.. = values.len().saturating_sub(NAMED_VALUES) {
+        others += &format!(", {more} more value{}", plural(more));
+    }
     let is_bad = RULES.has("must-agree", name);
     let finding = SettingFinding {
         code: code.into(),

@@ -337,6 +337,13 @@ fn names_ranks_that_differ() {
                     /opt/cray/libfabric/2.3/lib64/libfabric.so.1 on 1 (n1).";
     assert_eq!(check.findings[0].text, expected);
     assert_eq!(check.exit_status, 3);
+    let nodes: Vec<(&str, _)> = ["n0", "n1", "n2", "n3", "n4", "n5"]
+        .map(|node| (node, answer("2.3", &format!("MPICH_X={node}"))))
+        .into();
+    let text = job(nodes).findings.remove(0).text;
+    let expected =
+        "differs: n0 on 1 rank, n1 on 1 (n1), n2 on 1 (n2), n3 on 1 (n3), 2 more values.";
+    assert_eq!(text, expected);
     let on = answer("2.3", "FI_CXI_OPTIMIZED_MRS=true ; FI_PROVIDER=cxi");
     let check = job(vec![("n1", on), ("n2", answer("2.3", ""))]);
     assert_eq!(check.summary, "FAIL R1 FI_PROVIDER: differs: cxi on 1 rank, unset on 1 (n2).");
