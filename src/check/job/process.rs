@@ -291,20 +291,8 @@ fn node_facts(machine: &Machine, devices: &str) -> BTreeMap<String, String> {
 fn numa_nodes(machine: &Machine, status: &str) -> Vec<String> {
     let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     let allowed = allowed.and_then(|list| machine::list(list.trim())).unwrap_or_default();
-    let directory = machine.root().join("sys/devices/system/node");
-    let mut nodes: Vec<String> = reading::names(&directory)
-        .unwrap_or_default()
-        .into_iter()
-        .filter_map(|name| {
-            let name = name.into_string().ok()?;
-            let number = name.strip_prefix("node")?.to_owned();
-            let cpus = reading::text(&directory.join(&name).join("cpulist")).ok()?;
-            let cpus = machine::list(cpus.trim())?;
-            cpus.iter().any(|cpu| allowed.contains(cpu)).then_some(number)
-        })
-        .collect();
-    nodes.sort_by_key(|number| number.parse::<u32>().ok());
-    nodes
+    let is_used = |node: &u32| machine.cpus_of_node(*node).iter().any(|cpu| allowed.contains(cpu));
+    machine.nodes().iter().filter(|node| is_used(node)).map(u32::to_string).collect()
 }
 
 /// Returns the plugins that NCCL may find, the one that it finds first: in memory, by
