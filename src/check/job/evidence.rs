@@ -75,7 +75,9 @@ impl JobEvidence {
         let mut evidence = Self { facts, ..Self::default() };
         for (name, value) in environment {
             if RULES.has("family", &name) {
-                let value = if RULES.has("secret", &name) { SECRET.to_owned() } else { value };
+                let is_secret = RULES.has("secret", &name);
+                // The first line of the text is one line.
+                let value = if is_secret { SECRET.into() } else { value.replace('\n', " ") };
                 evidence.settings.insert(name, value);
             } else if name == "SLURM_JOB_ID" {
                 evidence.facts.insert(name, value);

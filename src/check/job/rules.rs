@@ -191,13 +191,15 @@ impl Judge<'_> {
         nearest_name(self.subject, known)
     }
 
-    /// Fills the places `{...}` of a text; `None` if one is unknown.
-    fn filled(&self, rule: &SettingRule, text: &str) -> Option<String> {
-        let mut parts = text.split('{');
-        let first = parts.next().map(str::to_owned);
-        parts.try_fold(first?, |filled, part| {
-            let (place, rest) = part.split_once('}')?;
-            Some(filled + &self.place(rule, place)? + rest)
+    /// Fills the places `{...}` of the first of these texts whose places are all known.
+    fn filled(&self, rule: &SettingRule, texts: &str) -> Option<String> {
+        texts.split(" || ").find_map(|text| {
+            let mut parts = text.split('{');
+            let first = parts.next().map(str::to_owned);
+            parts.try_fold(first?, |filled, part| {
+                let (place, rest) = part.split_once('}')?;
+                Some(filled + &self.place(rule, place)? + rest)
+            })
         })
     }
 
@@ -253,7 +255,7 @@ impl Judge<'_> {
             ("and", name) => Some(list(name).join(" and ")),
             ("range", name) => match list(name).as_slice() {
                 [first, .., last] => Some(format!("{first} to {last}")),
-                only => Some(only.concat()),
+                only => only.first().cloned(),
             },
             _ => self.number(place).map(|number| number.to_string()),
         }

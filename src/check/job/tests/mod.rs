@@ -380,6 +380,25 @@ fn concludes_from_findings_and_what_was_not_asked() {
 }
 
 #[test]
+fn findings_on_a_node_without_facts_say_something() {
+    for line in table(include_str!("examples.txt")) {
+        for library in [None, Some(library(line[1], &["cxi"]))] {
+            let evidence = JobEvidence::new(settings(line[3]), BTreeMap::new());
+            for finding in judge(&JobEvidence { library, ..evidence }) {
+                let text = finding.text;
+                assert!(
+                    !text.is_empty() && !text.contains("()"),
+                    "{line:?}: {} {text}",
+                    finding.code
+                );
+            }
+        }
+    }
+    let evidence = JobEvidence::new(settings("NCCL_NET=a\nb"), BTreeMap::new());
+    assert_eq!(evidence.settings["NCCL_NET"], "a b");
+}
+
+#[test]
 fn library_without_the_provider_is_one_finding() {
     let settings = "FI_CXI_FOO=1 ; FI_CXI_DEFAULT_TX_SIZE=32768 ; FI_CXI_RX_MATCH_MODE=Hybrid";
     let found = judge(&evidence("2.3", "-cxi", settings));
