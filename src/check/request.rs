@@ -118,8 +118,8 @@ pub struct CheckRequest {
     /// (default: of this environment)
     ///
     /// The libfabric of the job is asked which settings it knows and what it uses. COMMAND is not
-    /// started: its words NAME=VALUE are settings, too. The tasks of a launcher are compared.
-    /// docs/settings.md has the rules.
+    /// started: its words NAME=VALUE are settings, too, and the libfabric that its program loads is
+    /// asked. The tasks of a launcher are compared. docs/settings.md has the rules.
     #[arg(long, value_name = "PID", require_equals = true, value_parser = job_process)]
     pub job: Option<JobProcess>,
 

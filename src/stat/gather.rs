@@ -243,6 +243,7 @@ mod tests {
                 local_size,
                 size: 3,
             }),
+            job_nodes: None,
             command: Vec::new(),
             set: "job".into(),
             counters: Vec::new(),

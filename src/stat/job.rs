@@ -160,6 +160,7 @@ impl JobStat {
             None => (None, None),
         };
         let first = nodes.first();
+        let job_nodes = nodes.iter().filter_map(|node| node.job_nodes).max();
         let started = nodes.iter().map(|node| node.started_unix_ns).min();
         Self {
             schema_version: SCHEMA_VERSION,
@@ -175,7 +176,7 @@ impl JobStat {
             nodes: nodes.iter().map(StatNode::of).collect(),
             missing_nodes: missing,
             nics,
-            findings: job_findings(&JobEvidence { nics: &evidence, elapsed }),
+            findings: job_findings(&JobEvidence { nics: &evidence, elapsed, job_nodes }),
             series: Vec::new(),
             directory: None,
         }

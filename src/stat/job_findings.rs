@@ -29,6 +29,8 @@ pub struct JobEvidence<'a> {
     pub nics: &'a [JobNic],
     /// How long the command took; `None` if it is unknown.
     pub elapsed: Option<Duration>,
+    /// Number of nodes of the job, of which some may have no readings; `None` if it is unknown.
+    pub job_nodes: Option<u32>,
 }
 
 /// What counters explain.
@@ -270,17 +272,23 @@ pub fn never_answered_of(changes: &CounterChanges) -> Option<u64> {
 }
 
 /// Nodes that exchange nothing need no NIC, but a job of several nodes is rarely meant so. [I] RDMA
-/// between nodes is in HPC format; TCP over the interface of a NIC is not.
+/// between nodes is in HPC format; TCP over the interface of a NIC is not. Whether a process has
+/// opened a NIC leaves no trace; one that has opened none sends nothing.
 fn nic_not_used(job: &JobEvidence) -> Vec<JobObservation> {
     let packets = |nic: &JobNic| nic.changes.count("hni_tx_ok_opt");
     let hosts: BTreeSet<&str> = job.nics.iter().map(|nic| nic.host.as_str()).collect();
-    if hosts.len() < 2 || job.nics.iter().any(|nic| packets(nic) != Some(0)) {
+    let job_nodes = job.job_nodes.map_or(0, |count| count as usize).max(hosts.len());
+    let is_idle = !job.nics.is_empty() && job.nics.iter().all(|nic| packets(nic) == Some(0));
+    if job_nodes < 2 || !is_idle {
         return Vec::new();
     }
+    let place = match hosts.len() {
+        1 => format!("this node, one of {job_nodes} of the job,"),
+        count => format!("{count} hosts"),
+    };
     let text = format!(
-        "no NIC of {} hosts sent a packet in HPC format: the job probably used no RDMA; \
-         'cxidiag check --job' finds settings that leave the NIC",
-        hosts.len()
+        "no NIC of {place} sent a packet in HPC format: the job probably used no RDMA; \
+         'cxidiag check --job' finds settings that leave the NIC"
     );
     JobObservation::from_job(0.0, text)
 }
@@ -406,7 +414,7 @@ fn pcie_congestion(job: &JobEvidence) -> Vec<JobObservation> {
 /// `None` if not all of these counters were read. The get of a rendezvous put matches an entry of
 /// its initiator, which is no receive.
 pub fn messages(nics: &[JobNic]) -> Option<[u64; 3]> {
-    let job = JobEvidence { nics, elapsed: None };
+    let job = JobEvidence { nics, elapsed: None, job_nodes: None };
     let [matched, unexpected, software] = job.sums(|changes| {
         Some([
             changes.sum("lpe_net_match_priority_")?,

@@ -18,7 +18,11 @@ fn nic(name: &str, node: usize, counts: &[(&str, u64)]) -> JobNic {
 }
 
 fn found(nics: &[JobNic]) -> Vec<StatFinding> {
-    job_findings(&JobEvidence { nics, elapsed: Some(Duration::from_secs(SECONDS)) })
+    job_findings(&JobEvidence {
+        nics,
+        elapsed: Some(Duration::from_secs(SECONDS)),
+        job_nodes: None,
+    })
 }
 
 fn codes_of(nics: &[JobNic]) -> Vec<String> {
@@ -272,12 +276,33 @@ fn names_a_job_of_several_nodes_that_uses_no_nic() {
 }
 
 #[test]
+fn names_the_one_node_with_readings_of_a_job_that_uses_no_nic() {
+    let found = |packets: u64, job_nodes: Option<u32>| {
+        let nics = [nic("cxi0", 0, &[("hni_tx_ok_opt", packets)])];
+        let found = job_findings(&JobEvidence { nics: &nics, elapsed: None, job_nodes });
+        found.first().map(|finding| finding.text.clone())
+    };
+    let text = found(0, Some(4)).unwrap_or_default();
+    let expected = "no NIC of this node, one of 4 of the job, sent a packet in HPC format: the job \
+                    probably used no RDMA;";
+    assert!(text.starts_with(expected), "{text}");
+    for (packets, job_nodes) in [(0, None), (0, Some(1)), (1, Some(4))] {
+        assert_eq!(found(packets, job_nodes), None, "{packets} {job_nodes:?}");
+    }
+    let none = JobEvidence { nics: &[], elapsed: None, job_nodes: Some(4) };
+    assert!(job_findings(&none).is_empty());
+}
+
+#[test]
 fn short_runs_are_named_and_equal_findings_merged() {
     let nics: Vec<JobNic> = ["a cxi0", "b cxi0", "c cxi0"]
         .map(|name| nic(name, 0, &[("hni_llr_tx_replay_event", 3)]))
         .to_vec();
-    let found =
-        job_findings(&JobEvidence { nics: &nics, elapsed: Some(Duration::from_millis(4900)) });
+    let found = job_findings(&JobEvidence {
+        nics: &nics,
+        elapsed: Some(Duration::from_millis(4900)),
+        job_nodes: None,
+    });
     let texts: Vec<&str> = found.iter().map(|finding| finding.text.as_str()).collect();
     assert_eq!(texts[0], "the command took only 4.9 s: rates are unreliable");
     assert!(texts[1].starts_with("a cxi0 and 2 more NICs: link-level retry sent"), "{texts:?}");

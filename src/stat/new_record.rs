@@ -1,5 +1,6 @@
 //! The record of a node, before its command has run.
 
+use std::env;
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -7,6 +8,7 @@ use super::nics::RecordedNics;
 use super::options::StatRequest;
 use crate::parallel_program::ParallelProgram;
 use crate::record::{FORMAT, NodeRecord, nanoseconds};
+use crew::launcher::node_count;
 use facts::time_of_day::Clocks;
 use node::backend::WRAPPER;
 use node::machine::Machine;
@@ -28,6 +30,7 @@ pub fn new_record(
         node: program.node().to_owned(),
         boot_id: machine.boot_id(),
         step: program.step(),
+        job_nodes: node_count(|name| env::var(name).ok()),
         run: 1,
         command: words.collect(),
         set: request.set.name.clone(),

@@ -32,6 +32,9 @@ pub struct NodeRecord {
     pub boot_id: Option<String>,
     /// The parallel program; `None` for a command that no launcher has started.
     pub step: Option<StepRecord>,
+    /// Number of nodes of the program or, for the script of a job, of the job; `None` if no
+    /// launcher shows it.
+    pub job_nodes: Option<u32>,
     /// Which command of this node in this step it is, from 1 on, as far as files of earlier ones
     /// show.
     pub run: u32,

@@ -370,6 +370,7 @@ mod tests {
             node: "nid1".into(),
             boot_id: None,
             step: None,
+            job_nodes: None,
             run: 1,
             command: Vec::new(),
             set: "job".into(),

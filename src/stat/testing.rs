@@ -45,6 +45,7 @@ pub fn node(name: &str, nics: &[(&str, &[(&str, u64)])]) -> NodeRecord {
         node: name.into(),
         boot_id: Some("boot".into()),
         step: None,
+        job_nodes: None,
         run: 1,
         command: vec!["./app".into()],
         set: "job".into(),

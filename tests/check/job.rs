@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -84,7 +86,10 @@ fn asks_each_version_what_it_knows_and_uses() {
         let settings = [("FI_CXI_RX_MATCH_MODE", "hybrid"), ("FI_LOG_LEVEL", "warn")];
         let output = finish(command(&machine, &place, "--job", &settings));
         assert_success(&output);
-        let known = format!("libfabric {version} at {} knows all names", path.display());
+        let known = format!(
+            "libfabric {version} at {} (first in LD_LIBRARY_PATH) knows all names",
+            path.display()
+        );
         assert_eq!(stdout(&output), format!("OK 2 settings; {known}\n"));
 
         let settings = [
@@ -145,6 +150,142 @@ fn says_that_a_library_has_no_cxi_provider_or_does_not_answer() {
 }
 
 #[test]
+fn does_not_wait_for_a_library_that_hangs() {
+    let (directory, machine) = (tempfile::tempdir().unwrap(), machine());
+    let place = library(directory.path(), "2.3", true);
+    let path = place.join("libfabric.so.1");
+    let check = |behaviour: &str| {
+        let mut check = command(&machine, &place, "--job", &[("STUB_BEHAVIOUR", behaviour)]);
+        check.env("CXIDIAG_TEST_SHORTEN_LIMITS_BY", "10");
+        finish(check)
+    };
+    for behaviour in ["hang", "hang-in-constructor"] {
+        let output = check(behaviour);
+        assert_status(&output, 4);
+        let text = stdout(&output);
+        let line = format!("UNDECIDED untested job: {} did not answer within 1s\n", path.display());
+        assert!(text.starts_with(&line), "{behaviour}: {text}");
+    }
+    let output = check("hang-in-destructor");
+    assert_success(&output);
+    assert!(stdout(&output).starts_with("OK 0 settings; libfabric 2.3 at "), "{}", stdout(&output));
+}
+
+/// Loads another libfabric, if it has an argument, and then waits.
+const PROGRAM: &str = "
+#include <dlfcn.h>
+#include <unistd.h>
+unsigned fi_version(void);
+int main(int count, char **words)
+{
+    if (count > 1 && dlopen(words[1], RTLD_NOW))
+        pause();
+    return !fi_version();
+}
+";
+
+/// Builds a program that needs libfabric, with or without the directory `place` in its RPATH.
+fn program(directory: &Path, name: &str, place: &Path, has_path: bool) -> PathBuf {
+    let (source, program) = (directory.join("program.c"), directory.join(name));
+    fs::write(&source, PROGRAM).expect("a file");
+    let mut compiler = Command::new("cc");
+    compiler.arg(&source).arg("-o").arg(&program).arg(place.join("libfabric.so.1"));
+    compiler.arg("-Wl,--disable-new-dtags");
+    if has_path {
+        compiler.arg(format!("-Wl,-rpath,{}", place.display()));
+    }
+    assert_success(&compiler.output().expect("the compiler starts"));
+    program
+}
+
+#[test]
+fn asks_the_library_that_the_program_of_a_command_loads() {
+    let (directory, machine) = (tempfile::tempdir().unwrap(), machine());
+    let own = library(directory.path(), "2.3", true);
+    let other = library(directory.path(), "1.22", true);
+    let with = program(directory.path(), "with", &own, true);
+    let without = program(directory.path(), "without", &own, false);
+    let check = |words: &str| {
+        let output = finish(command(&machine, &other, &format!("--job -- {words}"), &[]));
+        (output.status.code(), stdout(&output))
+    };
+    let [own, other] = [&own, &other].map(|place| place.join("libfabric.so.1"));
+    let answer = |version: &str, path: &Path, origin: &str| {
+        let path = path.display();
+        format!("OK 0 settings; libfabric {version} at {path} ({origin})\n")
+    };
+    for (words, version, path, origin) in [
+        (
+            format!("srun -n 4 {}", with.display()),
+            "2.3",
+            &own,
+            format!("loaded by {}", with.display()),
+        ),
+        (
+            format!("{} x", without.display()),
+            "1.22",
+            &other,
+            format!("loaded by {}", without.display()),
+        ),
+        (
+            format!(
+                "env LD_LIBRARY_PATH={} {}",
+                own.parent().expect("a directory").display(),
+                without.display()
+            ),
+            "2.3",
+            &own,
+            format!("loaded by {}", without.display()),
+        ),
+        (
+            "sh -c true".to_owned(),
+            "1.22",
+            &other,
+            "first in LD_LIBRARY_PATH; no program of the command needs it itself".to_owned(),
+        ),
+    ] {
+        assert_eq!(check(&words), (Some(0), answer(version, path, &origin)), "{words}");
+    }
+    // Words behind the program are its own.
+    let (status, text) = check(&format!("env FI_CXI_FOO=1 {} FI_CXI_BAR=1", with.display()));
+    assert_eq!(status, Some(3));
+    let line = "FAIL L2 FI_CXI_FOO=1: libfabric 2.3 does not know this name; it has no effect.\n";
+    assert!(text.starts_with(line), "{text}");
+    let asked = format!("\n\nAsked: libfabric 2.3 at {} (loaded by", own.display());
+    assert!(text.contains(&asked), "{text}");
+    // The program does not find its library.
+    let mut check = command(&machine, &directory.path().join("none"), "--job --", &[]);
+    check.arg(&without);
+    let output = finish(check);
+    if !is_installed() {
+        assert_status(&output, 4);
+        let needs = format!("{} needs libfabric.so.1, which is not found", without.display());
+        let line = format!("UNDECIDED untested job: {needs}\n");
+        assert!(stdout(&output).starts_with(&line), "{}", stdout(&output));
+    }
+}
+
+/// Returns whether the dynamic linker finds a libfabric.
+fn is_installed() -> bool {
+    let mut linker = Command::new("sh");
+    linker.args(["-c", "/sbin/ldconfig -p"]);
+    stdout(&linker.output().expect("a shell")).contains("libfabric.so.1 ")
+}
+
+/// Debian's libfabric has no cxi provider.
+#[test]
+fn asks_the_libfabric_that_is_installed() {
+    if !is_installed() {
+        return;
+    }
+    let output = finish(command(&machine(), Path::new(""), "--job", &[("FI_CXI_ODP", "1")]));
+    let text = stdout(&output);
+    let asked = text.starts_with("FAIL L7 libfabric: the libfabric at /")
+        && output.status.code() == Some(3);
+    assert!(asked || text.contains("libfabric.so.1 (of the dynamic linker)"), "{text}");
+}
+
+#[test]
 fn reads_the_environment_of_a_running_process() {
     let (directory, machine) = (tempfile::tempdir().unwrap(), machine());
     let place = library(directory.path(), "2.3", true);
@@ -164,6 +305,40 @@ fn reads_the_environment_of_a_running_process() {
     let output = finish(command(&machine, &place, "--job=4194304", &[]));
     assert_status(&output, 1);
     assert!(stderr(&output).contains("cannot read /proc/4194304/environ"), "{}", stderr(&output));
+}
+
+#[test]
+fn asks_each_library_that_a_running_process_has_loaded() {
+    let (directory, machine) = (tempfile::tempdir().unwrap(), machine());
+    let own = library(directory.path(), "2.3", true);
+    let other = library(directory.path(), "1.22", true).join("libfabric.so.1");
+    let mut job = Command::new(program(directory.path(), "job", &own, true));
+    job.arg(&other).env("FI_CXI_FORCE_DEV_REG_COPY", "1");
+    let mut job = job.spawn().expect("the program starts");
+    let maps = format!("/proc/{}/maps", job.id());
+    let limit = Instant::now() + Duration::from_secs(60);
+    let is_loaded = |maps: &str| fs::read_to_string(maps).unwrap_or_default().contains("/1.22/");
+    while !is_loaded(&maps) {
+        assert!(Instant::now() < limit, "the program has not loaded {}", other.display());
+        thread::sleep(Duration::from_millis(20));
+    }
+    let arguments = format!("--job={} --json", job.id());
+    let output = finish(command(&machine, &own, &arguments, &[]));
+    let pid = job.id();
+    job.kill();
+    assert_status(&output, 3);
+    let text = stdout(&output);
+    let document = schema::document(include_str!("../../docs/check-job.schema.json"), &text);
+    let named = |version: &str| {
+        let path = directory.path().join(version).join("libfabric.so.1");
+        format!("libfabric {version} at {} (loaded by process {pid})", path.display())
+    };
+    let asked = document["libfabric"].as_array().expect("a list");
+    let asked: Vec<&str> = asked.iter().filter_map(Value::as_str).collect();
+    assert_eq!(asked, [named("1.22"), named("2.3")]);
+    let line = "FAIL L5 FI_CXI_FORCE_DEV_REG_COPY=1: needs libfabric 2.0 or later; this is 1.22.";
+    assert_eq!(document["summary"], line);
+    assert!(text.contains("\"L49\""), "{text}");
 }
 
 #[test]
@@ -217,6 +392,40 @@ fn compares_the_tasks_of_a_launcher() {
 }
 
 #[test]
+fn one_process_of_a_node_asks_its_library() {
+    let (directory, machine) = (tempfile::tempdir().unwrap(), machine());
+    let place = library(directory.path(), "2.3", true);
+    let log = directory.path().join("log");
+    let task = |rank: u32| {
+        let mut settings = vec![("FI_CXI_DEFAULT_TX_SIZE", "32768")];
+        settings.extend((rank == 5).then_some(("FI_CXI_FOO", "1")));
+        let mut task = command(&machine, &place, "--job --json=found.json", &settings);
+        task.current_dir(directory.path())
+            .env("STUB_LOG", &log)
+            .env("PMI_RANK", rank.to_string())
+            .env("PMI_SIZE", "6")
+            .env("MPI_LOCALRANKID", (rank % 3).to_string())
+            .env("PMI_HOSTNAME", format!("nid{:04}", rank / 3));
+        task.spawn().expect("cxidiag starts")
+    };
+    let outputs: Vec<_> =
+        (0..6).map(task).collect::<Vec<_>>().into_iter().map(|task| task.finish()).collect();
+    assert_status(&outputs[0], 3);
+    assert_eq!(fs::read_to_string(&log).expect("a file"), "asked\nasked\n");
+    let text = fs::read_to_string(directory.path().join("found.json")).expect("a file");
+    let document = schema::document(include_str!("../../docs/check-job.schema.json"), &text);
+    let findings = document["findings"].as_array().expect("findings");
+    let found = |code: &str| {
+        let found = findings.iter().find(|finding| finding["code"] == code);
+        let found = found.unwrap_or_else(|| panic!("no {code}: {text}"));
+        (found["processes"].clone(), found["nodes"].clone())
+    };
+    assert_eq!(found("L13"), (6.into(), "nid[0000-0001]".into()));
+    assert_eq!(found("L2"), (1.into(), "nid0001".into()));
+    assert!(!text.contains("untested"), "{text}");
+}
+
+#[test]
 fn names_the_node_of_a_slurm_job_that_differs() {
     let Some(slurm) = Slurm::start(4) else {
         return;
@@ -234,8 +443,8 @@ fn names_the_node_of_a_slurm_job_that_differs() {
     let text = stdout(&output);
     let path = place.join("libfabric.so.1");
     let line = format!(
-        "OK 1 setting in 4 processes; libfabric 2.3 at {} knows all names (notes: R1 \
-         FI_CXI_RX_MATCH_MODE)\n\nNOTE R1 FI_CXI_RX_MATCH_MODE\n  differs: hybrid on 3 ranks, \
+        "OK 1 setting in 4 processes; libfabric 2.3 at {} (first in LD_LIBRARY_PATH) knows all \
+         names (notes: R1 FI_CXI_RX_MATCH_MODE)\n\nNOTE R1 FI_CXI_RX_MATCH_MODE\n  differs: hybrid on 3 ranks, \
          software on 1 (127.0.0.3).\n",
         path.display()
     );

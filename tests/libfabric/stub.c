@@ -1,6 +1,7 @@
 /* A libfabric that only says what it is: names and types of settings, and the sizes that its cxi
  * provider would use. names.h, which the test writes for a version, defines VERSION, NAMES, HAS_CXI and
- * DEFAULT_SIZE. STUB_BEHAVIOUR makes it hang or end. */
+ * DEFAULT_SIZE. STUB_BEHAVIOUR makes it hang or end at a place. Each process that asks adds a line
+ * to the file STUB_LOG. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -37,6 +38,25 @@ _Static_assert(offsetof(struct fi_info, fabric_attr) == 104, "");
 
 static const struct fi_param names[] = { NAMES };
 
+static int behaves(const char *word)
+{
+	const char *behaviour = getenv("STUB_BEHAVIOUR");
+
+	return behaviour && !strcmp(behaviour, word);
+}
+
+__attribute__((constructor)) static void load(void)
+{
+	if (behaves("hang-in-constructor"))
+		pause();
+}
+
+__attribute__((destructor)) static void unload(void)
+{
+	if (behaves("hang-in-destructor"))
+		pause();
+}
+
 uint32_t fi_version(void)
 {
 	return VERSION;
@@ -45,11 +65,15 @@ uint32_t fi_version(void)
 int fi_getparams(struct fi_param **params, int *count)
 {
 	size_t number = sizeof(names) / sizeof(names[0]);
-	const char *behaviour = getenv("STUB_BEHAVIOUR");
+	FILE *log = fopen(getenv("STUB_LOG") ? getenv("STUB_LOG") : "/dev/null", "a");
 
-	if (behaviour && !strcmp(behaviour, "hang"))
+	if (log) {
+		fputs("asked\n", log);
+		fclose(log);
+	}
+	if (behaves("hang"))
 		pause();
-	if (behaviour && !strcmp(behaviour, "end"))
+	if (behaves("end"))
 		_exit(7);
 	puts("{ a provider prints this");
 	fflush(stdout);

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
+use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
 use super::schema::assert_documented;
@@ -137,12 +138,8 @@ fn commands() -> Vec<(&'static str, Vec<Family>)> {
     let fleet = FleetCheck::new(SystemTime::UNIX_EPOCH, Duration::ZERO, vec![node]);
 
     let setting = SettingFinding { setting: "FI_CXI_FOO".to_owned(), ..SettingFinding::default() };
-    let process = ProcessSettings {
-        findings: vec![setting],
-        settings: BTreeMap::new(),
-        unknown: BTreeSet::new(),
-    };
-    let answers = vec![("nid1".to_owned(), Ok(process))];
+    let process = ProcessSettings { findings: vec![setting], ..ProcessSettings::default() };
+    let answers = vec![("nid1".to_owned(), Ok(Rc::new(process)))];
     let settings = JobCheck::new(SystemTime::UNIX_EPOCH, Duration::ZERO, &answers);
 
     let mut verdict = mixed();

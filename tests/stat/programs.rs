@@ -84,10 +84,23 @@ fn finds_storage_traffic_of_hardware() {
 }
 
 #[test]
+fn finds_that_the_script_of_a_job_used_no_nic() {
+    let place = Place::new();
+    let mut stat = place.stat(&["--report=line"], &["sleep", "0.1"]);
+    stat.env("SLURM_JOB_ID", "7").env("SLURM_JOB_NUM_NODES", "4");
+    let errors = assert_status(&finish(stat), 0);
+    let sentence = ": no NIC of this node, one of 4 of the job, sent a packet in HPC format: the \
+                    job probably used no RDMA; 'cxidiag check --job' finds settings that leave the \
+                    NIC\n";
+    assert!(errors.ends_with(sentence), "{errors}");
+}
+
+#[test]
 fn counts_nothing_for_a_program_that_sleeps() {
     let place = Place::new();
     let output = finish(place.stat(&["--csv=counters.csv"], &["sleep", "0.1"]));
     let errors = assert_status(&output, 0);
+    assert!(errors.contains("\nnothing unusual\n"), "{errors}");
     assert!(errors.ends_with("traffic: nothing was sent\n"), "{errors}");
     for counter in ["hni_tx_ok_opt", "hni_rx_ok_opt", "hni_sts_tx_ok_octets"] {
         assert_eq!(place.delta(counter), 0, "{counter}");

@@ -2,9 +2,10 @@
 //! the descriptions in their schema, docs/check-job.schema.json.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::finding::{FindingSeverity, LIBFABRIC, OWN, SettingFinding};
 use super::table::RULES;
@@ -24,14 +25,22 @@ pub const SCHEMA_VERSION: u32 = 1;
 /// A series without labels that all files of a check of settings have.
 pub const SERIES: &str = "cxidiag_job_exit_status";
 
+/// Kind of the findings that name the ranks themselves.
+const DIFFERS: &str = "differs";
+
 /// Notes that the first line names.
 const NAMED_NOTES: usize = 3;
 
+/// Values that a finding about ranks names beside the most frequent one.
+const NAMED_VALUES: usize = 3;
+
 /// What is found about a process.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default)]
 pub struct ProcessSettings {
     /// Values by name; version and path of libfabric below `libfabric`.
     pub settings: BTreeMap<String, String>,
+    /// Version, path and origin of each libfabric that was asked.
+    pub libfabric: Vec<String>,
     /// Names that begin with `FI_` and that its libfabric does not know.
     pub unknown: BTreeSet<String>,
     pub findings: Vec<SettingFinding>,
@@ -62,14 +71,14 @@ pub struct JobCheck {
     pub libfabric_settings: usize,
     /// Names of libfabric_settings that the libfabric of a process does not know.
     pub unknown: BTreeSet<String>,
-    /// Version and path of each libfabric that was asked.
+    /// Version and path of each libfabric that was asked, and how it was found.
     pub libfabric: BTreeSet<String>,
     /// What was found, bad findings first.
     pub findings: Vec<SettingFinding>,
 }
 
 /// The name of the node of each process, and what was found or why there is nothing.
-pub type JobAnswers = Vec<(String, Result<ProcessSettings, String>)>;
+pub type JobAnswers = Vec<(String, Result<Rc<ProcessSettings>, String>)>;
 
 impl JobCheck {
     pub fn new(started: SystemTime, elapsed: Duration, answers: &JobAnswers) -> Self {
@@ -86,7 +95,7 @@ impl JobCheck {
         }
         let processes = answers.iter();
         let processes =
-            processes.filter_map(|(node, answer)| Some((&**node, answer.as_ref().ok()?)));
+            processes.filter_map(|(node, answer)| Some((&**node, &**answer.as_ref().ok()?)));
         let processes: Vec<(&str, &ProcessSettings)> = processes.collect();
         let names = processes.iter().flat_map(|(_, process)| process.settings.keys());
         let mut names: BTreeSet<&str> = names.map(String::as_str).collect();
@@ -100,8 +109,8 @@ impl JobCheck {
                 ..finding
             })
             .collect();
-        findings.sort_by_key(|found| found.severity);
-        let libraries = processes.iter().filter_map(|(_, process)| process.settings.get(LIBFABRIC));
+        // What differs between libfabrics explains the rest.
+        findings.sort_by_key(|found| (found.severity, found.setting != LIBFABRIC));
         let mut check = Self {
             schema_version: SCHEMA_VERSION,
             cxidiag_version: env!("CARGO_PKG_VERSION"),
@@ -113,7 +122,10 @@ impl JobCheck {
             settings: names.len(),
             libfabric_settings: names.iter().filter(|name| name.starts_with(OWN)).count(),
             unknown: processes.iter().flat_map(|(_, process)| process.unknown.clone()).collect(),
-            libfabric: libraries.cloned().collect(),
+            libfabric: processes
+                .iter()
+                .flat_map(|(_, process)| process.libfabric.clone())
+                .collect(),
             findings,
         };
         (check.exit_status, check.summary) = check.conclusion();
@@ -185,8 +197,8 @@ fn difference<'a>(
         "FI_CXI_OPTIMIZED_MRS" => {
             ("L51", "must be equal in all processes", "libfabric man/fi_cxi.7.md:886")
         }
-        LIBFABRIC => ("R2", "differs", "this job"),
-        _ => ("R1", "differs", "this job"),
+        LIBFABRIC => ("R2", "differs", ""),
+        _ => ("R1", "differs", ""),
     };
     let mut nodes_by_value: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (node, process) in processes {
@@ -205,16 +217,19 @@ fn difference<'a>(
     let mut values: Vec<(&str, Vec<&str>)> = nodes_by_value.into_iter().collect();
     values.sort_by_key(|(_, nodes)| std::cmp::Reverse(nodes.len()));
     let (most, most_nodes) = values.remove(0);
-    let others = values.iter().map(|(value, nodes)| {
+    let others = values.iter().take(NAMED_VALUES).map(|(value, nodes)| {
         let list = host_list::compress(nodes.iter().copied());
         format!(", {value} on {} ({list})", nodes.len())
     });
-    let (others, count): (String, usize) = (others.collect(), most_nodes.len());
+    let (mut others, count): (String, usize) = (others.collect(), most_nodes.len());
+    if let more @ 1.. = values.len().saturating_sub(NAMED_VALUES) {
+        others += &format!(", {more} more value{}", plural(more));
+    }
     let is_bad = RULES.has("must-agree", name);
     let finding = SettingFinding {
         code: code.into(),
         severity: if is_bad { FindingSeverity::Bad } else { FindingSeverity::Note },
-        kind: "differs".into(),
+        kind: DIFFERS.into(),
         setting: name.into(),
         text: format!("{beginning}: {most} on {count} rank{}{others}.", plural(count)),
         source: source.into(),
@@ -238,10 +253,14 @@ pub fn page(check: &JobCheck) -> Page {
             .and(format!(" {code} {}", finding.subject())),
         );
         let place = format!("in {processes} of {} processes: {nodes}", check.processes);
-        let place = Some(place).filter(|_| check.processes > 1);
+        let place = Some(place).filter(|_| check.processes > 1 && finding.kind != DIFFERS);
         let source = Some(format!("Source: {source}")).filter(|_| !finding.source.is_empty());
         let lines = [Some(text.clone()), instead.clone(), place, source];
         lines.iter().flatten().for_each(|line| page.indented(line, ""));
+    }
+    if check.exit_status != 0 && !check.libfabric.is_empty() {
+        page.empty_line();
+        page.lines(check.libfabric.iter().map(|library| format!("Asked: {library}")));
     }
     page
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::table::RULES;
-use super::values::{boolean, dotted, is_like};
+use super::values::{boolean, dotted, entries, is_like};
 
 /// Value of a secret.
 pub const SECRET: &str = "(not shown)";
@@ -24,12 +24,21 @@ const IMPLIED: [(&str, &str); 5] = [
 pub struct JobEvidence {
     /// Names and values of the settings in its environment.
     pub settings: BTreeMap<String, String>,
-    /// Settings of the file libfabric.conf, by name; the environment's where the file's is used.
+    /// Settings of the file libfabric.conf, by name.
     pub conf: BTreeMap<String, String>,
     /// Facts by name in small letters, as `settings.txt` uses them.
     pub facts: BTreeMap<String, String>,
+    /// The file of its libfabric, and how it was found.
+    pub file: String,
+    pub origin: String,
+    /// Whether another process of the node asks the file.
+    pub is_asked_elsewhere: bool,
     /// What its libfabric says; `None` if it could not be asked.
     pub library: Option<LibfabricAnswer>,
+    /// What other libfabrics say that the process has loaded.
+    pub other_libraries: Vec<LibfabricAnswer>,
+    /// Why a libfabric was not asked.
+    pub untested: Vec<String>,
 }
 
 /// What an installed libfabric says about itself.
@@ -61,13 +70,14 @@ impl JobEvidence {
     /// Returns what is known from this environment. Values of secrets are left out.
     pub fn new(
         environment: impl IntoIterator<Item = (String, String)>,
-        library: Option<LibfabricAnswer>,
         facts: BTreeMap<String, String>,
     ) -> Self {
-        let mut evidence = Self { facts, library, ..Self::default() };
+        let mut evidence = Self { facts, ..Self::default() };
         for (name, value) in environment {
             if RULES.has("family", &name) {
-                let value = if RULES.has("secret", &name) { SECRET.to_owned() } else { value };
+                let is_secret = RULES.has("secret", &name);
+                // The first line of the text is one line.
+                let value = if is_secret { SECRET.into() } else { value.replace('\n', " ") };
                 evidence.settings.insert(name, value);
             } else if name == "SLURM_JOB_ID" {
                 evidence.facts.insert(name, value);
@@ -78,21 +88,40 @@ impl JobEvidence {
                 evidence.facts.insert(fact.into(), "1".into());
             }
         }
-        if let Some(library) = &evidence.library {
-            let facts = &mut evidence.facts;
-            let mut providers: Vec<&str> = library.providers.iter().map(String::as_str).collect();
-            if !providers.is_empty() {
-                providers.extend(RULES.list("provider"));
-            }
+        evidence
+    }
+
+    /// Adds what the library says, and the settings of libfabric.conf, which count where the
+    /// environment has none. The file keeps the settings that are not used.
+    pub fn with_library(&self, library: Option<&LibfabricAnswer>) -> Self {
+        let mut evidence = Self { library: library.cloned(), ..self.clone() };
+        if let Some(library) = library {
+            let providers = Some(library.providers.join(", ")).filter(|list| !list.is_empty());
+            let more: Vec<&str> = RULES.list("provider").collect();
+            let names = providers.as_ref().map(|list| format!("{list}, {}", more.join(", ")));
             let said = [
                 ("libfabric", Some(library.path.clone())),
                 ("version", Some(library.version.clone())),
-                ("providers", Some(providers.join(", ")).filter(|list| !list.is_empty())),
+                ("providers", providers),
+                ("provider_names", names),
                 ("cxi_provider", library.has_cxi().then(|| "1".into())),
                 ("tx_size", library.tx_size.map(|size| size.to_string())),
                 ("rx_size", library.rx_size.map(|size| size.to_string())),
             ];
-            facts.extend(said.into_iter().filter_map(|(name, text)| Some((name.into(), text?))));
+            let said = said.into_iter().filter_map(|(name, text)| Some((name.into(), text?)));
+            evidence.facts.extend(said);
+        }
+        // 1.17 does not read the file.
+        if evidence.version() < Some(1018) {
+            evidence.conf.clear();
+        }
+        let prefers = evidence.prefers_file();
+        for (name, value) in &mut evidence.conf {
+            match evidence.settings.get_mut(name) {
+                Some(own) if prefers => std::mem::swap(own, value),
+                Some(_) => {}
+                None => drop(evidence.settings.insert(name.clone(), value.clone())),
+            }
         }
         evidence
     }
@@ -100,6 +129,11 @@ impl JobEvidence {
     /// Returns whether the file libfabric.conf counts before the environment.
     pub fn prefers_file(&self) -> bool {
         self.raw("FI_PREFER_SYSCONFIG").and_then(boolean) == Some(true)
+    }
+
+    /// Returns whether libfabric has a cxi provider, or could not be asked.
+    pub fn may_have_cxi(&self) -> bool {
+        self.library.as_ref().is_none_or(LibfabricAnswer::has_cxi)
     }
 
     /// Returns the version of libfabric, as a number.
@@ -112,10 +146,16 @@ impl JobEvidence {
         self.library.as_ref()?.names.get(name).copied()
     }
 
-    /// Returns whether libfabric knows a name like this one.
+    /// Returns whether libfabric or the plugin of NCCL knows a name like this one.
     pub fn knows(&self, name: &str) -> bool {
-        let mut known = self.library.iter().flat_map(|library| library.names.keys());
-        known.any(|known| is_like(name, known)) || RULES.has("unreported", name)
+        self.names().any(|known| is_like(name, known)) || RULES.has("unreported", name)
+    }
+
+    /// Returns the names that libfabric and the plugin of NCCL know.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let library_names = self.library.iter().flat_map(|library| library.names.keys());
+        let plugin_names = self.facts.get("plugin_names").map_or("", String::as_str);
+        library_names.map(String::as_str).chain(entries(plugin_names))
     }
 }
 

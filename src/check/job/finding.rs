@@ -46,7 +46,7 @@ pub struct SettingFinding {
     pub text: String,
     /// What to write instead; null if nothing else is to be written.
     pub instead: Option<String>,
-    /// Where the rule comes from.
+    /// Where the rule comes from; empty if it only compares.
     pub source: String,
     /// Number of processes.
     pub processes: usize,

@@ -1,6 +1,7 @@
 //! `check --job`: whether the settings of a job take effect (docs/settings.md). Rules and facts
 //! about settings are data, in `settings.txt`.
 
+mod command;
 pub mod document;
 mod evidence;
 pub mod finding;
@@ -15,7 +16,9 @@ mod values;
 
 use std::time::{Instant, SystemTime};
 
-use self::document::{JobAnswers, JobCheck, ProcessSettings};
+use self::document::JobCheck;
+use self::evidence::JobEvidence;
+use self::judge::JobEvidences;
 pub use self::library::answer_parent;
 use super::request::{CheckRequest, JobProcess};
 use super::step;
@@ -36,21 +39,22 @@ pub fn run(
     process: JobProcess,
     task: Option<&LauncherTask>,
 ) -> Result<(), Failure> {
-    let check = || process::check(process, &request.command);
     match task {
         Some(task) if process == JobProcess::Own => {
-            let document = || json::line(&check()?);
-            let read = |document: &[u8]| json::read::<ProcessSettings>(document);
+            let document = || json::line(&process::read(process, &request.command, Some(task))?);
+            let read = |document: &[u8]| json::read::<JobEvidence>(document);
             step::run_with(request, task, &document, |gather| report(request, || gather(&read)))
         }
-        _ => report(request, || Ok(vec![(host_name(), Ok(check()?))])),
+        _ => report(request, || {
+            Ok(vec![(host_name(), Ok(process::read(process, &request.command, None)?))])
+        }),
     }
 }
 
 /// Gathers what was found, prints it, and writes the documents.
 fn report(
     request: &CheckRequest,
-    gather: impl FnOnce() -> Result<JobAnswers, Failure>,
+    gather: impl FnOnce() -> Result<JobEvidences, Failure>,
 ) -> Result<(), Failure> {
     let opened = Documents::open(&Places {
         json: request.json.clone(),
@@ -59,7 +63,7 @@ fn report(
     });
     let documents = output::or_early_failure(request.json.as_ref(), opened)?;
     let (started, clock) = (SystemTime::now(), Instant::now());
-    let answers = output::or_failure(&documents, gather())?;
+    let answers = judge::judged(output::or_failure(&documents, gather())?);
     let check = JobCheck::new(started, clock.elapsed(), &answers);
     documents.write_metrics(|| document::families(&check))?;
     output::write(&documents, &check, request.is_quiet, document::page)?;

@@ -1,6 +1,6 @@
 //! What a process and its node say: the environment, the libraries, NICs, interfaces, modules.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -8,18 +8,16 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::document::ProcessSettings;
+use super::command;
 use super::evidence::{JobEvidence, SECRET};
-use super::library;
+use super::library::{self, Environment};
 use super::table::RULES;
 use super::values::strtol;
 use crate::request::JobProcess;
+use crew::launcher::{LauncherTask, node_count};
 use facts::error::{Context, Failure};
 use node::machine::{self, Machine};
 use node::reading;
-
-/// Variables with the number of nodes, the most exact one first.
-const NODES: [&str; 3] = ["SLURM_STEP_NUM_NODES", "SLURM_JOB_NUM_NODES", "SLURM_NNODES"];
 
 /// Variables with the number of ranks on this node.
 const RANKS_ON_NODE: [&str; 4] = [
@@ -29,93 +27,204 @@ const RANKS_ON_NODE: [&str; 4] = [
     "PALS_LOCAL_SIZE",
 ];
 
-/// Variables that only ranks have.
-const RANKS: [&str; 4] = ["SLURM_PROCID", "PALS_RANKID", "PMI_RANK", "OMPI_COMM_WORLD_RANK"];
+/// Names below which the file of a plugin does not have its names as texts. [I]
+const FEW_NAMES: usize = 8;
 
-/// Reads and judges a process. `command` is what will start in it: its words `NAME=VALUE` are
-/// settings.
+/// Beginnings of the names of plugins of NCCL and RCCL.
+const PLUGINS: [&str; 2] = ["libnccl-net", "librccl-net"];
+
+/// Reads what is known of a process. `command` is what will start in it. It asks libfabric unless
+/// another task of its node does.
 ///
 /// # Errors
 ///
 /// A process of another user, or one that has ended.
-pub fn check(process: JobProcess, command: &[OsString]) -> Result<ProcessSettings, Failure> {
-    let (directory, environment) = match process {
-        JobProcess::Own => {
-            let mut environment: BTreeMap<OsString, OsString> = env::vars_os().collect();
-            // As `env` and `mpirun -x` take them.
-            let words = command.iter().filter_map(|word| word.to_str()?.split_once('='));
-            let settings = words.filter(|(name, _)| RULES.has("family", name));
-            environment.extend(settings.map(|(name, value)| (name.into(), value.into())));
-            (PathBuf::from("/proc/self"), environment)
-        }
-        JobProcess::Running(pid) => {
-            let directory = PathBuf::from(format!("/proc/{pid}"));
-            let environment = environment_of(&directory)?;
-            (directory, environment)
-        }
+pub fn read(
+    process: JobProcess,
+    command: &[OsString],
+    task: Option<&LauncherTask>,
+) -> Result<JobEvidence, Failure> {
+    let words: Vec<&str> = command.iter().filter_map(|word| word.to_str()).collect();
+    let mut job = match process {
+        JobProcess::Own => LoadedProcess::own(&words),
+        JobProcess::Running(pid) => LoadedProcess::running(pid)?,
     };
-    let maps = reading::text(&directory.join("maps")).unwrap_or_default();
-    let value = |name: &str| {
-        let value = environment.get(OsStr::new(name))?;
-        Some(value.to_string_lossy().into_owned())
-    };
-    // Files of a container are below its root.
-    let root = match process {
-        JobProcess::Own => PathBuf::from("/"),
-        JobProcess::Running(_) => directory.join("root"),
-    };
-    let search_path = value("LD_LIBRARY_PATH").unwrap_or_default();
-    let mut loaded = library::libraries(&maps, library::SONAME).into_iter();
-    let file = match loaded.next() {
-        Some(path) => root.join(path.trim_start_matches('/')),
-        None => library::find(&root, &search_path),
-    };
-    let (library, untested) = match library::ask(&file, &environment) {
-        Ok(library) => (Some(library), None),
-        Err(failure) => (None, Some(failure.message())),
-    };
-    let mut facts = node_facts(&Machine::this(), &value("SLINGSHOT_DEVICES").unwrap_or_default());
-    let is_rank = RANKS.iter().any(|name| value(name).is_some());
-    let first = |names: &[&str]| names.iter().find_map(|name| strtol(&value(name)?).map(|n| n.0));
-    let numbers = [("nodes", first(&NODES)), ("ranks_on_node", first(&RANKS_ON_NODE))];
-    facts.extend(
-        numbers
-            .into_iter()
-            .filter_map(|(name, number)| Some((name.to_owned(), number?.to_string()))),
-    );
-    if is_rank {
-        let status = reading::text(&directory.join("status")).unwrap_or_default();
-        let nodes = numa_nodes(&Machine::this(), &status);
-        facts.insert("numa_nodes".into(), nodes.join(","));
-    }
-    let mut networks = command.iter().filter_map(|word| word.to_str()?.strip_prefix("--network="));
+    job.add_nccl_files();
+    let mut facts = job.facts();
+    let mut networks =
+        (0..words.len()).filter_map(|at| command::option_value(&words, at, "--network"));
     facts.extend(networks.next_back().map(|text| ("--network".into(), text.into())));
-    for (fact, beginning) in
-        [("nccl", "libnccl.so"), ("nccl", "librccl.so"), ("cray_mpich", "libmpi_cray")]
-    {
-        if !library::libraries(&maps, beginning).is_empty() {
-            facts.insert(fact.into(), "1".into());
-        }
-    }
-    if let Some(plugin) = plugin(&maps, &search_path, &root) {
-        facts.extend(version_in_path(&plugin).map(|version| ("plugin_version".into(), version)));
-        facts.insert("nccl_plugin".into(), plugin);
-    }
-    let others: Vec<String> = loaded.collect();
-    if !others.is_empty() {
-        facts.insert("other_libfabrics".into(), others.join(", "));
-    }
-    let conf = library.as_ref().map(|library| configuration(&library.path, &root));
-    let environment = environment.iter().map(|(name, value)| {
+    let pairs = job.environment.iter().map(|(name, value)| {
         (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned())
     });
-    let evidence = JobEvidence::new(environment, library, facts);
-    let evidence = with_configuration(evidence, conf.unwrap_or_default());
-    Ok(ProcessSettings::new(&evidence, untested.as_deref()))
+    let mut evidence = JobEvidence::new(pairs, facts);
+    let (files, origin) = job.libfabrics();
+    evidence.file = files.first().map_or(String::new(), |file| file.display().to_string());
+    evidence.origin = origin;
+    evidence.is_asked_elsewhere =
+        task.and_then(|task| task.local_rank).is_some_and(|rank| rank > 0);
+    if evidence.is_asked_elsewhere {
+        return Ok(evidence);
+    }
+    let mut answers = Vec::new();
+    for file in &files {
+        match library::ask(file, &job.environment) {
+            Ok(answer) => answers.push(answer),
+            Err(failure) if file.is_relative() => evidence.untested.push(format!(
+                "no libfabric is found: load the modules of the job, or set LD_LIBRARY_PATH ({})",
+                failure.message()
+            )),
+            Err(failure) => evidence.untested.push(failure.message()),
+        }
+    }
+    if files.is_empty() {
+        evidence.untested.push(evidence.origin.clone());
+    }
+    let mut answers = answers.into_iter();
+    evidence.library = answers.next();
+    evidence.other_libraries = answers.collect();
+    if let Some(library) = &evidence.library {
+        evidence.conf = configuration(&library.path, &job.root);
+    }
+    Ok(evidence)
+}
+
+/// A process whose settings are checked, or the program that will start in this one.
+struct LoadedProcess {
+    environment: Environment,
+    /// Its directory in /proc.
+    directory: PathBuf,
+    /// The directory below which its files are: of its container, if it is in one.
+    root: PathBuf,
+    /// The files that it has loaded or will load, a path on each line.
+    libraries: String,
+    /// The program, or the process.
+    name: String,
+    is_running: bool,
+    /// Whether its program needs libfabric.
+    needs_libfabric: bool,
+}
+
+impl LoadedProcess {
+    fn own(words: &[&str]) -> Self {
+        let mut environment: Environment = env::vars_os().collect();
+        let mut before = environment.clone();
+        before.extend(command::settings(words));
+        let program = command::program(words, &before);
+        // What follows its name is for the program.
+        let place = program.as_ref().map_or(words.len(), |program| program.place);
+        environment.extend(command::settings(&words[..place]));
+        Self {
+            environment,
+            directory: "/proc/self".into(),
+            root: "/".into(),
+            name: words.get(place).or(words.first()).copied().unwrap_or_default().to_owned(),
+            is_running: false,
+            needs_libfabric: program.is_some(),
+            libraries: program.map_or(String::new(), |program| program.libraries),
+        }
+    }
+
+    fn running(pid: u32) -> Result<Self, Failure> {
+        let directory = PathBuf::from(format!("/proc/{pid}"));
+        Ok(Self {
+            environment: environment_of(&directory)?,
+            root: directory.join("root"),
+            libraries: reading::text(&directory.join("maps")).unwrap_or_default(),
+            name: format!("process {pid}"),
+            is_running: true,
+            needs_libfabric: false,
+            directory,
+        })
+    }
+
+    /// Adds what the files of NCCL set and the environment does not, if the job uses NCCL.
+    fn add_nccl_files(&mut self) {
+        let begins = |name: &OsString| name.to_string_lossy().contains("NCCL_");
+        let is_nccl = self.environment.keys().any(begins)
+            || ["libnccl.so", "librccl.so"].iter().any(|name| !self.loaded(name).is_empty());
+        let home = self.value("HOME").map(|home| format!("{home}/.nccl.conf"));
+        let own = self.value("NCCL_CONF_FILE").or(home);
+        for file in own.into_iter().chain(["/etc/nccl.conf".to_owned()]).filter(|_| is_nccl) {
+            let text = reading::text(&self.root.join(file.trim_start_matches('/')));
+            for (name, value) in settings_in(&text.unwrap_or_default()) {
+                self.environment.entry(name.into()).or_insert(value.into());
+            }
+        }
+    }
+
+    fn value(&self, name: &str) -> Option<String> {
+        let value = self.environment.get(OsStr::new(name))?;
+        Some(value.to_string_lossy().into_owned())
+    }
+
+    fn loaded(&self, beginning: &str) -> Vec<String> {
+        library::files_in(&self.libraries, beginning)
+    }
+
+    /// Returns the files of libfabric that the process has loaded or will load, and how they were
+    /// found; none if the program does not find its own.
+    fn libfabrics(&self) -> (Vec<PathBuf>, String) {
+        let Self { name, .. } = self;
+        let loaded = self.loaded(library::SONAME);
+        if !loaded.is_empty() || self.needs_libfabric {
+            let files = loaded.iter().map(|path| self.root.join(path.trim_start_matches('/')));
+            let origin = if loaded.is_empty() {
+                format!("{name} needs {}, which is not found", library::SONAME)
+            } else {
+                format!("loaded by {name}")
+            };
+            return (files.collect(), origin);
+        }
+        let (file, origin) =
+            library::find(&self.root, &self.value("LD_LIBRARY_PATH").unwrap_or_default());
+        let origin = match (self.is_running, name.as_str()) {
+            (true, _) => format!("{origin}; {name} has loaded none"),
+            (false, "") => origin.to_owned(),
+            (false, _) => format!("{origin}; no program of the command needs it itself"),
+        };
+        (vec![file], origin)
+    }
+
+    /// Returns the facts of the process and of its node.
+    fn facts(&self) -> BTreeMap<String, String> {
+        let value = |name: &str| self.value(name);
+        let flag = |is_true: bool| is_true.then(|| "1".to_owned());
+        let has = |beginning: &str| !self.loaded(beginning).is_empty();
+        let search_path = value("LD_LIBRARY_PATH").unwrap_or_default();
+        let plugins = plugins(&self.libraries, &search_path, &self.root);
+        let plugin = plugins.first();
+        let bytes = plugin.map(|path| fs::read(self.root.join(path.trim_start_matches('/'))));
+        let bytes = bytes.and_then(Result::ok).unwrap_or_default();
+        let names = Some(names_in(&bytes)).filter(|names| names.len() >= FEW_NAMES);
+        let task = LauncherTask::find(value).ok().flatten();
+        let numa_nodes = task.map(|_| {
+            let status = reading::text(&self.directory.join("status")).unwrap_or_default();
+            numa_nodes(&Machine::this(), &status).join(",")
+        });
+        let ranks = RANKS_ON_NODE.iter().find_map(|name| strtol(&value(name)?).map(|n| n.0));
+        let own = [
+            ("nodes", node_count(value).map(|count| count.to_string())),
+            ("ranks_on_node", ranks.map(|count| count.to_string())),
+            ("numa_nodes", numa_nodes),
+            ("nccl", flag(has("libnccl.so") || has("librccl.so"))),
+            ("cray_mpich", flag(has("libmpi_cray"))),
+            ("mpich", flag(has("libmpich"))),
+            ("without_nic", flag(self.is_running && !self.libraries.contains("/dev/cxi"))),
+            ("plugin_version", plugin.and_then(|path| version_in_path(path))),
+            ("plugin_names", names.map(|names| names.join(","))),
+            ("nccl_plugin", plugin.cloned()),
+            ("nccl_plugins", plugin.map(|_| plugins.join(","))),
+        ];
+        let devices = value("SLINGSHOT_DEVICES").unwrap_or_default();
+        let mut facts = node_facts(&Machine::this(), &devices);
+        facts.extend(own.into_iter().filter_map(|(name, text)| Some((name.into(), text?))));
+        facts
+    }
 }
 
 /// Returns the environment with which a process of this user began.
-fn environment_of(directory: &Path) -> Result<BTreeMap<OsString, OsString>, Failure> {
+fn environment_of(directory: &Path) -> Result<Environment, Failure> {
     let what = format!("cannot read {}", directory.join("environ").display());
     let owner = fs::metadata(directory).environment(&what)?.uid();
     // The library of the process is loaded with the rights of this one.
@@ -182,40 +291,28 @@ fn node_facts(machine: &Machine, devices: &str) -> BTreeMap<String, String> {
 fn numa_nodes(machine: &Machine, status: &str) -> Vec<String> {
     let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     let allowed = allowed.and_then(|list| machine::list(list.trim())).unwrap_or_default();
-    let directory = machine.root().join("sys/devices/system/node");
-    let mut nodes: Vec<String> = reading::names(&directory)
-        .unwrap_or_default()
-        .into_iter()
-        .filter_map(|name| {
-            let name = name.into_string().ok()?;
-            let number = name.strip_prefix("node")?.to_owned();
-            let cpus = reading::text(&directory.join(&name).join("cpulist")).ok()?;
-            let cpus = machine::list(cpus.trim())?;
-            cpus.iter().any(|cpu| allowed.contains(cpu)).then_some(number)
-        })
-        .collect();
-    nodes.sort_by_key(|number| number.parse::<u32>().ok());
-    nodes
+    let is_used = |node: &u32| machine.cpus_of_node(*node).iter().any(|cpu| allowed.contains(cpu));
+    machine.nodes().iter().filter(|node| is_used(node)).map(u32::to_string).collect()
 }
 
-/// Returns the libfabric plugin that NCCL finds: in memory, by LD_LIBRARY_PATH, or by the cache of
-/// the dynamic linker.
-fn plugin(maps: &str, search_path: &str, root: &Path) -> Option<String> {
-    let is_plugin = |name: &str| name.starts_with("libnccl-net") || name.starts_with("librccl-net");
-    let mut loaded = library::libraries(maps, "libnccl-net");
-    loaded.extend(library::libraries(maps, "librccl-net"));
-    let in_directory = |directory: &str| {
-        let names = reading::names(&root.join(directory.trim_start_matches('/'))).ok()?;
-        let found = names.iter().filter_map(|name| name.to_str()).find(|name| is_plugin(name))?;
-        Some(format!("{directory}/{found}"))
+/// Returns the plugins that NCCL may find, the one that it finds first: in memory, by
+/// LD_LIBRARY_PATH, or by the cache of the dynamic linker.
+fn plugins(maps: &str, search_path: &str, root: &Path) -> Vec<String> {
+    let loaded = PLUGINS.iter().flat_map(|beginning| library::files_in(maps, beginning));
+    let directories = search_path.split(':').filter(|directory| !directory.is_empty());
+    let listed = directories.flat_map(|directory| {
+        let names = reading::names(&root.join(directory.trim_start_matches('/')));
+        let names = names.unwrap_or_default().into_iter();
+        names.map(move |name| format!("{directory}/{}", name.display()))
+    });
+    let cache = fs::read(root.join("etc/ld.so.cache")).unwrap_or_default();
+    let cache = String::from_utf8_lossy(&cache);
+    let cached = cache.split('\0').filter(|text| text.starts_with('/')).map(str::to_owned);
+    let is_plugin = |path: &String| {
+        let name = path.rsplit('/').next().unwrap_or_default();
+        PLUGINS.iter().any(|beginning| name.starts_with(beginning))
     };
-    let cache = || {
-        let cache = fs::read(root.join("etc/ld.so.cache")).unwrap_or_default();
-        let cache = String::from_utf8_lossy(&cache).into_owned();
-        cache.split('\0').find(|name| is_plugin(name)).map(str::to_owned)
-    };
-    let mut directories = search_path.split(':').filter(|directory| !directory.is_empty());
-    loaded.into_iter().next().or_else(|| directories.find_map(in_directory)).or_else(cache)
+    loaded.chain(listed).chain(cached).filter(is_plugin).collect()
 }
 
 /// Returns the version in a path such as `/opt/aws-ofi-nccl/1.19.0/lib`. [I]
@@ -227,45 +324,38 @@ fn version_in_path(path: &str) -> Option<String> {
     words.find(is_version).map(str::to_owned)
 }
 
+/// Returns the settings in the lines `NAME=VALUE` of a file.
+fn settings_in(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    let pairs = text.lines().filter_map(|line| line.split_once('='));
+    pairs.filter(|(name, _)| RULES.has("family", name))
+}
+
+/// Returns the names of settings in the file of the plugin, which are texts in it. [I]
+fn names_in(bytes: &[u8]) -> Vec<&str> {
+    let is_part = |byte: &u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_';
+    let words = bytes.split(|byte| !is_part(byte)).filter_map(|word| str::from_utf8(word).ok());
+    let names =
+        words.filter(|word| word.len() > "OFI_NCCL_".len() && word.starts_with("OFI_NCCL_"));
+    names.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
 /// Returns the settings in the system file of the libfabric at `path`. [I] Cray's versions have it
 /// beside their libraries.
 fn configuration(path: &str, root: &Path) -> BTreeMap<String, String> {
     let prefix = Path::new(path).parent().and_then(Path::parent).unwrap_or(Path::new("/"));
     let files = [prefix.join("etc/libfabric.conf"), root.join("etc/libfabric.conf")];
     let text = files.iter().find_map(|file| reading::text(file).ok()).unwrap_or_default();
-    let pairs = text.lines().filter_map(|line| line.split_once('='));
-    let pairs = pairs.filter(|(name, _)| RULES.has("family", name));
-    let pairs = pairs.map(|(name, value)| {
+    let pairs = settings_in(&text).map(|(name, value)| {
         let value = if RULES.has("secret", name) { SECRET } else { value };
         (name.to_owned(), value.to_owned())
     });
     pairs.collect()
 }
 
-/// Adds the settings of the system file, which count where the environment has none.
-fn with_configuration(
-    mut evidence: JobEvidence,
-    mut conf: BTreeMap<String, String>,
-) -> JobEvidence {
-    // 1.17 does not read the file.
-    if evidence.version() < Some(1018) {
-        return evidence;
-    }
-    let prefers = evidence.prefers_file();
-    for (name, value) in &mut conf {
-        match evidence.settings.get_mut(name) {
-            // What is not used becomes the other one.
-            Some(own) if prefers => std::mem::swap(own, value),
-            Some(_) => {}
-            None => drop(evidence.settings.insert(name.clone(), value.clone())),
-        }
-    }
-    JobEvidence { conf, ..evidence }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::evidence::LibfabricAnswer;
     use node::machine::testing::MadeUp;
 
     fn shown(facts: &BTreeMap<String, String>) -> String {
@@ -312,15 +402,53 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let directory = root.path().join("opt/aws-ofi-nccl/1.19.0/lib");
         fs::create_dir_all(&directory).unwrap();
-        let find = |maps: &str| plugin(maps, "/none:/opt/aws-ofi-nccl/1.19.0/lib", root.path());
-        assert_eq!(find(""), None);
+        let find = |maps: &str| plugins(maps, "/none:/opt/aws-ofi-nccl/1.19.0/lib", root.path());
+        assert!(find("").is_empty());
+        fs::write(directory.join("libnccl.so"), "").unwrap();
         fs::write(directory.join("libnccl-net.so"), "").unwrap();
         let path = "/opt/aws-ofi-nccl/1.19.0/lib/libnccl-net.so";
-        assert_eq!(find("").as_deref(), Some(path));
+        assert_eq!(find(""), [path]);
         assert_eq!(version_in_path(path).as_deref(), Some("1.19.0"));
         assert_eq!(version_in_path("/usr/lib/libnccl-net.so"), None);
         let maps = "7f00-7f01 r-xp 00000000 08:01 12  /x/librccl-net.so.0\n";
-        assert_eq!(find(maps).as_deref(), Some("/x/librccl-net.so.0"));
+        assert_eq!(find(maps), ["/x/librccl-net.so.0", path]);
+    }
+
+    #[test]
+    fn files_of_nccl_count_where_the_environment_has_nothing() {
+        let root = tempfile::tempdir().unwrap();
+        for (file, text) in [
+            (
+                "etc/nccl.conf",
+                "# site\nNCCL_NET=Socket\nNCCL_CROSS_NIC=1\nNCCL_DEBUG=WARN\nPATH=/x\n",
+            ),
+            ("home/.nccl.conf", "NCCL_CROSS_NIC=2\n"),
+        ] {
+            let path = root.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let read = |environment: &[(&str, &str)]| {
+            let pairs = environment.iter().chain(&[("HOME", "/home")]);
+            let pairs = pairs.map(|(name, value)| (OsString::from(name), OsString::from(value)));
+            let environment = pairs.collect();
+            let mut job =
+                LoadedProcess { environment, root: root.path().into(), ..LoadedProcess::own(&[]) };
+            job.add_nccl_files();
+            let pairs = job.environment.iter().filter(|(name, _)| *name != "HOME");
+            let pairs =
+                pairs.map(|(name, value)| format!("{}={}", name.display(), value.display()));
+            pairs.collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(read(&[("FI_CXI_ODP", "1")]), "FI_CXI_ODP=1");
+        let expected = "NCCL_CROSS_NIC=2 NCCL_DEBUG=INFO NCCL_NET=Socket";
+        assert_eq!(read(&[("NCCL_DEBUG", "INFO")]), expected);
+    }
+
+    #[test]
+    fn reads_the_names_that_a_plugin_knows() {
+        let bytes = b"\0OFI_NCCL_\0OFI_NCCL_CQ_SIZE\0x OFI_NCCL_PROTOCOL=%s\0OFI_NCCL_CQ_SIZE\0\xffNCCL_NET";
+        assert_eq!(names_in(bytes), ["OFI_NCCL_CQ_SIZE", "OFI_NCCL_PROTOCOL"]);
     }
 
     #[test]
@@ -332,10 +460,12 @@ mod tests {
         let conf = configuration("/none/lib/libfabric.so.1", root.path());
         assert_eq!(conf.len(), 3);
         assert_eq!(conf["FI_CXI_API_KEY"], SECRET);
-        let environment = || [("FI_HMEM".to_owned(), "system".to_owned())];
         let with = |version: &str| {
-            let facts = BTreeMap::from([("version".to_owned(), version.to_owned())]);
-            with_configuration(JobEvidence::new(environment(), None, facts), conf.clone()).settings
+            let library = LibfabricAnswer { version: version.into(), ..LibfabricAnswer::default() };
+            let environment = [("FI_HMEM".to_owned(), "system".to_owned())];
+            let evidence = JobEvidence::new(environment, BTreeMap::new());
+            let evidence = JobEvidence { conf: conf.clone(), ..evidence };
+            evidence.with_library(Some(&library)).settings
         };
         assert_eq!(with("1.18")["FI_CXI_ODP"], "1");
         assert_eq!(with("1.18")["FI_HMEM"], "system");

@@ -21,7 +21,9 @@ impl SettingRules {
             let is_general = pattern.contains([':', '*']);
             for subject in names.filter(|name| evidence.is_named(pattern, name)).chain(unset) {
                 let is_found = found.iter().any(|finding| finding.setting == subject);
-                if judged.contains(subject) || is_general && is_found {
+                // One finding says that the library has no cxi provider.
+                let is_without_cxi = subject.starts_with("FI_CXI_") && !evidence.may_have_cxi();
+                if is_without_cxi || judged.contains(subject) || is_general && is_found {
                     continue;
                 }
                 let judge = Judge { rules: self, evidence, subject };
@@ -118,6 +120,7 @@ impl Judge<'_> {
             ["not", rest @ ..] => !self.holds(&rest.join(" ")),
             ["set", names @ ..] => names.iter().any(is_set),
             ["unset", names @ ..] => !names.iter().any(is_set),
+            ["known", "@"] => self.evidence.knows(self.subject),
             ["known", name] => self.evidence.knows(name),
             ["near"] => self.nearest().is_some(),
             [name, relation, others @ ..] => self.relates(name, relation, others),
@@ -182,20 +185,21 @@ impl Judge<'_> {
 
     /// Returns the known name that is nearest to this one, which no version knows.
     fn nearest(&self) -> Option<&str> {
-        let known = self.evidence.library.iter().flat_map(|library| library.names.keys());
-        let known = known.map(String::as_str).chain(self.rules.list("unreported"));
+        let known = self.evidence.names().chain(self.rules.list("unreported"));
         let is_known_elsewhere = self.rules.names.contains_key(self.subject);
         let known = known.filter(|known| !known.contains('*') && !is_known_elsewhere);
         nearest_name(self.subject, known)
     }
 
-    /// Fills the places `{...}` of a text; `None` if one is unknown.
-    fn filled(&self, rule: &SettingRule, text: &str) -> Option<String> {
-        let mut parts = text.split('{');
-        let first = parts.next().map(str::to_owned);
-        parts.try_fold(first?, |filled, part| {
-            let (place, rest) = part.split_once('}')?;
-            Some(filled + &self.place(rule, place)? + rest)
+    /// Fills the places `{...}` of the first of these texts whose places are all known.
+    fn filled(&self, rule: &SettingRule, texts: &str) -> Option<String> {
+        texts.split(" || ").find_map(|text| {
+            let mut parts = text.split('{');
+            let first = parts.next().map(str::to_owned);
+            parts.try_fold(first?, |filled, part| {
+                let (place, rest) = part.split_once('}')?;
+                Some(filled + &self.place(rule, place)? + rest)
+            })
         })
     }
 
@@ -210,10 +214,13 @@ impl Judge<'_> {
             ("used", _) => self.used(rule.lines.get("uses")?),
             ("near", _) => {
                 let words = rule.lines.get("near").or_else(|| rule.lines.get("words"))?;
-                let words = match words.strip_prefix('=') {
-                    Some(fact) => list(fact),
-                    None => words.split(' ').map(|word| word.replace('~', "")).collect(),
-                };
+                if let Some(fact) = words.strip_prefix('=') {
+                    let words = list(fact);
+                    return nearest_word(raw(), words.iter().map(String::as_str))
+                        .map(str::to_owned);
+                }
+                let words: Vec<String> =
+                    words.split(' ').map(|word| word.replace('~', "")).collect();
                 let near = nearest_word(raw(), words.iter().map(String::as_str));
                 let all = || format!("one of {}", words.join(", "));
                 Some(near.map_or_else(all, str::to_owned))
@@ -248,7 +255,7 @@ impl Judge<'_> {
             ("and", name) => Some(list(name).join(" and ")),
             ("range", name) => match list(name).as_slice() {
                 [first, .., last] => Some(format!("{first} to {last}")),
-                only => Some(only.concat()),
+                only => only.first().cloned(),
             },
             _ => self.number(place).map(|number| number.to_string()),
         }
@@ -292,13 +299,7 @@ impl JobEvidence {
     fn is_named(&self, pattern: &str, name: &str) -> bool {
         let is_a = |kind| self.parameter(name) == Some(kind) && self.raw(name) != Some(SECRET);
         match pattern {
-            ":unknown" => {
-                let is_asked = self
-                    .library
-                    .as_ref()
-                    .is_some_and(|library| library.has_cxi() || !name.starts_with("FI_CXI_"));
-                is_asked && name.starts_with("FI_") && !self.knows(name)
-            }
+            ":unknown" => self.library.is_some() && name.starts_with("FI_") && !self.knows(name),
             ":int" => is_a(ParameterType::Int),
             ":bool" => is_a(ParameterType::Bool),
             ":size" => is_a(ParameterType::Size),

@@ -3,7 +3,7 @@
 mod apinfo;
 pub mod command_line;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::RangeInclusive;
 use std::{env, iter};
 
@@ -137,6 +137,25 @@ const OPEN_MPI_RANK: &str = "OMPI_COMM_WORLD_RANK";
 
 /// The number of a process of PMIx, which sets no number of processes (jobs.md 2.1).
 const PMIX_RANK: &str = "PMIX_RANK";
+
+/// Variables with the number of nodes of the step, else of the job (jobs.md 2.1).
+const NODE_COUNTS: [&str; 4] =
+    ["FLUX_JOB_NNODES", "SLURM_STEP_NUM_NODES", "SLURM_JOB_NUM_NODES", "SLURM_NNODES"];
+
+/// Returns the number of nodes of the parallel program or, in a batch script, of the job, as far as
+/// the launcher shows it.
+pub fn node_count(value: impl Fn(&str) -> Option<String>) -> Option<u32> {
+    let environment = Environment(&value);
+    let count = |name: &str| environment.get(name)?.parse().ok();
+    let listed = || {
+        let launcher = environment.launcher().ok().flatten();
+        // PBS names the nodes of the job in a file, also to its script.
+        let hosts = environment.hosts(launcher.unwrap_or(&OTHERS[0]), 0)?;
+        let hosts: BTreeSet<String> = hosts.iter().map(|host| short_name(host)).collect();
+        u32::try_from(hosts.len()).ok().filter(|count| *count > 0)
+    };
+    NODE_COUNTS.iter().find_map(|name| count(name)).or_else(listed)
+}
 
 /// Returns the nodes of all tasks, by rank. `hosts` is the list of the launcher, with one for each
 /// task; `joined` are the nodes of the tasks that have said it. An absent task is on one of the

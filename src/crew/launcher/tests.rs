@@ -2,12 +2,16 @@ use super::*;
 
 use std::fs;
 
-/// Returns what is found with these variables: `NAME=VALUE`, divided by blanks.
-fn find(variables: &str) -> Result<Option<LauncherTask>, String> {
-    LauncherTask::find(|name| {
+/// Returns the values of these variables: `NAME=VALUE`, divided by blanks.
+fn values(variables: &str) -> impl Fn(&str) -> Option<String> {
+    move |name| {
         let mut pairs = variables.split_whitespace().filter_map(|v| v.split_once('='));
         pairs.find(|(key, _)| *key == name).map(|(_, value)| value.to_owned())
-    })
+    }
+}
+
+fn find(variables: &str) -> Result<Option<LauncherTask>, String> {
+    LauncherTask::find(values(variables))
 }
 
 const STEP: &str = "SLURM_JOB_ID=17 SLURM_STEP_ID=2 SLURM_PROCID=3 SLURM_STEP_NUM_TASKS=8 \
@@ -176,4 +180,23 @@ fn names_the_node_of_an_absent_task_whatever_the_form_of_names() {
     let joined = BTreeMap::from([(0, "n7"), (1, "N8.other.example")]);
     let nodes = nodes_of_tasks(3, &hosts, &joined);
     assert_eq!(nodes, ["n7", "N8.other.example", "n9.cluster.example"]);
+}
+
+#[test]
+fn counts_the_nodes_of_a_step_or_of_its_job() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("nodes");
+    fs::write(&file, "nid1\nnid1\nnid2.site\nnid2\nnid3\n").unwrap();
+    let file = format!("PBS_JOBID=7 PBS_NODEFILE={}", file.display());
+    for (variables, expected) in [
+        ("", None),
+        ("SLURM_JOB_NUM_NODES=4", Some(4)),
+        ("SLURM_JOB_NUM_NODES=4 SLURM_STEP_NUM_NODES=1", Some(1)),
+        ("SLURM_JOB_NODELIST=nid[1-5]", Some(5)),
+        ("FLUX_JOB_NNODES=2 SLURM_JOB_NUM_NODES=4", Some(2)),
+        ("SLURM_NNODES=x", None),
+        (file.as_str(), Some(3)),
+    ] {
+        assert_eq!(node_count(values(variables)), expected, "{variables}");
+    }
 }

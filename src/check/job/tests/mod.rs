@@ -2,18 +2,21 @@
 
 mod planted;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::document::{JobCheck, ProcessSettings, families, page};
 use super::evidence::{JobEvidence, LibfabricAnswer, ParameterType, SECRET};
 use super::finding::{FindingSeverity, SettingFinding};
-use super::judge::findings;
+use super::judge::judged;
 use super::table::RULES;
 use super::values::{dotted, meant, nearest_name, strtol};
 use page::table::TextStyle;
+use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
 const NAMES: &str = include_str!("../../../../tests/libfabric/names.txt");
+
+const PAGE: &str = include_str!("../../../../docs/reference/settings.md");
 
 /// Returns the model of a libfabric with these parts beside its core: `cxi`, `cuda`.
 pub fn library(version: &str, parts: &[&str]) -> LibfabricAnswer {
@@ -66,13 +69,14 @@ pub fn evidence(version: &str, changes: &str, environment: &str) -> JobEvidence 
     let mut facts: BTreeMap<String, String> =
         facts.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
     let mut parts = vec!["cxi", "cuda"];
-    let mut conf = BTreeMap::new();
+    let (mut conf, mut other_libraries) = (BTreeMap::new(), Vec::new());
     for change in changes.split_whitespace() {
         match change.split_once('=') {
             Some(("conf", text)) => {
                 let (name, value) = text.split_once(':').unwrap();
                 conf.insert(name.to_owned(), value.to_owned());
             }
+            Some(("other", version)) => other_libraries.push(library(version, &["cxi"])),
             Some((name, text)) => {
                 facts.insert(name.to_owned(), text.to_owned());
             }
@@ -83,15 +87,14 @@ pub fn evidence(version: &str, changes: &str, environment: &str) -> JobEvidence 
             }
         }
     }
+    let evidence = JobEvidence::new(settings(environment), facts);
     let library = Some(library(version, &parts));
-    let mut evidence = JobEvidence::new(settings(environment), library, facts);
-    if evidence.prefers_file() {
-        conf = conf
-            .into_iter()
-            .map(|(name, value)| (name.clone(), evidence.settings.insert(name, value).unwrap()))
-            .collect();
-    }
-    JobEvidence { conf, ..evidence }
+    JobEvidence { conf, library, other_libraries, origin: "a test".into(), ..evidence }
+}
+
+/// Returns what a check finds.
+fn judge(evidence: &JobEvidence) -> Vec<SettingFinding> {
+    ProcessSettings::new(evidence).findings
 }
 
 /// Returns the fields of each line of a table.
@@ -122,7 +125,7 @@ fn says_the_words_of_each_rule() {
         };
         let instead = instead.first().copied().unwrap_or_default();
         let (code, severity) = rule.split_once(' ').unwrap();
-        let found = findings(&evidence(version, changes, settings));
+        let found = judge(&evidence(version, changes, settings));
         let is_expected = |finding: &SettingFinding| {
             finding.code == code
                 && format!("{:?}", finding.severity).to_lowercase() == severity
@@ -139,14 +142,14 @@ fn says_the_words_of_each_rule() {
     assert!(wrong.is_empty(), "{wrong}");
 }
 
-#[test]
-fn names_the_dead_settings_of_public_sets_and_no_other() {
+/// Asserts that the settings of each line of a table have the findings of its last field.
+fn assert_findings(text: &'static str) {
     let mut wrong = String::new();
-    for line in table(include_str!("public_sets.txt")) {
+    for line in table(text).filter(|line| line.len() > 2) {
         let [_, version, changes, settings, ref expected @ ..] = *line.as_slice() else {
             panic!("{line:?}")
         };
-        let found = findings(&evidence(version, changes, settings));
+        let found = judge(&evidence(version, changes, settings));
         let mut codes: Vec<String> = found
             .iter()
             .map(|finding| match finding.severity {
@@ -161,6 +164,56 @@ fn names_the_dead_settings_of_public_sets_and_no_other() {
         }
     }
     assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn names_the_dead_settings_of_public_sets_and_no_other() {
+    assert_findings(include_str!("public_sets.txt"));
+}
+
+#[test]
+fn explains_the_public_cases_that_settings_show() {
+    let cases = include_str!("public_cases.txt");
+    assert_findings(cases);
+    let numbers: BTreeSet<u32> = table(cases).map(|line| line[0].parse().unwrap()).collect();
+    let rows =
+        PAGE.lines().filter_map(|line| line.strip_prefix("| ")?.split(' ').next()?.parse().ok());
+    assert_eq!(numbers, rows.collect());
+}
+
+/// Returns the first and the last field of each row of the page whose first field is a rule.
+fn rules_of_page() -> impl Iterator<Item = (&'static str, &'static str)> {
+    PAGE.lines().filter_map(|line| {
+        let mut fields = line.strip_prefix("| ")?.strip_suffix(" |")?.split(" | ");
+        let (id, severity) = (fields.next()?, fields.last()?);
+        let (family, number) = id.split_at_checked(1)?;
+        let is_rule = "LMNRS".contains(family) && number.parse::<u32>().is_ok();
+        is_rule.then_some((id, severity))
+    })
+}
+
+#[test]
+fn page_has_the_rules_and_their_severities() {
+    // Rules that are no data: they compare files or ranks.
+    let mut rules = BTreeMap::from([
+        ("L50", FindingSeverity::Note),
+        ("L51", FindingSeverity::Bad),
+        ("R1", FindingSeverity::Note),
+        ("R2", FindingSeverity::Bad),
+    ]);
+    for rule in &RULES.rules {
+        let severity = rule.severity.unwrap_or(FindingSeverity::Note);
+        let worst = rules.entry(rule.id).or_insert(severity);
+        *worst = severity.min(*worst);
+    }
+    // L32 says that nothing is to be said.
+    let page = rules_of_page().filter(|(id, _)| *id != "L32");
+    let page: BTreeMap<&str, &str> =
+        page.map(|(id, severity)| (id, severity.split(';').next().unwrap())).collect();
+    let rules: BTreeMap<&str, &str> =
+        rules.into_iter().map(|(id, severity)| (id, severity.name())).collect();
+    assert_eq!(page, rules);
+    assert_eq!(page.len(), 84);
 }
 
 #[test]
@@ -217,15 +270,14 @@ fn equal_defaults_and_known_names_are_no_findings() {
     let settings = "FI_CXI_OFLOW_BUF_SIZE=12582912 ; FI_CXI_RDZV_THRESHOLD=0 ; NCCL_IB_DISABLE=1 ; \
                     CXI_FORK_SAFE=1 ; FI_CXI_COLL_FABRIC_MGR_CACERT=x ; FI_CXI_RDZV_PROTO=alt-read ; \
                     FI_CXI_RX_MATCH_MODE=software ; FI_PROVIDER=CXI ; SLURM_NETWORK=job_vni";
-    let found = findings(&evidence("2.3", "-nccl", settings));
+    let found = judge(&evidence("2.3", "-nccl", settings));
     let notes = text_of(&found);
     assert!(found.iter().all(|finding| finding.code == "N10"), "{notes}");
     let hpe = evidence("1.22", "", "FI_MR_CACHE_MONITOR=kdreg2");
     let mut library = hpe.library.unwrap();
     library.names.insert("FI_CXI_FORCE_DEV_REG_COPY".into(), ParameterType::Bool);
-    let settings = settings_of_hpe();
-    let hpe = JobEvidence::new(settings, Some(library), BTreeMap::new());
-    assert_eq!(findings(&hpe), []);
+    let hpe = JobEvidence::new(settings_of_hpe(), BTreeMap::new());
+    assert_eq!(judge(&JobEvidence { library: Some(library), ..hpe }), []);
 }
 
 fn settings_of_hpe() -> Vec<(String, String)> {
@@ -236,14 +288,14 @@ fn settings_of_hpe() -> Vec<(String, String)> {
 fn never_keeps_a_secret() {
     let text = "FI_CXI_COLL_MCAST_TOKEN=abc123 ; FI_CXI_API_KEY=abc123 ; NCCL_SECRET=abc123";
     let evidence = evidence("2.3", "", text);
-    let process = ProcessSettings::new(&evidence, None);
+    let process = ProcessSettings::new(&evidence);
     let check = JobCheck::new(
         SystemTime::UNIX_EPOCH,
         Duration::ZERO,
-        &vec![("n1".into(), Ok(process.clone()))],
+        &vec![("n1".into(), Ok(Rc::new(process)))],
     );
     let texts = [
-        serde_json::to_string(&process).unwrap(),
+        serde_json::to_string(&evidence).unwrap(),
         serde_json::to_string(&check).unwrap(),
         page(&check).text(TextStyle::Plain),
     ];
@@ -251,13 +303,13 @@ fn never_keeps_a_secret() {
     assert!(texts[0].contains(SECRET), "{}", texts[0]);
 }
 
-fn answer(version: &str, environment: &str) -> Result<ProcessSettings, String> {
-    Ok(ProcessSettings::new(&evidence(version, "", environment), None))
+fn answer(version: &str, environment: &str) -> Result<JobEvidence, String> {
+    Ok(evidence(version, "", environment))
 }
 
-fn job(answers: Vec<(&str, Result<ProcessSettings, String>)>) -> JobCheck {
+fn job(answers: Vec<(&str, Result<JobEvidence, String>)>) -> JobCheck {
     let answers = answers.into_iter().map(|(node, answer)| (node.to_owned(), answer)).collect();
-    JobCheck::new(SystemTime::UNIX_EPOCH, Duration::ZERO, &answers)
+    JobCheck::new(SystemTime::UNIX_EPOCH, Duration::ZERO, &judged(answers))
 }
 
 #[test]
@@ -285,6 +337,13 @@ fn names_ranks_that_differ() {
                     /opt/cray/libfabric/2.3/lib64/libfabric.so.1 on 1 (n1).";
     assert_eq!(check.findings[0].text, expected);
     assert_eq!(check.exit_status, 3);
+    let nodes: Vec<(&str, _)> = ["n0", "n1", "n2", "n3", "n4", "n5"]
+        .map(|node| (node, answer("2.3", &format!("MPICH_X={node}"))))
+        .into();
+    let text = job(nodes).findings.remove(0).text;
+    let expected =
+        "differs: n0 on 1 rank, n1 on 1 (n1), n2 on 1 (n2), n3 on 1 (n3), 2 more values.";
+    assert_eq!(text, expected);
     let on = answer("2.3", "FI_CXI_OPTIMIZED_MRS=true ; FI_PROVIDER=cxi");
     let check = job(vec![("n1", on), ("n2", answer("2.3", ""))]);
     assert_eq!(check.summary, "FAIL R1 FI_PROVIDER: differs: cxi on 1 rank, unset on 1 (n2).");
@@ -294,7 +353,7 @@ fn names_ranks_that_differ() {
 fn concludes_from_findings_and_what_was_not_asked() {
     let good = job(vec![("n1", answer("2.3", "FI_CXI_RX_MATCH_MODE=hybrid"))]);
     let path = "/opt/cray/libfabric/2.3/lib64/libfabric.so.1";
-    let line = format!("OK 1 setting; libfabric 2.3 at {path} knows all names");
+    let line = format!("OK 1 setting; libfabric 2.3 at {path} (a test) knows all names");
     assert_eq!((good.exit_status, &good.summary), (0, &line));
     let noted = job(vec![("n1", answer("2.3", "FI_LOG_LEVEL=9"))]);
     assert_eq!(noted.summary, format!("{line} (notes: L45 FI_LOG_LEVEL)"));
@@ -309,8 +368,8 @@ fn concludes_from_findings_and_what_was_not_asked() {
                 more)";
     assert_eq!((bad.exit_status, bad.summary.as_str()), (3, line));
     assert_eq!(bad.result().unwrap_err().status(), 3);
-    let unasked = JobEvidence::new(settings("FI_CXI_FOO=1"), None, BTreeMap::new());
-    let unasked = ProcessSettings::new(&unasked, Some("no libfabric"));
+    let unasked = JobEvidence::new(settings("FI_CXI_FOO=1"), BTreeMap::new());
+    let unasked = JobEvidence { untested: vec!["no libfabric".into()], ..unasked };
     let check = job(vec![("n1", Ok(unasked))]);
     assert_eq!(
         (check.exit_status, check.summary.as_str()),
@@ -321,8 +380,83 @@ fn concludes_from_findings_and_what_was_not_asked() {
 }
 
 #[test]
+fn findings_on_a_node_without_facts_say_something() {
+    for line in table(include_str!("examples.txt")) {
+        for library in [None, Some(library(line[1], &["cxi"]))] {
+            let evidence = JobEvidence::new(settings(line[3]), BTreeMap::new());
+            for finding in judge(&JobEvidence { library, ..evidence }) {
+                let text = finding.text;
+                assert!(
+                    !text.is_empty() && !text.contains("()"),
+                    "{line:?}: {} {text}",
+                    finding.code
+                );
+            }
+        }
+    }
+    let evidence = JobEvidence::new(settings("NCCL_NET=a\nb"), BTreeMap::new());
+    assert_eq!(evidence.settings["NCCL_NET"], "a b");
+}
+
+#[test]
+fn library_without_the_provider_is_one_finding() {
+    let settings = "FI_CXI_FOO=1 ; FI_CXI_DEFAULT_TX_SIZE=32768 ; FI_CXI_RX_MATCH_MODE=Hybrid";
+    let found = judge(&evidence("2.3", "-cxi", settings));
+    let codes: Vec<&str> = found.iter().map(|finding| finding.code.as_str()).collect();
+    assert_eq!(codes, ["L7"]);
+}
+
+#[test]
+fn judges_the_names_by_each_library_of_a_process() {
+    let found = judge(&evidence("2.3", "other=1.22", "FI_CXI_FORCE_DEV_REG_COPY=1"));
+    let expected = "L49 Note other_libfabrics: this process has several libfabrics: \
+                    /opt/cray/libfabric/2.3/lib64/libfabric.so.1 (2.3), \
+                    /opt/cray/libfabric/1.22/lib64/libfabric.so.1 (1.22). / \n\
+                    L5 Bad FI_CXI_FORCE_DEV_REG_COPY: needs libfabric 2.0 or later; this is 1.22. / \n";
+    assert_eq!(text_of(&found), expected);
+}
+
+#[test]
+fn ranks_share_the_answer_of_their_node() {
+    let rank = |node: &'static str, is_first: bool, environment: &str| {
+        let mut rank = evidence("2.3", "", environment);
+        rank.file = "/opt/a/libfabric.so.1".into();
+        rank.library = Some(LibfabricAnswer { tx_size: Some(1000), ..library("2.3", &["cxi"]) })
+            .filter(|_| is_first);
+        rank.is_asked_elsewhere = !is_first;
+        (node, Ok(rank))
+    };
+    let wrong = "FI_CXI_DEFAULT_TX_SIZE=32768 ; FI_CXI_FOO=1";
+    let check = job(vec![rank("n1", true, wrong), rank("n1", false, wrong)]);
+    let found = |check: &JobCheck, code: &str| {
+        let found = check.findings.iter().find(|found| found.code == code);
+        found.map(|found| (found.text.clone(), found.processes))
+    };
+    let text = "above the limit 16384; libfabric uses its default 1000 instead, without a message.";
+    assert_eq!(found(&check, "L13"), Some((text.into(), 2)));
+    assert_eq!(found(&check, "L2").map(|(_, processes)| processes), Some(2));
+    // The size is for a process with another setting.
+    let check = job(vec![rank("n1", true, ""), rank("n1", false, wrong)]);
+    assert_eq!(found(&check, "L13"), Some((text.replace("1000", "1024"), 1)));
+    // Nobody on the node has asked this file.
+    let (node, other) = rank("n1", false, "");
+    let other = other.map(|other| JobEvidence { file: "/opt/b/libfabric.so.1".into(), ..other });
+    let check = job(vec![rank("n1", true, ""), (node, other), rank("n2", false, "")]);
+    let reason = |file: &str| {
+        format!("/opt/{file}/libfabric.so.1: not asked by the first process of the node")
+    };
+    let untested: Vec<&str> = check
+        .findings
+        .iter()
+        .filter(|found| found.code == "untested")
+        .map(|found| found.text.as_str())
+        .collect();
+    assert_eq!(untested, [reason("b"), reason("a")]);
+}
+
+#[test]
 fn says_of_which_names_libfabric_knows_all() {
-    let path = "/opt/cray/libfabric/2.3/lib64/libfabric.so.1";
+    let path = "/opt/cray/libfabric/2.3/lib64/libfabric.so.1 (a test)";
     for (typed, known) in [
         ("FI_CXI_COMPAT=0", " (notes: L4 FI_CXI_COMPAT)"),
         ("FI_LOG_LEVEL=warn ; NCCL_CROSS_NIC=1", " knows all FI_ names"),

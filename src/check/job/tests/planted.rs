@@ -92,7 +92,7 @@ fn names_planted_faults_and_nothing_else() {
         let planted = settings(&fault);
         all.extend(planted.clone());
         let all: Vec<String> = all.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        let found = findings(&evidence(line[1], line[2], &all.join(" ; ")));
+        let found = judge(&evidence(line[1], line[2], &all.join(" ; ")));
         let (right, others): (Vec<_>, Vec<_>) = found
             .into_iter()
             .filter(|found| found.severity == FindingSeverity::Bad)
