@@ -2,12 +2,10 @@
 
 use std::net::{SocketAddr, TcpStream};
 
-use super::agreed::Agreed;
 use super::connection::Connection;
-use super::handshake::{Handshake, Refusal};
-use super::introduction::{HandshakeIntroduction, machine};
+use super::handshake::{Agreed, Handshake, Refusal};
 use super::open::Session;
-use super::peer_facts::PeerFacts;
+use super::peer_facts::{HandshakeIntroduction, PeerFacts, machine};
 use super::wire;
 use facts::error::{Context, Failure};
 use facts::phase::{Phase, enter};

@@ -3,10 +3,9 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use super::agreed::Agreed;
 use super::counters::ReceivedCounters;
-use super::handshake::{Handshake, Refusal};
-use super::introduction::HandshakeIntroduction;
+use super::handshake::{Agreed, Handshake, Refusal};
+use super::peer_facts::HandshakeIntroduction;
 use super::wire::{MAX_PAYLOAD, RESULT_SIZE, decode_result};
 use facts::net::framing::{Incoming, TooLong};
 use measure::SideResult;

@@ -7,18 +7,20 @@
 
 use std::net::SocketAddr;
 
-use super::agreed::Agreed;
-use super::introduction::HandshakeIntroduction;
-use super::option_block::{OPTIONS_SIZE, OptionBlock};
-use super::peer_facts::{CALL, PeerFacts, QUEUE, SERVER_TICK, TICK, TURN, announcement};
-use super::terms;
-use super::wire::{self, ADDRESS_SIZE};
 use facts::advice::{Advise, Situation};
+use facts::device::{DeviceName, FabricAddress};
 use facts::error::{self, Failure};
 use facts::phase::Phase;
 use node::gpu::OnGpus;
 use plan::run_options::RunOptions;
 use plan::tool::Tool;
+
+use super::option_block::{OPTIONS_SIZE, OptionBlock};
+use super::peer_facts::{
+    CALL, HandshakeIntroduction, PeerFacts, QUEUE, SERVER_TICK, TICK, TURN, announcement,
+};
+use super::terms;
+use super::wire::{self, ADDRESS_SIZE};
 
 /// Why a handshake ended early.
 #[derive(Debug)]
@@ -387,6 +389,34 @@ pub fn release(number: Option<(u32, u32)>) -> Situation {
         Some((2, 3)) => Situation::UnreleasedVersion,
         _ => Situation::OtherVersion,
     }
+}
+
+/// What both sides have agreed on in the handshake.
+#[derive(Clone, Debug)]
+pub struct Agreed {
+    /// The client's options, on both sides. A side that sends from a GPU uses no immediate data
+    /// commands.
+    pub run: RunOptions,
+    /// The tool that both sides run.
+    pub tool: &'static Tool,
+    pub peer: FabricAddress,
+    /// The peer's buffers that lie on GPUs.
+    pub peer_gpus: OnGpus,
+    /// The peer is a cxidiag: it numbers the bytes that it sends, understands interrupt notices,
+    /// and completes begun iterations at the end of a duration. A legacy tool does none of these.
+    pub is_cxidiag: bool,
+    /// Name of the peer's host; `None` if the peer has not sent it.
+    pub peer_name: Option<String>,
+    /// The server's NIC, in a client, if the server has announced it.
+    pub peer_device: Option<DeviceName>,
+    /// The client waits for its turn after the handshake.
+    pub queues: bool,
+    /// The client answers when it is called, and begins when the server has received the answer.
+    pub answers_calls: bool,
+    /// The peer sends ticks.
+    pub peer_ticks: bool,
+    /// The peer knows the ticks of this side, which sends them.
+    pub own_ticks: bool,
 }
 
 #[cfg(test)]

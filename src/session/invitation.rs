@@ -17,7 +17,7 @@ use super::link_error::LinkError;
 use super::peer_facts::{ASKS, PeerFacts, SURVEY, greeting};
 use super::wait::Wait;
 use super::wire::{self, MAX_PAYLOAD, REFUSAL};
-use super::{handshake, turn};
+use super::{handshake, join};
 use crate::accepted_client::AcceptedClient;
 use facts::error::{Context, Failure};
 use facts::limit::ANSWER_LIMIT;
@@ -74,7 +74,7 @@ impl Invited {
         while self.connection.has_message() {
             let received = self.connection.receive(MAX_PAYLOAD, &INVITATION, &mut || Ok(()));
             let payload = answer(&self.connection, received, INVITATION.doing)?;
-            self.place.set(Some(turn::place(&payload, self.connection.peer())?));
+            self.place.set(Some(join::place(&payload, self.connection.peer())?));
         }
         Ok(())
     }

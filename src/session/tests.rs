@@ -4,9 +4,8 @@ use std::io::Write;
 use std::net::{Ipv4Addr, Shutdown, SocketAddr};
 
 use super::handshake::{Handshake, Refusal};
-use super::introduction::HandshakeIntroduction;
 use super::option_block::{OPTIONS_SIZE, OptionBlock};
-use super::peer_facts::PeerFacts;
+use super::peer_facts::{HandshakeIntroduction, PeerFacts};
 use super::testing::{
     CLIENT, HOST, SERVER, Script, against_client, against_server, client, default_options, hex,
     noted, noting_server, plan, server,
