@@ -5,9 +5,9 @@ use cxi::records::{DmaAmoCmd, IdcAmoCmd};
 
 use super::atomic_model::{target_after, target_after_additions};
 use super::issuer::Issuer;
+use super::one_sided::SideResources;
 use super::operands::{Operands, initial_target};
 use super::portals::{Entry, Match};
-use super::side_resources::SideResources;
 use super::{IdcContext, Initiator, Target};
 use crate::bench::api::{Issued, Peer};
 use facts::advice::{Advise, Situation};

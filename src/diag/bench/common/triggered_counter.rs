@@ -2,7 +2,7 @@
 
 use cxi::{Counter, Counts, Error, EventQueue, TransmitQueue, TriggerQueue};
 
-use super::answer::answer;
+use super::portals::answer;
 use crate::endpoint::Endpoint;
 use facts::error::{Context, Failure};
 use node::explain::Explain;
