@@ -43,7 +43,7 @@ impl AcceptedClient {
         &self.connection
     }
 
-    /// Returns what the client asks for; `what` names it for messages.
+    /// The request of the client; `what` names it for messages.
     pub(super) fn request<T: DeserializeOwned>(&self, what: &str) -> Result<T, Failure> {
         let request = self.messages.first().and_then(|text| serde_json::from_slice(text).ok());
         let peer = self.connection.peer();

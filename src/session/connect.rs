@@ -96,8 +96,8 @@ impl<'a> ServerSearch<'a> {
         Ok(self.left(failure).is_some())
     }
 
-    /// Returns the time that is left for attempts, if there is any. The first call prints what this
-    /// side waits for.
+    /// The time that is left for attempts, if there is any. The first call prints what this side
+    /// waits for.
     fn left(&mut self, failure: &Failure) -> Option<Duration> {
         let left = self.reaching.wait.saturating_sub(self.since.elapsed());
         if left.is_zero() {
@@ -173,7 +173,7 @@ impl<'a> ServerSearch<'a> {
     }
 }
 
-/// Returns the addresses of a host; `meant` is the hint if the host has no addresses.
+/// The addresses of a host; `meant` is the hint if the host has no addresses.
 pub(super) fn resolve(
     host: &str,
     port: u16,

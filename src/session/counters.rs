@@ -60,7 +60,7 @@ impl Session {
     }
 }
 
-/// Returns the messages with the counters of `preset`.
+/// The messages with the counters of `preset`.
 fn encode(changes: &CounterChanges, preset: Preset) -> Vec<Vec<u8>> {
     let NicFacts {
         device,
@@ -119,7 +119,7 @@ pub struct ReceivedCounters {
 }
 
 impl ReceivedCounters {
-    /// Returns nothing yet of the counters of `preset`.
+    /// Nothing yet of the counters of `preset`.
     pub fn none_of(preset: Preset) -> Self {
         Self {
             expected: preset.rows().flat_map(CounterRow::names).collect(),
@@ -164,13 +164,13 @@ impl ReceivedCounters {
         Some(())
     }
 
-    /// Returns the counters that have arrived.
+    /// The counters that have arrived.
     pub fn changes(self) -> CounterChanges {
         CounterChanges::new(self.nic, self.by_name)
     }
 }
 
-/// Returns the change in a value such as `37:1200345`.
+/// The change in a value such as `37:1200345`.
 fn change(value: &str) -> Option<CounterChange> {
     if value == RESET {
         return Some(CounterChange::Reset);

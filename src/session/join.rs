@@ -44,10 +44,10 @@ const READY_LIMIT: Duration = Duration::from_secs(30);
 /// Time that a server which sends ticks has to send the first place: it sends one at once.
 const FIRST_PLACE_LIMIT: Duration = Duration::from_secs(60);
 
-/// What the client of a server does at this point, in messages.
+/// The activity of the client of a server at this point, in messages.
 const WAITING: &str = "while it waited for its turn";
 
-/// What this client does at this point, in messages.
+/// The activity of this client at this point, in messages.
 const QUEUEING: &str = "while this client waited for its turn";
 
 /// Waits until it is this client's turn, for the plan's time limit at most. Prints the place in the
@@ -114,7 +114,7 @@ fn wait_in_queue(connection: &Connection, plan: &Plan, agreed: &Agreed) -> Resul
     }
 }
 
-/// Returns the place in a message of the server.
+/// The place in a message of the server.
 pub(super) fn place(payload: &[u8], peer: SocketAddr) -> Result<u32, Failure> {
     let place = wire::parse_string(payload).and_then(|text| text.parse().ok());
     place.ok_or_else(|| {
@@ -130,7 +130,7 @@ pub struct TurnSignal {
 }
 
 impl TurnSignal {
-    /// Returns the answer to the last call.
+    /// The answer to the last call.
     fn answer(&self) -> Vec<u8> {
         wire::string(&self.count.to_string())
     }
@@ -317,7 +317,7 @@ fn introduce(connection: &Connection, us: &HandshakeIntroduction) -> Result<Agre
     }
 }
 
-/// Returns why a server has not sent its name.
+/// Why a server has not sent its name.
 fn unnamed(error: &LinkError) -> String {
     match error {
         LinkError::Closed => "it closed the connection without sending the name of a tool".into(),

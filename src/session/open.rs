@@ -80,7 +80,7 @@ impl Session {
         self.connection.peer()
     }
 
-    /// Returns the TCP address of this side.
+    /// The TCP address of this side.
     ///
     /// # Errors
     ///
@@ -142,8 +142,8 @@ impl Session {
         }
     }
 
-    /// Returns the failure of an exchange; `doing` names its purpose. A cxidiag that refuses sends
-    /// its reason next.
+    /// The failure of an exchange; `doing` names its purpose. A cxidiag that refuses sends its
+    /// reason next.
     fn failure(&self, error: LinkError, doing: &str) -> Failure {
         let is_refusal = matches!(error, LinkError::TooLong { length: REFUSAL, .. });
         let error = if is_refusal && self.owes_interrupt_notice.get() {
@@ -233,8 +233,7 @@ impl Session {
         }
     }
 
-    /// Returns whether a message of the peer has arrived: it waits at the next barrier. Does not
-    /// block.
+    /// Whether a message of the peer has arrived: it waits at the next barrier. Does not block.
     pub fn peer_waits(&self) -> bool {
         self.connection.has_message()
     }
@@ -248,8 +247,8 @@ impl Session {
         self.connection.check(doing)
     }
 
-    /// Returns the cause of `failure`: an error of the NIC may result from the end of the peer,
-    /// which the connection shows a moment later.
+    /// The cause of `failure`: an error of the NIC may result from the end of the peer, which the
+    /// connection shows a moment later.
     pub fn cause(&self, failure: Failure, doing: &str) -> Failure {
         if failure.kind != Kind::Nic {
             return failure;
@@ -299,7 +298,7 @@ impl Session {
     }
 }
 
-/// Returns the time that the measurement of a size takes at least.
+/// The time that the measurement of a size takes at least.
 fn shortest_size(run: &RunOptions) -> Duration {
     let iterations = run.warmup.saturating_add(run.iters);
     let gaps = iterations.saturating_mul(run.gap_us);

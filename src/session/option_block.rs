@@ -82,7 +82,7 @@ pub struct OptionBlock {
 }
 
 impl OptionBlock {
-    /// Returns the block as payload.
+    /// The block as payload.
     pub fn encode(&self) -> [u8; OPTIONS_SIZE] {
         let mut out = Writer { bytes: [0; OPTIONS_SIZE], filled: 0 };
         out.put(self.clock.to_le_bytes());
@@ -119,8 +119,8 @@ impl OptionBlock {
         out.bytes
     }
 
-    /// Returns the block in a payload. Any bytes are a block; reserved bits and the fields that
-    /// only the receiver fills are ignored.
+    /// The block in a payload. Any bytes are a block; reserved bits and the fields that only the
+    /// receiver fills are ignored.
     pub fn decode(bytes: &[u8; OPTIONS_SIZE]) -> Self {
         let mut input = Reader(bytes);
         let clock = input.u32();
@@ -188,7 +188,7 @@ impl HostBlock {
     }
 }
 
-/// Returns the number of a GPU with the bit that marks it as used.
+/// The number of a GPU with the bit that marks it as used.
 fn gpu(index: Option<u8>) -> u64 {
     index.map_or(0, |index| u64::from(index) | 0x100)
 }
@@ -370,7 +370,7 @@ mod tests {
         assert_eq!(block.encode()[..5], hex("01 00 00 00 01"));
     }
 
-    /// Returns the bits that have a meaning, byte by byte.
+    /// The bits that have a meaning, byte by byte.
     fn meaningful() -> [u8; OPTIONS_SIZE] {
         let mut mask = [0xff; OPTIONS_SIZE];
         mask[35] = 0x3f;

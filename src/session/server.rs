@@ -56,7 +56,7 @@ impl Server {
             .map_err(interrupt::output_failed)
     }
 
-    /// Returns the port that the server listens on.
+    /// The port that the server listens on.
     pub fn port(&self) -> u16 {
         self.listener.port()
     }
@@ -304,8 +304,8 @@ fn turn_away_during(
     beside(thread, turn_away, || serve(Some(running)))
 }
 
-/// Returns the result of `run`, which is called while `thread` executes `answer`, if it can be
-/// started: the run matters more than the answers.
+/// The result of `run`, which is called while `thread` executes `answer`, if it can be started: the
+/// run matters more than the answers.
 fn beside<T>(thread: Builder, answer: impl FnOnce() + Send, run: impl FnOnce() -> T) -> T {
     thread::scope(|scope| {
         let _ = thread.spawn_scoped(scope, answer);

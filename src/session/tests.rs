@@ -105,7 +105,7 @@ fn t15_both_sides_refuse_different_vnis() {
     assert!(notes.contains("10 here, 11 at the peer"), "{notes}");
 }
 
-/// Returns the message about two NICs that cannot reach each other, on the side that notices it.
+/// The message about two NICs that cannot reach each other, on the side that notices it.
 fn apart(version: &'static str, address: FabricAddress) -> String {
     let failure = against_server(move |mut script| {
         script.follow(&string("cxi_write_lat"));

@@ -70,7 +70,7 @@ pub struct Wait<'a> {
 }
 
 impl<'a> Wait<'a> {
-    /// Returns the wait for a peer that has nothing else to do.
+    /// The wait for a peer that has nothing else to do.
     pub const fn for_answer(doing: &'a str, limit: Duration) -> Self {
         Self { doing, limit, needed: None }
     }
@@ -106,7 +106,7 @@ impl Deadline {
         }
     }
 
-    /// Returns the time that is left.
+    /// The time that is left.
     ///
     /// # Errors
     ///
@@ -125,7 +125,7 @@ impl Deadline {
         Ok(whole.min(quiet))
     }
 
-    /// Returns what the user is told of a wait that has become long, once.
+    /// A line for the user about a wait that has become long, once.
     pub fn notice(&mut self, now: Instant) -> Option<LongWait> {
         let (since, allowed) = match (self.needed, self.ticked) {
             (Some(_), Some(ticked)) => (ticked, INTERVAL),
@@ -154,7 +154,7 @@ pub struct LongWait {
 }
 
 impl LongWait {
-    /// Returns the line about the wait for `peer`.
+    /// The line about the wait for `peer`.
     pub fn text(&self, peer: &str, doing: &str) -> String {
         let limit = self.limit.map(|limit| format!("{} s", limit.as_secs()));
         let silence =
@@ -170,8 +170,8 @@ impl LongWait {
     }
 }
 
-/// Returns the limit in effect for the silence of a peer that sends ticks. The interval of ticks is
-/// not shortened.
+/// The limit in effect for the silence of a peer that sends ticks. The interval of ticks is not
+/// shortened.
 fn silence() -> Duration {
     limit::in_effect(SILENCE).max(3 * INTERVAL)
 }
@@ -183,8 +183,8 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
     const PEER: &str = "the server (10.1.1.8:49194)";
 
-    /// Returns the line about a wait, and after how many seconds it comes, of a peer that sends
-    /// ticks in the first `ticks` seconds.
+    /// The line about a wait, and after how many seconds it comes, of a peer that sends ticks in
+    /// the first `ticks` seconds.
     fn noticed(wait: Wait<'_>, ticks: Option<u32>) -> Option<(u32, String)> {
         let begin = Instant::now();
         let mut deadline = Deadline::new(&wait, ticks.is_some(), begin);

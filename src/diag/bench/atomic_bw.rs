@@ -91,8 +91,8 @@ impl Bandwidth for AtomicBandwidth {
     }
 }
 
-/// Returns the local address of the result of the first element. The results of a list are behind
-/// the operands.
+/// The local address of the result of the first element. The results of a list are behind the
+/// operands.
 fn results(lists: &ListInitiator, offsets: ListOffsets, atomic: Atomic) -> u64 {
     if atomic.fetching {
         let offset = atomics::ELEMENT * offsets.list_size();

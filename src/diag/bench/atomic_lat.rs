@@ -95,7 +95,7 @@ impl OneSidedLatency for AtomicLatency {
 const SMALL: usize = 4;
 const LARGE: usize = 8;
 
-/// Returns the local address of the fetched value, behind operand 1.
+/// The local address of the fetched value, behind operand 1.
 fn result(initiator: &Initiator, atomic: Atomic) -> u64 {
     if atomic.fetching { initiator.buffer.iova(ELEMENT as usize) } else { 0 }
 }

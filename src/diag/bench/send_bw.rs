@@ -346,7 +346,7 @@ struct Messages<'a, S> {
     lists_sent: u64,
 }
 
-/// Returns this side's part in the iterations of each pair.
+/// This side's part in the iterations of each pair.
 fn messages<S: ListSending>(
     pairs: &mut [ListResources],
     offsets: ListOffsets,
@@ -427,7 +427,7 @@ impl<'a, S: ListSending> Messages<'a, S> {
         Ok(any)
     }
 
-    /// Returns whether the peer's list has arrived with all its data.
+    /// Whether the peer's list has arrived with all its data.
     fn list_is_here(&self) -> bool {
         if self.resources.rendezvous.is_some() {
             self.resources.progress.message_events >= EVENTS_PER_MESSAGE * self.offsets.list_size()

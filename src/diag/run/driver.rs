@@ -47,7 +47,7 @@ pub struct RunSession<'a> {
     pub endpoint: Endpoint,
     /// The control connection.
     pub session: Session,
-    /// What both sides agreed on in the handshake.
+    /// The agreement of both sides in the handshake.
     pub agreed: Agreed,
     /// Receives the results.
     pub reporter: &'a mut Reporter,
@@ -223,8 +223,7 @@ fn drive<B: Benchmark, R: Results>(
     interrupt::check()
 }
 
-/// Returns a CPU for each measuring thread, with a warning if threads share some; none for one
-/// thread.
+/// A CPU for each measuring thread, with a warning if threads share some; none for one thread.
 pub(super) fn thread_cpus(plan: &Plan, run: &RunOptions, reporter: &mut Reporter) -> Vec<u32> {
     let cpus = match run.extensions.threads {
         1 => Vec::new(),
@@ -254,8 +253,8 @@ pub(super) fn note_gpu_map(plan: &Plan, endpoint: &Endpoint, reporter: &mut Repo
     }
 }
 
-/// Returns the warning about an atomic operation that the target's NIC adds, or may add. A server
-/// warns of its own NIC, and a client of the NICs whose files it sees.
+/// The warning about an atomic operation that the target's NIC adds, or may add. A server warns of
+/// its own NIC, and a client of the NICs whose files it sees.
 fn fetch_add_warning(
     own_device: DeviceName,
     side: Side,
@@ -320,7 +319,7 @@ pub fn open(plan: &Plan) -> Result<Endpoint, Failure> {
     Ok(endpoint)
 }
 
-/// Returns the summary of a run of the plan's tool from an endpoint to itself.
+/// The summary of a run of the plan's tool from an endpoint to itself.
 pub(super) fn summary_to_itself<'a>(
     plan: &'a Plan,
     run: &'a RunOptions,
@@ -413,16 +412,16 @@ impl fmt::Display for RunRoute {
     }
 }
 
-/// What the client tells the server: its process id.
+/// The message of the client to the server: its process id.
 const DUTY: Duty = Duty::LoopbackServer;
 
-/// Returns which clients may connect to a server: only clients of this machine if the server is the
-/// second process of a loopback run.
+/// Which clients may connect to a server: only clients of this machine if the server is the second
+/// process of a loopback run.
 pub fn reach() -> Reach {
     if is_second_process() { Reach::ThisMachine } else { Reach::Everywhere }
 }
 
-/// Returns whether this process is the server of a loopback run.
+/// Whether this process is the server of a loopback run.
 pub fn is_second_process() -> bool {
     DUTY.environment_text().is_some()
 }

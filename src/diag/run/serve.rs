@@ -87,8 +87,8 @@ fn one_after_another(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure
     }
 }
 
-/// Returns how the server of `plan` listens, with its time limit. Prints the limit that applies in
-/// a batch job by default.
+/// How the server of `plan` listens, with its time limit. Prints the limit that applies in a batch
+/// job by default.
 fn limited(plan: &Plan) -> Listening {
     let given = plan.listening.timeout;
     let job = Job::from_environment().filter(|_| given.is_none() && !driver::is_second_process());
@@ -103,7 +103,7 @@ fn limited(plan: &Plan) -> Listening {
     Listening { timeout: Some(given.unwrap_or(default)), ..plan.listening.clone() }
 }
 
-/// Returns the CPUs of `allowed` on which no thread of a run measures.
+/// The CPUs of `allowed` on which no thread of a run measures.
 fn others(allowed: &[u32], plan: &Plan, agreed: &Agreed) -> Vec<u32> {
     let placement = &plan.placement;
     let mut measuring: BTreeSet<u32> = placement.cpus.iter().copied().collect();

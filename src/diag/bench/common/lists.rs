@@ -1,5 +1,5 @@
-//! Lists: the operations that one doorbell issues, counted together, their commands, and their places
-//! in the buffers (tools.md 3.7).
+//! Lists: the operations that one doorbell issues, counted together, their commands, and their
+//! places in the buffers (tools.md 3.7).
 
 use cxi::records::{FullDmaCmd, IdcHdr, NomatchDmaCmd};
 use cxi::{
@@ -43,7 +43,7 @@ pub struct ListInitiator {
     high_rate: Option<HighRate>,
 }
 
-/// Returns the failure to allocate a profile of High Rate Puts, with the remedy.
+/// The failure to allocate a profile of High Rate Puts, with the remedy.
 fn no_high_rate(error: cxi::Error) -> Failure {
     let errno = error.errno();
     let failure = explain::explained(error, "cannot allocate a profile of High Rate Puts");
@@ -106,7 +106,7 @@ impl ListInitiator {
         Ok(())
     }
 
-    /// Returns the number of the counter on which all commands count their completion.
+    /// The number of the counter on which all commands count their completion.
     pub fn counter(&self) -> u16 {
         self.completed.number()
     }
@@ -164,7 +164,7 @@ impl ListInitiator {
     }
 }
 
-/// Returns the number of the counter whose threshold was reached.
+/// The number of the counter whose threshold was reached.
 #[inline(always)]
 fn triggered(event: &Event<'_>, words: Words) -> Result<u16, Failure> {
     let (kind, code) = (event.event_type(), event.return_code());
@@ -334,18 +334,17 @@ impl ListOffsets {
         Self { list_size: 1, step: size, places: 1, place: 0 }
     }
 
-    /// Returns the number of operations of a list.
+    /// The number of operations of a list.
     pub fn list_size(&self) -> u64 {
         self.list_size
     }
 
-    /// Returns the number of distinct offsets of a list.
     pub fn distinct_places(&self) -> u64 {
         self.list_size.min(self.places)
     }
 
-    /// Returns the number of bytes from the start of a buffer to the end of the last operation, if
-    /// each has `size` bytes.
+    /// The number of bytes from the start of a buffer to the end of the last operation, if each has
+    /// `size` bytes.
     pub fn length(&self, size: u64) -> u64 {
         (self.distinct_places() - 1) * self.step + size
     }
@@ -356,7 +355,7 @@ impl ListOffsets {
         self.place = 0;
     }
 
-    /// Returns the offset of the next operation, in bytes.
+    /// The offset of the next operation, in bytes.
     #[inline(always)]
     pub fn next_offset(&mut self) -> u64 {
         let offset = self.place * self.step;

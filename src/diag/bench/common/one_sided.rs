@@ -24,7 +24,7 @@ pub struct SideResources<I> {
 }
 
 impl<I: Issuer> SideResources<I> {
-    /// Returns the initiator.
+    /// The initiator.
     ///
     /// # Errors
     ///
@@ -34,7 +34,7 @@ impl<I: Issuer> SideResources<I> {
         self.initiator.as_mut().ok_or_else(none)
     }
 
-    /// Returns the number of operations that have arrived, if they are counted.
+    /// The number of operations that have arrived, if they are counted.
     ///
     /// # Errors
     ///
@@ -117,7 +117,7 @@ pub trait OneSided: 'static {
     }
 }
 
-/// Returns the buffer of this side whose bytes operations move, if there is one.
+/// The buffer of this side whose bytes operations move, if there is one.
 fn source<B: OneSided>(resources: &SideResources<B::Initiator>) -> Option<&MemoryRegion> {
     match B::MOVES? {
         Direction::Put => Some(&resources.initiator.as_ref()?.initiator().buffer),

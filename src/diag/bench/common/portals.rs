@@ -66,7 +66,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Returns an entry for the puts of `run` that reports nothing.
+    /// An entry for the puts of `run` that reports nothing.
     pub fn for_puts(run: &RunOptions) -> Self {
         Self {
             put: true,
@@ -78,7 +78,7 @@ impl Entry {
         }
     }
 
-    /// Returns the command that appends the entry, without portal and buffer.
+    /// The command that appends the entry, without portal and buffer.
     pub fn command(self) -> TargetCmd {
         let mut command = TargetCmd::new();
         command
@@ -111,7 +111,7 @@ impl Entry {
         command
     }
 
-    /// Returns the command that appends the entry over all of `buffer`.
+    /// The command that appends the entry over all of `buffer`.
     pub fn append_command(self, portal: &PortalTableEntry, buffer: &MemoryRegion) -> TargetCmd {
         let mut command = self.command();
         command
@@ -134,7 +134,7 @@ pub enum WriteOrder {
 }
 
 impl WriteOrder {
-    /// Returns the order of the writes of `run`, in benchmarks that relax all of them.
+    /// The order of the writes of `run`, in benchmarks that relax all of them.
     pub fn for_run(run: &RunOptions) -> Self {
         if run.relaxes_writes() { Self::Relaxed } else { Self::Strict }
     }
