@@ -125,22 +125,22 @@ impl Endpoint {
         Ok(endpoint)
     }
 
-    /// Returns the NIC.
+    /// The NIC.
     pub fn device(&self) -> &Device {
         &self.device
     }
 
-    /// Returns the interface.
+    /// The interface.
     pub fn lni(&self) -> &Lni {
         &self.lni
     }
 
-    /// Returns the domain, which has the address on the fabric.
+    /// The domain, which has the address on the fabric.
     pub fn domain(&self) -> &Domain {
         &self.domain
     }
 
-    /// Returns the service, VNI and traffic class in use.
+    /// The service, VNI and traffic class in use.
     pub fn access(&self) -> &Access {
         &self.access
     }
@@ -150,7 +150,7 @@ impl Endpoint {
         self.class.set(class.unwrap_or(self.access.class.value));
     }
 
-    /// Returns the communication profile of all operations but High Rate Puts.
+    /// The communication profile of all operations but High Rate Puts.
     ///
     /// # Errors
     ///
@@ -169,7 +169,7 @@ impl Endpoint {
         ))
     }
 
-    /// Returns the communication profile of High Rate Puts.
+    /// The communication profile of High Rate Puts.
     ///
     /// # Errors
     ///
@@ -178,9 +178,8 @@ impl Endpoint {
         shared(&self.profiles.high_rate, || self.profile(CXI_TC_TYPE_HRP))
     }
 
-    /// Returns the communication profile for trigger queues: one with LCID 0, unless another
-    /// process has LCID 0. A queue whose commands only wait for counters needs no more (libcxi.md
-    /// 5).
+    /// The communication profile for trigger queues: one with LCID 0, unless another process has
+    /// LCID 0. A queue whose commands only wait for counters needs no more (libcxi.md 5).
     ///
     /// # Errors
     ///
@@ -207,12 +206,12 @@ impl Endpoint {
         CommunicationProfile::new(&self.lni, self.domain.vni(), class, ty)
     }
 
-    /// Returns the GPUs of this machine, if buffers of this side lie on any.
+    /// The GPUs of this machine, if buffers of this side lie on any.
     pub fn gpus(&self) -> Option<&Gpus> {
         self.gpus.as_ref()
     }
 
-    /// Returns the GPU on which a buffer for this `use_` lies, if it lies on one.
+    /// The GPU on which a buffer for this `use_` lies, if it lies on one.
     pub fn gpu_for(&self, use_: Use) -> Option<(&Gpus, u8)> {
         self.gpus.as_ref().zip(self.on_gpus.of(use_))
     }
@@ -222,12 +221,12 @@ impl Endpoint {
         self.gpu_map.set(map);
     }
 
-    /// Returns how the last buffer on a GPU was mapped, if there is one.
+    /// How the last buffer on a GPU was mapped, if there is one.
     pub fn gpu_map(&self) -> Option<GpuMap> {
         self.gpu_map.get()
     }
 
-    /// Returns this side's address on the fabric and its memory.
+    /// This side's address on the fabric and its memory.
     pub fn address(&self) -> LocalAddress {
         LocalAddress {
             address: FabricAddress { nic: self.device.info().nid, pid: self.domain.pid() },
@@ -243,9 +242,8 @@ impl Endpoint {
         }
     }
 
-    /// Returns whether high-rate puts are used: not if this NIC cannot issue the puts of `run`, nor
-    /// if no switch acknowledges them (tools.md 4.3), nor outside their traffic class (libcxi.md
-    /// 5).
+    /// Whether high-rate puts are used: not if this NIC cannot issue the puts of `run`, nor if no
+    /// switch acknowledges them (tools.md 4.3), nor outside their traffic class (libcxi.md 5).
     pub fn hrp(&self, run: &RunOptions) -> Setting {
         let info = self.device.info();
         let is_excluded = lacks_hrp(info.device_id, info.revision, run)
@@ -257,7 +255,7 @@ impl Endpoint {
         }
     }
 
-    /// Returns the warnings to print before the run, one line each.
+    /// The warnings to print before the run, one line each.
     pub fn warnings(&self) -> Vec<String> {
         let info = self.device.info();
         let mut warnings = Vec::new();
@@ -282,8 +280,8 @@ impl Endpoint {
         warnings
     }
 
-    /// Returns the notes to print before a run of `tool`, one line each: an unusual service, VNI or
-    /// traffic class, and a limit of the class.
+    /// The notes to print before a run of `tool`, one line each: an unusual service, VNI or traffic
+    /// class, and a limit of the class.
     pub fn notes(&self, tool: &Tool) -> Vec<String> {
         let (name, class) = (self.name, self.access.class.value);
         let mut notes: Vec<String> = self.access.note().into_iter().collect();
@@ -311,7 +309,7 @@ impl Endpoint {
     }
 }
 
-/// Returns the profile in `place`, allocated at the first call.
+/// The profile in `place`, allocated at the first call.
 fn shared(
     place: &OnceCell<CommunicationProfile>,
     allocate: impl FnOnce() -> Result<CommunicationProfile, cxi::Error>,
@@ -329,7 +327,7 @@ const CASSINI_1: u32 = 0x0501;
 /// Last revision of Cassini 1 without high-rate atomic operations on UINT32 (tools.md 4.3).
 const LAST_EARLY_REVISION: u32 = 2;
 
-/// Returns whether a NIC cannot issue the operations of `run` as high-rate puts.
+/// Whether a NIC cannot issue the operations of `run` as high-rate puts.
 fn lacks_hrp(device_id: u32, revision: u32, run: &RunOptions) -> bool {
     let is_early = device_id == CASSINI_1 && revision <= LAST_EARLY_REVISION;
     is_early && run.atomic.is_some_and(|atomic| atomic.ty == AtomicType::Uint32)

@@ -143,8 +143,8 @@ struct CpuShares {
 }
 
 impl CpuShares {
-    /// Returns whether they explain that a run has not ended within its limit. `has_cause` states
-    /// that it has named what it waits for.
+    /// Whether they explain that a run has not ended within its limit. `has_cause` states that it
+    /// has named what it waits for.
     fn are_too_small(self, limit: Duration, has_cause: bool) -> bool {
         let has_hardly_run = self.ran < ENOUGH || self.waited > self.ran * MOSTLY_WAITED;
         self.waited > limit / MOST_WAITED && (has_hardly_run || !has_cause)
@@ -161,7 +161,7 @@ struct RunningProcess {
     asked_at: Option<usize>,
 }
 
-/// What a process has written to a pipe.
+/// The output of a process to a pipe.
 struct Output<P> {
     /// The pipe until its end.
     pipe: Option<P>,
@@ -223,7 +223,7 @@ impl RunningProcess {
         }
     }
 
-    /// Returns the shares of the main threads of the process and of those that it has started.
+    /// The shares of the main threads of the process and of those that it has started.
     fn shares(&self) -> CpuShares {
         let own = self.child.id();
         let children = fs::read_to_string(format!("/proc/{own}/task/{own}/children"));
@@ -247,7 +247,7 @@ impl RunningProcess {
         Ok(())
     }
 
-    /// Returns the document, if it is complete.
+    /// The document, if it is complete.
     fn outcome(&self) -> Option<Outcome> {
         Outcome::read(&self.stdout.bytes).ok()
     }
@@ -259,8 +259,8 @@ impl RunningProcess {
         Ok(child::silent_end(status.environment("cannot wait for the end of the run")?))
     }
 
-    /// Returns the last line on standard error, without the name of the program, that is no hint:
-    /// what the process waited for when it was asked to end, or why it failed.
+    /// The last line on standard error, without the name of the program, that is no hint: what the
+    /// process waited for when it was asked to end, or why it failed.
     fn last_note(&self) -> Option<String> {
         let notes = &self.stderr.bytes[..self.asked_at.unwrap_or(self.stderr.bytes.len())];
         let notes = String::from_utf8_lossy(notes);

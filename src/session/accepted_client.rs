@@ -2,12 +2,10 @@
 
 use std::net::{SocketAddr, TcpStream};
 
-use super::agreed::Agreed;
 use super::connection::Connection;
-use super::handshake::{Handshake, Refusal};
-use super::introduction::{HandshakeIntroduction, machine};
+use super::handshake::{Agreed, Handshake, Refusal};
 use super::open::Session;
-use super::peer_facts::PeerFacts;
+use super::peer_facts::{HandshakeIntroduction, PeerFacts, machine};
 use super::wire;
 use facts::error::{Context, Failure};
 use facts::phase::{Phase, enter};
@@ -45,7 +43,7 @@ impl AcceptedClient {
         &self.connection
     }
 
-    /// Returns what the client asks for; `what` names it for messages.
+    /// The request of the client; `what` names it for messages.
     pub(super) fn request<T: DeserializeOwned>(&self, what: &str) -> Result<T, Failure> {
         let request = self.messages.first().and_then(|text| serde_json::from_slice(text).ok());
         let peer = self.connection.peer();

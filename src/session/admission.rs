@@ -26,7 +26,7 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// Returns the word for other clients, after a blank.
+    /// The word for other clients, after a blank.
     pub fn word(&self) -> String {
         let (client, seconds) = (self.client, self.since.elapsed().as_secs());
         format!(" busy={}", Busy { client, seconds }.word())
@@ -49,9 +49,9 @@ impl Credentials {
         Self { side, job: job.as_ref().map(word), token: wanted.token.clone() }
     }
 
-    /// Returns the proof of the token, if there is one, for a peer that has announced `theirs`. A
-    /// server proves its token only to a client that has proved it: from a proof, a short token can
-    /// be guessed. Other clients receive the proof of a random token.
+    /// The proof of the token, if there is one, for a peer that has announced `theirs`. A server
+    /// proves its token only to a client that has proved it: from a proof, a short token can be
+    /// guessed. Other clients receive the proof of a random token.
     pub fn proof(&self, theirs: Option<&Announced>) -> Option<String> {
         let token = self.token.as_ref()?;
         let [own, peers] = roles(self.side);
@@ -63,15 +63,15 @@ impl Credentials {
         })
     }
 
-    /// Returns the words with the job and `proof`, each after a blank.
+    /// The words with the job and `proof`, each after a blank.
     pub fn words(&self, proof: Option<&str>) -> String {
         let job = self.job.as_ref().map(|job| format!(" job={job}"));
         let proof = proof.map(|proof| format!(" token={proof}"));
         [job, proof].into_iter().flatten().collect()
     }
 
-    /// Returns what a client that has admitted a server sends next: that it has the token, for this
-    /// connection alone. `None` without a token, and for a server of an older release.
+    /// The next message of a client that has admitted a server: a proof that it has the token, for
+    /// this connection alone. `None` without a token, and for a server of an older release.
     pub fn answer(&self, server: &Announced) -> Option<String> {
         let challenge = server.proof.as_ref().filter(|_| server.answers())?;
         Some(self.token.as_ref()?.proof(&answering(challenge)))
@@ -123,7 +123,7 @@ impl Credentials {
     }
 }
 
-/// What the peer has announced.
+/// The announcement of the peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Announced {
     job: Option<String>,
@@ -136,7 +136,7 @@ impl Announced {
     /// Nothing, as a legacy tool.
     pub const NOTHING: Self = Self { job: None, proof: None, busy: None };
 
-    /// Returns whether it is a process with a token whose client answers the proof of its server.
+    /// Whether it is a process with a token whose client answers the proof of its server.
     pub fn answers(&self) -> bool {
         self.proof.as_deref().is_some_and(token::answers)
     }
@@ -176,7 +176,7 @@ impl Display for Busy {
     }
 }
 
-/// Returns the roles of a side and of its peer.
+/// The roles of a side and of its peer.
 fn roles(side: Side) -> [&'static str; 2] {
     match side {
         Side::Client => ["client", "server"],
@@ -184,13 +184,12 @@ fn roles(side: Side) -> [&'static str; 2] {
     }
 }
 
-/// Returns the role of a client that answers the `proof` of its server.
+/// The role of a client that answers the `proof` of its server.
 fn answering(proof: &str) -> String {
     format!("client of {proof}")
 }
 
-/// Returns a job as one word in ASCII: ƒ, with which the numbers of Flux begin (jobs.md 2.1),
-/// becomes f.
+/// A job as one word in ASCII: ƒ, with which the numbers of Flux begin (jobs.md 2.1), becomes f.
 fn word(job: &Job) -> String {
     let plain = |c: char| match c {
         '\u{192}' => 'f',
@@ -201,7 +200,7 @@ fn word(job: &Job) -> String {
     all.map(plain).take(MAX_JOB).collect()
 }
 
-/// Returns the job of a word for messages.
+/// The job of a word for messages.
 fn shown(word: &str) -> String {
     match word.split_once(':') {
         Some((manager, id)) => format!("{} job {id}", job::label(manager)),
@@ -234,12 +233,12 @@ mod tests {
         announced
     }
 
-    /// Returns what a side announces to a peer that has announced `theirs`.
+    /// The words that a side announces to a peer that has announced `theirs`.
     fn sent(side: &Credentials, theirs: Option<&Announced>) -> Announced {
         announced(&side.words(side.proof(theirs).as_deref()))
     }
 
-    /// Returns why each of two sides refuses the other one.
+    /// Why each of two sides refuses the other one.
     fn refusals(server: &Credentials, client: &Credentials) -> [Option<String>; 2] {
         let peer = SocketAddr::from(([10, 1, 1, 8], 1));
         let theirs = sent(client, None);

@@ -13,9 +13,8 @@ use ipnet::IpNet;
 use super::admission::Credentials;
 use super::connection;
 use super::handshake::{self, Refusal};
-use super::introduction::machine;
 use super::option_block::OPTIONS_SIZE;
-use super::peer_facts::{CHECK, PROBE, PeerFacts, SURVEY, greeting, queue_announcement};
+use super::peer_facts::{CHECK, PROBE, PeerFacts, SURVEY, greeting, machine, queue_announcement};
 use super::reception::{Dialogue, DialogueState, HandshakeLine, Reception};
 use super::refusal_log::RefusalLog;
 use super::status::STATUS;
@@ -91,13 +90,13 @@ impl Rules {
         }
     }
 
-    /// Returns the rules of a server that takes part in probes.
+    /// The rules of a server that takes part in probes.
     pub fn with_probes(self, serves_probes: bool) -> Self {
         Self { serves_probes, ..self }
     }
 
-    /// Returns the options of this side for a client of `tool`, of which clients read what they say
-    /// about GPUs.
+    /// The options of this side for a client of `tool`, of which clients read what they say about
+    /// GPUs.
     fn options(&self, tool: &Tool, asked: Option<DeviceName>) -> [u8; OPTIONS_SIZE] {
         let device = asked.unwrap_or(self.device).index;
         let host = LocalHost { svc_id: self.svc_id, device, port: self.port, gpus: OnGpus::NONE };
@@ -131,7 +130,7 @@ pub struct Newcomer {
     pub tool: &'static Tool,
     /// Its version, with the words behind it.
     pub version: String,
-    /// What it has sent after it: options and address, or its request.
+    /// The messages that it has sent after it: options and address, or its request.
     pub messages: Vec<Vec<u8>>,
     /// The NIC of the server that it asks for.
     pub device: Option<DeviceName>,
@@ -143,7 +142,7 @@ pub struct Newcomer {
 }
 
 impl Newcomer {
-    /// Returns what it does, for the log: the name of its tool, `survey` or `check`.
+    /// Its activity, for the log: the name of its tool, `survey` or `check`.
     pub fn doing(&self) -> &'static str {
         if self.surveys {
             "survey"
@@ -201,7 +200,7 @@ struct Greeting<'a> {
     greeted: Option<Box<(String, PeerFacts)>>,
     /// The proof of this server, until the client has answered it.
     unanswered: Option<String>,
-    /// What it has sent after its version.
+    /// The messages that it has sent after its version.
     messages: Vec<Vec<u8>>,
 }
 
@@ -336,7 +335,7 @@ impl<'a> Greeting<'a> {
         Ok(())
     }
 
-    /// Returns the client, which has sent everything.
+    /// The client, which has sent everything.
     fn arrive(mut self, line: HandshakeLine) -> DialogueState<Self> {
         let (Some(tool), Some(greeted)) = (self.tool, self.greeted.take()) else {
             return DialogueState::Waits(self, line);
@@ -373,13 +372,13 @@ fn is_status(payload: &[u8]) -> bool {
     wire::parse_string(payload) == Some(STATUS)
 }
 
-/// Returns whether the peer of a connection is on this machine.
+/// Whether the peer of a connection is on this machine.
 fn is_of_this_machine(stream: &TcpStream) -> bool {
     let ends = || Ok::<_, io::Error>((stream.peer_addr()?.ip(), stream.local_addr()?.ip()));
     ends().is_ok_and(|(peer, own)| is_own(peer, own))
 }
 
-/// Returns whether a `peer` that has connected to the address `own` is on this machine.
+/// Whether a `peer` that has connected to the address `own` is on this machine.
 fn is_own(peer: IpAddr, own: IpAddr) -> bool {
     let peer = peer.to_canonical();
     peer.is_loopback() || peer == own.to_canonical()
@@ -426,7 +425,7 @@ mod tests {
         }
     }
 
-    /// Returns a connection of this address to the server.
+    /// A connection of this address to the server.
     fn connection(number: u16, port: u16) -> Script {
         let [high, low] = number.to_be_bytes();
         let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();

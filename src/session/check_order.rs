@@ -26,8 +26,8 @@ const CHECK_LIMIT: Duration = Duration::from_secs(10);
 /// Longest document, in bytes: 8 NICs have 64 KiB.
 const MOST_DOCUMENT: usize = 4 << 20;
 
-/// What a client may choose. The process reads the files of the driver once and sends nothing
-/// through the NICs, whatever the order says.
+/// The options that a client may choose. The process reads the files of the driver once and sends
+/// nothing through the NICs, whatever the order says.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CheckOrder {
     /// The NICs; empty for the NICs of the server.
@@ -38,7 +38,7 @@ pub struct CheckOrder {
     pub link_gigabits: Option<f64>,
 }
 
-/// Returns why a server does not check at present.
+/// Why a server does not check at present.
 pub fn too_early() -> String {
     format!("another check has run within the last {}", time_text(CHECK_INTERVAL))
 }
@@ -81,7 +81,7 @@ impl CheckOrder {
 }
 
 impl AcceptedClient {
-    /// Returns the order of a client.
+    /// The order of a client.
     ///
     /// # Errors
     ///

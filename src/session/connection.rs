@@ -102,7 +102,7 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Returns the connection with the name of the program, for lines about long waits.
+    /// The connection with the name of the program, for lines about long waits.
     pub fn with_program(self, program: &str) -> Self {
         Self { program: program.to_owned(), ..self }
     }
@@ -112,17 +112,17 @@ impl Connection {
         self.has_ticks.set(has_ticks);
     }
 
-    /// Returns the socket.
+    /// The socket.
     pub fn stream(&self) -> &TcpStream {
         &self.stream
     }
 
-    /// Returns the TCP address of the peer.
+    /// The TCP address of the peer.
     pub fn peer(&self) -> SocketAddr {
         self.peer
     }
 
-    /// Returns the TCP address of this side.
+    /// The TCP address of this side.
     ///
     /// # Errors
     ///
@@ -202,7 +202,7 @@ impl Connection {
         self.is_ready.set(true);
     }
 
-    /// Returns the failure of a run that the peer has refused, or ended, for this reason.
+    /// The failure of a run that the peer has refused, or ended, for this reason.
     pub fn refused(&self, reason: String) -> Failure {
         if !self.is_ready.get() {
             return LinkError::Refusal(reason).into_failure(self.peer, "");
@@ -210,7 +210,7 @@ impl Connection {
         link_error::ended_run(self.peer, &reason)
     }
 
-    /// Returns whether there is something to read. Does not wait.
+    /// Whether there is something to read. Does not wait.
     pub fn has_message(&self) -> bool {
         self.peek(&mut [0; 64]).is_ok_and(|bytes| bytes > 0)
     }
@@ -233,7 +233,7 @@ impl Connection {
         discard(&self.stream);
     }
 
-    /// Returns the number of bytes that can be read at once; 0 at the end of the connection.
+    /// The number of bytes that can be read at once; 0 at the end of the connection.
     fn peek(&self, bytes: &mut [u8; 64]) -> io::Result<usize> {
         // One system call: a loop that measures makes this check.
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
@@ -256,8 +256,7 @@ impl Connection {
         peeked
     }
 
-    /// Returns why the connection has ended: the error that a check has found, or a close by the
-    /// peer.
+    /// Why the connection has ended: the error that a check has found, or a close by the peer.
     fn ended(&self) -> LinkError {
         match self.lost.get() {
             Some(kind) => io::Error::from(kind).into(),
@@ -265,7 +264,7 @@ impl Connection {
         }
     }
 
-    /// Returns the socket.
+    /// The socket.
     pub fn into_stream(self) -> TcpStream {
         self.stream
     }
@@ -290,7 +289,7 @@ impl Connection {
         self.send(payload).map_err(|error| error.into_failure(self.peer, doing))
     }
 
-    /// Returns the notice that the peer sent before it closed the connection, if it is unread.
+    /// The notice that the peer sent before it closed the connection, if it is unread.
     fn last_notice(&self) -> Option<LinkError> {
         let mut bytes = [0; 64];
         let count = self.peek(&mut bytes).ok()?;
@@ -300,8 +299,8 @@ impl Connection {
         })
     }
 
-    /// Returns the payload of the next message, of at most `most` bytes; the limit of `wait` and a
-    /// failure of `look` end the wait. One line informs the user of a long wait.
+    /// The payload of the next message, of at most `most` bytes; the limit of `wait` and a failure
+    /// of `look` end the wait. One line informs the user of a long wait.
     ///
     /// # Errors
     ///

@@ -22,7 +22,7 @@ pub enum ServerOrder {
         peer: SocketAddr,
         /// Its version, with the words behind it.
         version: String,
-        /// What it has sent after it.
+        /// The messages that it has sent after it.
         messages: Vec<Vec<u8>>,
     },
     /// The place of the client in the queue of its NICs has changed.
@@ -64,13 +64,13 @@ pub struct Used(pub Vec<DeviceName>);
 pub enum ProbeNews {
     /// The NICs of this node, for those that probe it; also sent as a sign of life.
     State(NodeState),
-    /// What has come of the probes of this node.
+    /// The results of the probes of this node.
     Progress(ProbeProgress),
     /// A line for the log.
     Note(String),
 }
 
-/// What has come of the probes of a node, over its NICs and their present targets.
+/// The results of the probes of a node, over its NICs and their present targets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeProgress {
     /// Number of targets.
@@ -120,7 +120,7 @@ impl ControlLine {
         Ok(length > 0)
     }
 
-    /// Returns the next message if it has arrived and is one.
+    /// The next message if it has arrived and is one.
     pub fn message<M: DeserializeOwned>(&mut self) -> Option<M> {
         let end = self.received.iter().position(|byte| *byte == b'\n')? + 1;
         let message = serde_json::from_slice(&self.received[..end]).ok()?;
@@ -128,7 +128,7 @@ impl ControlLine {
         Some(message)
     }
 
-    /// Returns why the server ends the run, if it has sent a reason. Does not wait.
+    /// Why the server ends the run, if it has sent a reason. Does not wait.
     pub fn refusal(&mut self) -> Option<String> {
         let mut part = [0; 4096];
         if let Ok((length, _)) = recv(&self.socket, &mut part, RecvFlags::DONTWAIT) {
@@ -140,7 +140,7 @@ impl ControlLine {
         }
     }
 
-    /// Returns the bytes that are no message: the document.
+    /// The bytes that are no message: the document.
     pub fn rest(&self) -> &[u8] {
         &self.received
     }

@@ -60,7 +60,7 @@ impl Session {
     }
 }
 
-/// Returns the messages with the counters of `preset`.
+/// The messages with the counters of `preset`.
 fn encode(changes: &CounterChanges, preset: Preset) -> Vec<Vec<u8>> {
     let NicFacts {
         device,
@@ -119,7 +119,7 @@ pub struct ReceivedCounters {
 }
 
 impl ReceivedCounters {
-    /// Returns nothing yet of the counters of `preset`.
+    /// Nothing yet of the counters of `preset`.
     pub fn none_of(preset: Preset) -> Self {
         Self {
             expected: preset.rows().flat_map(CounterRow::names).collect(),
@@ -164,13 +164,13 @@ impl ReceivedCounters {
         Some(())
     }
 
-    /// Returns the counters that have arrived.
+    /// The counters that have arrived.
     pub fn changes(self) -> CounterChanges {
         CounterChanges::new(self.nic, self.by_name)
     }
 }
 
-/// Returns the change in a value such as `37:1200345`.
+/// The change in a value such as `37:1200345`.
 fn change(value: &str) -> Option<CounterChange> {
     if value == RESET {
         return Some(CounterChange::Reset);
@@ -191,10 +191,13 @@ fn is_link_speed(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
+    use node::nic::code_word_limits::DriverLimits;
     use proptest::prelude::*;
 
     use super::*;
-    use node::nic::code_word_limits::DriverLimits;
+    use crate::testing::{LONG, pair};
 
     fn received(preset: Preset, messages: &[Vec<u8>]) -> CounterChanges {
         let mut received = ReceivedCounters::none_of(preset);
@@ -262,6 +265,50 @@ mod tests {
         fn accepts_any_items_without_panic(text in "[ -~]{0,80}") {
             let mut received = ReceivedCounters::none_of(Preset::Quick);
             prop_assert!(received.add(&wire::string(&text)).is_some());
+        }
+    }
+
+    /// Changes of all counters of a NIC, which take several messages.
+    fn counters() -> CounterChanges {
+        let within = Some(Duration::from_micros(1_200_345));
+        let change = |by| CounterChange::Counted { by, within };
+        let names = Preset::Quick.rows().flat_map(CounterRow::names);
+        let by_name = names.zip(1 << 40..).map(|(name, by)| (name, change(by)));
+        let nic = NicFacts { device: "cxi1".into(), ..NicFacts::default() };
+        CounterChanges::new(nic, by_name.collect())
+    }
+
+    #[test]
+    fn client_receives_counters_of_server() {
+        let (server, client) = pair();
+        let sending = thread::spawn(move || {
+            server.send_counters(&counters(), Preset::Quick)?;
+            server.barrier("test", LONG)
+        });
+        assert_eq!(client.receive_counters(Preset::Quick).unwrap(), counters());
+        // Both sides are at the same message.
+        client.barrier("test", LONG).unwrap();
+        sending.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn refuses_invalid_and_endless_counters() {
+        for (payload, expected) in [
+            (&b"\xff"[..], "sent an invalid message of counters"),
+            (b"hni_tx_ok_opt:1:1\0", "sent too many messages of counters"),
+            (&[b'x'; 2000], "announced 2000 bytes during the exchange"),
+        ] {
+            let (server, client) = pair();
+            thread::scope(|scope| {
+                scope.spawn(move || {
+                    let wait = Wait::for_answer("here", ANSWER_LIMIT);
+                    let exchange = || server.connection.exchange(payload, 0, &wait);
+                    while exchange().is_ok() {}
+                });
+                let failure = client.receive_counters(Preset::Quick).unwrap_err();
+                assert!(failure.message().contains(expected), "{failure}");
+                drop(client);
+            });
         }
     }
 }

@@ -3,10 +3,9 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use super::agreed::Agreed;
 use super::counters::ReceivedCounters;
-use super::handshake::{Handshake, Refusal};
-use super::introduction::HandshakeIntroduction;
+use super::handshake::{Agreed, Handshake, Refusal};
+use super::peer_facts::HandshakeIntroduction;
 use super::wire::{MAX_PAYLOAD, RESULT_SIZE, decode_result};
 use facts::net::framing::{Incoming, TooLong};
 use measure::SideResult;
@@ -26,8 +25,8 @@ pub enum DryRunResult {
     Agreed(Agreed),
 }
 
-/// Returns the result of a handshake of the side that `plan` describes with a peer that sends
-/// `bytes` in pieces of `piece` bytes, and nothing else.
+/// The result of a handshake of the side that `plan` describes with a peer that sends `bytes` in
+/// pieces of `piece` bytes, and nothing else.
 pub fn handshake(plan: &Plan, own: LocalAddress, bytes: &[u8], piece: usize) -> DryRunResult {
     let us = HandshakeIntroduction::new(plan, own, plan.port, "this-machine".into());
     let mut handshake = Handshake::new(&us, SocketAddr::from((Ipv4Addr::LOCALHOST, 1)));
@@ -54,13 +53,13 @@ pub fn handshake(plan: &Plan, own: LocalAddress, bytes: &[u8], piece: usize) -> 
     DryRunResult::Waits
 }
 
-/// Returns the bandwidth result in `payload`, if it has the right size.
+/// The bandwidth result in `payload`, if it has the right size.
 pub fn result(payload: &[u8]) -> Option<SideResult> {
     let bytes: &[u8; RESULT_SIZE] = payload.try_into().ok()?;
     Some(decode_result(bytes))
 }
 
-/// Returns the counters in `payload`, if it is a message of them.
+/// The counters in `payload`, if it is a message of them.
 pub fn counters(payload: &[u8]) -> Option<CounterChanges> {
     let mut received = ReceivedCounters::none_of(Preset::Quick);
     received.add(payload)?;

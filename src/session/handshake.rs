@@ -7,18 +7,20 @@
 
 use std::net::SocketAddr;
 
-use super::agreed::Agreed;
-use super::introduction::HandshakeIntroduction;
-use super::option_block::{OPTIONS_SIZE, OptionBlock};
-use super::peer_facts::{CALL, PeerFacts, QUEUE, SERVER_TICK, TICK, TURN, announcement};
-use super::terms;
-use super::wire::{self, ADDRESS_SIZE};
 use facts::advice::{Advise, Situation};
+use facts::device::{DeviceName, FabricAddress};
 use facts::error::{self, Failure};
 use facts::phase::Phase;
 use node::gpu::OnGpus;
 use plan::run_options::RunOptions;
 use plan::tool::Tool;
+
+use super::option_block::{OPTIONS_SIZE, OptionBlock};
+use super::peer_facts::{
+    CALL, HandshakeIntroduction, PeerFacts, QUEUE, SERVER_TICK, TICK, TURN, announcement,
+};
+use super::terms;
+use super::wire::{self, ADDRESS_SIZE};
 
 /// Why a handshake ended early.
 #[derive(Debug)]
@@ -95,7 +97,7 @@ impl<'a> Handshake<'a> {
         Self { step: HandshakeStep::Version, proof: None, ..Self::new(us, peer) }
     }
 
-    /// Returns the payload to send in this exchange.
+    /// The payload to send in this exchange.
     pub fn mine(&self) -> Vec<u8> {
         let us = self.us;
         match self.step {
@@ -116,12 +118,12 @@ impl<'a> Handshake<'a> {
         }
     }
 
-    /// Returns whether the peer has sent the name of a tool.
+    /// Whether the peer has sent the name of a tool.
     pub fn is_named(&self) -> bool {
         self.step != HandshakeStep::Name
     }
 
-    /// Returns the phase of the run in this exchange.
+    /// The phase of the run in this exchange.
     pub fn phase(&self) -> Phase {
         match self.step {
             HandshakeStep::Name => Phase::Names,
@@ -131,17 +133,17 @@ impl<'a> Handshake<'a> {
         }
     }
 
-    /// Returns whether this side is a server that measures with another client.
+    /// Whether this side is a server that measures with another client.
     pub fn is_busy(&self) -> bool {
         self.us.serving.is_some()
     }
 
-    /// Returns whether this server is busy and has announced it: it sends no further message.
+    /// Whether this server is busy and has announced it: it sends no further message.
     pub fn turns_away(&self) -> bool {
         matches!(self.step, HandshakeStep::Answer | HandshakeStep::Options) && self.is_busy()
     }
 
-    /// Returns what this exchange is for, for messages.
+    /// The purpose of this exchange, for messages.
     pub fn doing(&self) -> &'static str {
         match self.step {
             HandshakeStep::Name => "during the handshake (name)",
@@ -152,8 +154,8 @@ impl<'a> Handshake<'a> {
         }
     }
 
-    /// Returns the failure to report: an error in the peer's options, or else `otherwise`, which
-    /// ended the exchange.
+    /// The failure to report: an error in the peer's options, or else `otherwise`, which ended the
+    /// exchange.
     pub fn failure(&mut self, otherwise: Failure) -> Failure {
         self.refused.take().unwrap_or(otherwise)
     }
@@ -338,7 +340,7 @@ impl<'a> Handshake<'a> {
     }
 }
 
-/// Returns the name of a tool in a payload.
+/// The name of a tool in a payload.
 ///
 /// # Errors
 ///
@@ -368,25 +370,53 @@ pub fn check_version(tool: &Tool, theirs: &str, peer: SocketAddr) -> Result<(), 
     .advised(release(number)))
 }
 
-/// Returns the part of a peer's text that fits into a message.
+/// The part of a peer's text that fits into a message.
 pub fn shown(text: &str) -> &str {
     text.get(..40).unwrap_or(text)
 }
 
-/// Returns major and minor number at the beginning of a version.
+/// Major and minor number at the beginning of a version.
 fn number(version: &str) -> Option<(u32, u32)> {
     let (major, rest) = version.split_once('.')?;
     let minor = rest.split(|c: char| !c.is_ascii_digit()).next()?;
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// Returns the situation of a peer with another version (wire.md 9.1).
+/// The situation of a peer with another version (wire.md 9.1).
 pub fn release(number: Option<(u32, u32)>) -> Situation {
     match number {
         Some((2, 0..=2)) => Situation::OldVersion,
         Some((2, 3)) => Situation::UnreleasedVersion,
         _ => Situation::OtherVersion,
     }
+}
+
+/// The agreement of both sides in the handshake.
+#[derive(Clone, Debug)]
+pub struct Agreed {
+    /// The client's options, on both sides. A side that sends from a GPU uses no immediate data
+    /// commands.
+    pub run: RunOptions,
+    /// The tool that both sides run.
+    pub tool: &'static Tool,
+    pub peer: FabricAddress,
+    /// The peer's buffers that lie on GPUs.
+    pub peer_gpus: OnGpus,
+    /// The peer is a cxidiag: it numbers the bytes that it sends, understands interrupt notices,
+    /// and completes begun iterations at the end of a duration. A legacy tool does none of these.
+    pub is_cxidiag: bool,
+    /// Name of the peer's host; `None` if the peer has not sent it.
+    pub peer_name: Option<String>,
+    /// The server's NIC, in a client, if the server has announced it.
+    pub peer_device: Option<DeviceName>,
+    /// The client waits for its turn after the handshake.
+    pub queues: bool,
+    /// The client answers when it is called, and begins when the server has received the answer.
+    pub answers_calls: bool,
+    /// The peer sends ticks.
+    pub peer_ticks: bool,
+    /// The peer knows the ticks of this side, which sends them.
+    pub own_ticks: bool,
 }
 
 #[cfg(test)]

@@ -134,7 +134,7 @@ fn server_takes_the_options_that_the_client_announces() {
     }
 }
 
-/// Returns both sides of a run with a token.
+/// Both sides of a run with a token.
 fn sides_with_token() -> [HandshakeIntroduction; 2] {
     let client = plan(&["127.0.0.1", "--token=secret"]);
     let server = plan(&["--token=secret"]);
@@ -143,7 +143,7 @@ fn sides_with_token() -> [HandshakeIntroduction; 2] {
         .map(|(plan, own)| HandshakeIntroduction::new(&plan, own, 1, "here".into()))
 }
 
-/// Returns what a side sends to a peer that sends these messages, and why it refuses the peer.
+/// The messages of a side to a peer that sends these messages, and why it refuses the peer.
 fn sent_to(us: &HandshakeIntroduction, messages: &[Vec<u8>]) -> (Vec<Vec<u8>>, Option<String>) {
     let mut handshake = Handshake::new(us, SocketAddr::from(([127, 0, 0, 1], 1)));
     let mut sent = Vec::new();
@@ -315,8 +315,8 @@ fn reads_vni_only_from_cxidiag_version() {
     }
 }
 
-/// Returns where the sides of a `send-lat` run wait for each other if the peer announces this
-/// version; `wanted` is the request of this side as a client, `None` in a server.
+/// Where the sides of a `send-lat` run wait for each other if the peer announces this version;
+/// `wanted` is the request of this side as a client, `None` in a server.
 fn sync_with(version: &str, wanted: Option<SyncPoint>) -> SyncPoint {
     let plan = plan::testing::plan("send-lat", &[]);
     let mut us = HandshakeIntroduction::new(&plan, local(), 1, "here".into());

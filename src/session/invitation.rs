@@ -17,7 +17,7 @@ use super::link_error::LinkError;
 use super::peer_facts::{ASKS, PeerFacts, SURVEY, greeting};
 use super::wait::Wait;
 use super::wire::{self, MAX_PAYLOAD, REFUSAL};
-use super::{handshake, turn};
+use super::{handshake, join};
 use crate::accepted_client::AcceptedClient;
 use facts::error::{Context, Failure};
 use facts::limit::ANSWER_LIMIT;
@@ -27,7 +27,7 @@ use plan::run_options::Side;
 /// Each wait of both sides.
 const INVITATION: Wait<'static> = Wait::for_answer("during the invitation", ANSWER_LIMIT);
 
-/// What a process needs to join a survey.
+/// The data that a process needs to join a survey.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Invitation {
     pub rank: u32,
@@ -55,12 +55,12 @@ pub struct Invited {
 }
 
 impl Invited {
-    /// Returns the address of its server.
+    /// The address of its server.
     pub fn peer(&self) -> SocketAddr {
         self.connection.peer()
     }
 
-    /// Returns the place of the process in the queue of its NICs, if it waits for its turn.
+    /// The place of the process in the queue of its NICs, if it waits for its turn.
     pub fn place(&self) -> Option<u32> {
         self.place.get().filter(|place| *place > 0)
     }
@@ -74,13 +74,13 @@ impl Invited {
         while self.connection.has_message() {
             let received = self.connection.receive(MAX_PAYLOAD, &INVITATION, &mut || Ok(()));
             let payload = answer(&self.connection, received, INVITATION.doing)?;
-            self.place.set(Some(turn::place(&payload, self.connection.peer())?));
+            self.place.set(Some(join::place(&payload, self.connection.peer())?));
         }
         Ok(())
     }
 }
 
-/// Returns the addresses of the server on `host`.
+/// The addresses of the server on `host`.
 ///
 /// # Errors
 ///
@@ -147,12 +147,12 @@ pub(super) fn greet(
     Ok(connection)
 }
 
-/// Returns what the server answers.
+/// The answer of the server.
 fn exchange(connection: &Connection, payload: &[u8]) -> Result<Vec<u8>, Failure> {
     answer(connection, connection.exchange(payload, MAX_PAYLOAD, &INVITATION), INVITATION.doing)
 }
 
-/// Returns a message that was `received`, or the reason of a server that refuses this client.
+/// A message that was `received`, or the reason of a server that refuses this client.
 pub(super) fn answer(
     connection: &Connection,
     received: Result<Vec<u8>, LinkError>,
@@ -173,9 +173,8 @@ fn stranger(connection: &Connection, reason: &str) -> Failure {
 }
 
 impl AcceptedClient {
-    /// Returns the invitation of a coordinator, which waits for the answer of
-    /// [`Self::accept_invitation`] or [`Self::refuse`]. The connection is kept: the coordinator
-    /// ends the process by closing it.
+    /// The invitation of a coordinator, which waits for the answer of [`Self::accept_invitation`]
+    /// or [`Self::refuse`]. The connection is kept: the coordinator ends the process by closing it.
     ///
     /// # Errors
     ///

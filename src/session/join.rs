@@ -1,21 +1,240 @@
-//! How a client begins a session.
+//! How a client begins a session, and its wait for its turn at a NIC of a server of all tools.
+//!
+//! Client and server announce with their versions that they know of turns. The server then sends
+//! the place of the client in the queue of its NICs after the handshake, and again whenever it
+//! changes: strings, `0` when it is the client's turn. A client that does not know of turns waits
+//! at the *ready* barrier, which has no time limit in legacy tools (wire.md 6.1).
+//!
+//! A client that is stopped must not keep the NIC. If both sides know of calls, the `0` is a call:
+//! the client answers with the number of calls that it has read, and begins with the next `0`. A
+//! server that has waited for [`CALL_LIMIT`] sends another place instead, and calls again later.
 
-use super::agreed::Agreed;
-use super::connect::ServerSearch;
-use super::connection::Connection;
-use super::handshake::{Handshake, Refusal};
-use super::introduction::{HandshakeIntroduction, machine};
-use super::link_error::LinkError;
-use super::open::Session;
-use super::turn;
-use super::wait::Wait;
-use super::wire::{BUSY, MAX_PAYLOAD, REFUSAL};
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
 use facts::advice::{Advise, Situation};
 use facts::error::{Failure, Step, cause};
-use facts::limit::ANSWER_LIMIT;
+use facts::interrupt;
+use facts::limit::{self, ANSWER_LIMIT};
+use facts::number::time_text;
 use facts::phase::{Phase, enter};
 use node::local_address::LocalAddress;
 use plan::Plan;
+use rustix::event::{PollFd, PollFlags};
+
+use super::connect::ServerSearch;
+use super::connection::Connection;
+use super::handshake::{Agreed, Handshake, Refusal};
+use super::link_error::LinkError;
+use super::open::Session;
+use super::peer_facts::{HandshakeIntroduction, machine};
+use super::wait::Wait;
+use super::wire::{self, BUSY, MAX_PAYLOAD, REFUSAL};
+use crate::accepted_client::AcceptedClient;
+
+/// Time that a client has to answer a call.
+const CALL_LIMIT: Duration = Duration::from_secs(5);
+
+/// Time that a client which does not know of calls has to come to the *ready* barrier: it allocates
+/// its buffers meanwhile.
+const READY_LIMIT: Duration = Duration::from_secs(30);
+
+/// Time that a server which sends ticks has to send the first place: it sends one at once.
+const FIRST_PLACE_LIMIT: Duration = Duration::from_secs(60);
+
+/// The activity of the client of a server at this point, in messages.
+const WAITING: &str = "while it waited for its turn";
+
+/// The activity of this client at this point, in messages.
+const QUEUEING: &str = "while this client waited for its turn";
+
+/// Waits until it is this client's turn, for the plan's time limit at most. Prints the place in the
+/// queue whenever it changes.
+///
+/// # Errors
+///
+/// A server that ends or refuses, the end of the time limit, and an interruption.
+pub fn wait(connection: &Connection, plan: &Plan, agreed: &Agreed) -> Result<(), Failure> {
+    wait_in_queue(connection, plan, agreed).map_err(|failure| failure.in_step(Step::Turn))
+}
+
+fn wait_in_queue(connection: &Connection, plan: &Plan, agreed: &Agreed) -> Result<(), Failure> {
+    let since = Instant::now();
+    let limit = plan.reaching.turn.unwrap_or(Duration::MAX);
+    let peer = connection.peer();
+    let nic = agreed.peer_device.map_or("the NIC".into(), |device| device.to_string());
+    let mut last = None;
+    let mut calls = TurnSignal::default();
+    let mut has_answered = false;
+    loop {
+        let left = limit.saturating_sub(since.elapsed());
+        let has_place = last.is_some() || calls.count > 0;
+        let is_first = !has_place && agreed.peer_ticks && left > FIRST_PLACE_LIMIT;
+        // The clients before this one measure for any time.
+        let is_in_queue = last.is_some() && !has_answered;
+        let wait = Wait {
+            doing: QUEUEING,
+            limit: if is_first { FIRST_PLACE_LIMIT } else { left },
+            needed: is_in_queue.then_some(Duration::MAX),
+        };
+        let place = match connection.receive(MAX_PAYLOAD, &wait, &mut || Ok(())) {
+            Ok(payload) => place(&payload, peer)?,
+            Err(LinkError::TooLong { length: REFUSAL, .. }) => {
+                return Err(connection.refusal().into_failure(peer, QUEUEING));
+            }
+            Err(LinkError::Late(_)) if !is_first => {
+                let place = last.map_or(String::new(), |place| format!(", place {place}"));
+                let limit = time_text(limit);
+                return Err(Failure::environment(format!(
+                    "{nic} of the server ({peer}) is in use: no turn within {limit}{place}"
+                )));
+            }
+            Err(error) => return Err(error.into_failure(peer, QUEUEING)),
+        };
+        if place == 0 {
+            if has_answered || !agreed.answers_calls {
+                return Ok(());
+            }
+            calls.count += 1;
+            // The next message may take the call back, after a stop of this process.
+            if !connection.has_message() {
+                connection.tell(&calls.answer(), QUEUEING)?;
+                has_answered = true;
+            }
+            continue;
+        }
+        has_answered = false;
+        last = Some(place);
+        let program = &plan.program;
+        let note = format!("{program}: waiting for {nic} of the server ({peer}): place {place}\n");
+        // The run goes on if a note cannot be written.
+        let _ = io::stderr().write_all(note.as_bytes());
+    }
+}
+
+/// The place in a message of the server.
+pub(super) fn place(payload: &[u8], peer: SocketAddr) -> Result<u32, Failure> {
+    let place = wire::parse_string(payload).and_then(|text| text.parse().ok());
+    place.ok_or_else(|| {
+        Failure::environment(format!("the server ({peer}) sent an invalid place in its queue"))
+    })
+}
+
+/// The calls of one client.
+#[derive(Debug, Default)]
+pub struct TurnSignal {
+    /// Number of calls.
+    count: u32,
+}
+
+impl TurnSignal {
+    /// The answer to the last call.
+    fn answer(&self) -> Vec<u8> {
+        wire::string(&self.count.to_string())
+    }
+}
+
+impl Session {
+    /// Calls the client, whose turn it is. Returns whether it is there, and begins; otherwise it
+    /// stays in the queue.
+    ///
+    /// # Errors
+    ///
+    /// A client that has ended or sends something else, and an interruption.
+    pub fn call(&self, calls: &mut TurnSignal) -> Result<bool, Failure> {
+        calls.count += 1;
+        if self.answers_calls {
+            return self.call_for_answer(calls);
+        }
+        if calls.count == 1 {
+            self.send(0)?;
+        }
+        self.connection.wait(limit::in_effect(READY_LIMIT))?;
+        self.connection.check(WAITING)?;
+        Ok(self.connection.has_message())
+    }
+
+    fn call_for_answer(&self, calls: &TurnSignal) -> Result<bool, Failure> {
+        self.send(0)?;
+        let until = Instant::now() + limit::in_effect(CALL_LIMIT);
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let wait = Wait::for_answer(WAITING, left);
+            match self.connection.receive(MAX_PAYLOAD, &wait, &mut || Ok(())) {
+                Ok(answer) if answer == calls.answer() => break,
+                // An answer to an earlier call.
+                Ok(_) => {}
+                Err(LinkError::Late(_)) => return Ok(false),
+                Err(error) => return Err(error.into_failure(self.peer(), WAITING)),
+            }
+        }
+        self.send(0)?;
+        Ok(true)
+    }
+
+    /// Sends the client its place in the queue. A client that does not know of queues waits without
+    /// it, and one that does not know of calls reads no place after its first call.
+    ///
+    /// # Errors
+    ///
+    /// A client that has ended.
+    pub fn send_place(&self, place: u32, calls: &TurnSignal) -> Result<(), Failure> {
+        if self.answers_calls || calls.count == 0 {
+            self.send(place)?;
+        }
+        Ok(())
+    }
+
+    fn send(&self, place: u32) -> Result<(), Failure> {
+        if !self.queues {
+            return Ok(());
+        }
+        self.connection.tell(&wire::string(&place.to_string()), WAITING)
+    }
+
+    /// Waits until `other` can be read.
+    ///
+    /// # Errors
+    ///
+    /// A client that has ended, and an interruption.
+    pub fn wait_beside(&self, other: impl AsFd) -> Result<(), Failure> {
+        wait_beside(&self.connection, other)
+    }
+}
+
+impl AcceptedClient {
+    /// Sends the client its place in the queue; 0 when it is its turn.
+    ///
+    /// # Errors
+    ///
+    /// A client that has ended.
+    pub fn send_place(&self, place: u32) -> Result<(), Failure> {
+        self.connection().tell(&wire::string(&place.to_string()), WAITING)
+    }
+
+    /// Waits until `other` can be read.
+    ///
+    /// # Errors
+    ///
+    /// A client that has ended, and an interruption.
+    pub fn wait_beside(&self, other: impl AsFd) -> Result<(), Failure> {
+        wait_beside(self.connection(), other)
+    }
+}
+
+fn wait_beside(connection: &Connection, other: impl AsFd) -> Result<(), Failure> {
+    // A message of the client is no reason to wake up: it may be at the next barrier already.
+    let mut polled =
+        vec![PollFd::new(&other, PollFlags::IN), PollFd::new(connection, PollFlags::RDHUP)];
+    interrupt::wait_for_any(&mut polled, None)?;
+    if !polled[0].revents().is_empty() {
+        return Ok(());
+    }
+    connection.check(WAITING)?;
+    Err(LinkError::Closed.into_failure(connection.peer(), WAITING))
+}
 
 /// Connects to the server at `host` on the plan's port, and performs the handshake.
 ///
@@ -33,7 +252,7 @@ pub fn join(plan: &Plan, host: &str, own: LocalAddress) -> Result<(Session, Agre
             Ok(agreed) => {
                 if agreed.queues {
                     connection.expect_ticks(agreed.peer_ticks);
-                    turn::wait(&connection, plan, &agreed)?;
+                    wait(&connection, plan, &agreed)?;
                 }
                 return Ok((Session::new(connection, &agreed, plan), agreed));
             }
@@ -98,7 +317,7 @@ fn introduce(connection: &Connection, us: &HandshakeIntroduction) -> Result<Agre
     }
 }
 
-/// Returns why a server has not sent its name.
+/// Why a server has not sent its name.
 fn unnamed(error: &LinkError) -> String {
     match error {
         LinkError::Closed => "it closed the connection without sending the name of a tool".into(),

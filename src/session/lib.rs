@@ -12,16 +12,13 @@
 //!    +-------------------------------------------------------------------------------------------+
 //!  9 | check_order       how the NICs of another host are checked through a server               |
 //!    | probe_feed        the figures of the probes of a server                                   |
-//!    | server            a server's socket, from client to client                                |
+//!    | server            a server's socket, from client to client, and its answers to others     |
 //!    +-------------------------------------------------------------------------------------------+
-//!  8 | busy              how a server answers clients while it measures with another one         |
-//!    | invitation        how a survey gets a process on the host of a server                     |
-//!    | join              how a client begins a session                                           |
+//!  8 | invitation        how a survey gets a process on the host of a server                     |
+//!    | join              how a client begins a session, and its wait for its turn                |
 //!    +-------------------------------------------------------------------------------------------+
 //!  7 | arrivals          how a server of all tools receives its clients                          |
 //!    | dry_run           the handshake on bytes without a socket, for fuzzing                    |
-//!    | first_client      how a server of one tool finds its client                               |
-//!    | turn              the wait of a client for its turn                                       |
 //!    +-------------------------------------------------------------------------------------------+
 //!  6 | accepted_client   how another process takes a client over                                 |
 //!    | counters          the counters of a server's NIC as messages                              |
@@ -35,18 +32,15 @@
 //!    | handshake         identifies the peer and agrees on the run; without a socket             |
 //!    +-------------------------------------------------------------------------------------------+
 //!  3 | connection        a connection, and the exchange of messages over it                      |
-//!    | peer_facts        what two cxidiag tell each other with their versions                    |
+//!    | peer_facts        what two cxidiag tell each other in the handshake                       |
 //!    +-------------------------------------------------------------------------------------------+
-//!  2 | introduction      what a side sends in the handshake                                      |
-//!    | wait              the time limits of a wait, and what the user is told of it              |
+//!  2 | wait              the time limits of a wait, what the user is told of it, and ticks       |
 //!    +-------------------------------------------------------------------------------------------+
 //!  1 | admission         whether two sides measure together: jobs, tokens, busy servers          |
 //!    | control_line      messages between a server of all tools and its processes                |
 //!    | terms             run options <-> option block                                            |
-//!    | tick              what shows that the process of the peer is not stopped                  |
 //!    +-------------------------------------------------------------------------------------------+
-//!  0 | agreed            what both sides have agreed on                                          |
-//!    | link_error        why an exchange of messages failed                                      |
+//!  0 | link_error        why an exchange of messages failed                                      |
 //!    | option_block      the options of a run, bytes <-> record                                  |
 //!    | probe_state       what a prober says of its NICs                                          |
 //!    | wire              messages, bytes <-> records                                             |
@@ -59,18 +53,14 @@
 
 mod accepted_client;
 mod admission;
-mod agreed;
 pub mod arrivals;
-mod busy;
 pub mod check_order;
 mod connect;
 mod connection;
 pub mod control_line;
 mod counters;
 pub mod dry_run;
-mod first_client;
 mod handshake;
-mod introduction;
 pub mod invitation;
 mod join;
 mod link_error;
@@ -84,27 +74,18 @@ mod refusal_log;
 mod server;
 pub mod status;
 mod terms;
-mod tick;
-mod turn;
 mod wait;
 mod wire;
 
 pub use crate::accepted_client::AcceptedClient;
-pub use agreed::Agreed;
 pub use connection::PeerCheck;
-pub use join::join;
+pub use handshake::Agreed;
+pub use join::{TurnSignal, join};
 pub use link_error::{is_interruption_of_peer, is_reason_of_peer};
 pub use open::Session;
 pub use refusal_log::{LineLimit, RefusalLog, ServerTotals};
 pub use server::{LISTENING, Server};
-pub use turn::TurnSignal;
 
-#[cfg(test)]
-mod barrier_tests;
-#[cfg(test)]
-mod counter_tests;
-#[cfg(test)]
-mod reaching_tests;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]

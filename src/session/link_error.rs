@@ -9,13 +9,13 @@ use anyhow::Error;
 use facts::advice::{Advise, Situation};
 use facts::error::{Failure, Kind};
 
-/// What separates a peer from the reason why it cannot run, in messages.
+/// The words between a peer and the reason why it cannot run, in messages.
 const CANNOT_RUN: &str = " cannot run: ";
 
-/// What separates a peer from the place where it was interrupted, in messages.
+/// The words between a peer and the place where it was interrupted, in messages.
 const INTERRUPTED: &str = " was interrupted ";
 
-/// What separates a peer from the reason why it has ended the run, in messages.
+/// The words between a peer and the reason why it has ended the run, in messages.
 const ENDED_RUN: &str = " ended the run: ";
 
 /// Why an exchange failed.
@@ -47,7 +47,7 @@ pub enum LinkError {
 }
 
 impl LinkError {
-    /// Returns the failure for the user; `doing` names the purpose of the exchange.
+    /// The failure for the user; `doing` names the purpose of the exchange.
     pub fn into_failure(self, peer: SocketAddr, doing: &str) -> Failure {
         match self {
             Self::Closed => Failure::peer(format!(
@@ -86,12 +86,12 @@ impl LinkError {
     }
 }
 
-/// Returns whether a message consists of the reason of the peer.
+/// Whether a message consists of the reason of the peer.
 pub fn is_reason_of_peer(message: &str) -> bool {
     message.contains(CANNOT_RUN) || message.contains(ENDED_RUN)
 }
 
-/// Returns whether a message is about the interruption of the peer.
+/// Whether a message is about the interruption of the peer.
 pub fn is_interruption_of_peer(message: &str) -> bool {
     message.starts_with("the peer (") && message.contains(INTERRUPTED)
 }
@@ -101,7 +101,7 @@ pub fn ended_run(peer: SocketAddr, reason: &str) -> Failure {
     Failure::new(Kind::Peer, Error::msg(message))
 }
 
-/// Returns the failure for a host that no longer answers.
+/// The failure for a host that no longer answers.
 fn silent(peer: SocketAddr, doing: &str) -> Failure {
     Failure::environment(format!(
         "lost the connection to the peer ({peer}) {doing}: its host does not answer"

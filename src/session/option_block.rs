@@ -82,7 +82,7 @@ pub struct OptionBlock {
 }
 
 impl OptionBlock {
-    /// Returns the block as payload.
+    /// The block as payload.
     pub fn encode(&self) -> [u8; OPTIONS_SIZE] {
         let mut payload = Payload { bytes: [0; OPTIONS_SIZE], at: 0, is_written: true };
         let mut block = *self;
@@ -90,8 +90,8 @@ impl OptionBlock {
         payload.bytes
     }
 
-    /// Returns the block in a payload. Any bytes are a block; reserved bits and the fields that
-    /// only the receiver fills are ignored.
+    /// The block in a payload. Any bytes are a block; reserved bits and the fields that only the
+    /// receiver fills are ignored.
     pub fn decode(bytes: &[u8; OPTIONS_SIZE]) -> Self {
         let mut block = Self::default();
         block.exchange(&mut Payload { bytes: *bytes, at: 0, is_written: false });
@@ -326,7 +326,7 @@ mod tests {
         assert_eq!(block.encode()[..5], hex("01 00 00 00 01"));
     }
 
-    /// Returns the bits that have a meaning, byte by byte.
+    /// The bits that have a meaning, byte by byte.
     fn meaningful() -> [u8; OPTIONS_SIZE] {
         let mut mask = [0xff; OPTIONS_SIZE];
         mask[35] = 0x3f;

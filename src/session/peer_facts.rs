@@ -1,20 +1,92 @@
-//! What two cxidiag processes tell each other with the words behind their versions, where legacy
-//! tools ignore it.
+//! The words of this side in each handshake, and what two cxidiag processes tell each other with
+//! the words behind their versions, where legacy tools ignore it.
 
+use std::fs;
 use std::net::SocketAddr;
 
-use super::admission::{Announced, Credentials, Serving};
-use super::introduction::HandshakeIntroduction;
 use facts::advice::{Advise, Situation};
 use facts::device::{DeviceName, FabricAddress};
 use facts::error::{Failure, Step};
 use facts::host::host_name;
 use facts::text::shown;
+use node::backend;
+use node::local_address::LocalAddress;
 use node::traffic_class::TrafficClass;
 use plan::extensions::Extensions;
 use plan::options::words;
-use plan::run_options::{RunOptions, SyncPoint};
+use plan::run_options::{RunOptions, Side, SyncPoint};
 use plan::tool::Tool;
+use plan::{Plan, Role};
+
+use super::admission::{Announced, Credentials, Serving};
+use super::terms::LocalHost;
+
+/// The words of this side in each handshake.
+#[derive(Clone, Debug)]
+pub struct HandshakeIntroduction {
+    /// The tools that this side offers: one in a client; in a server those that a client may name.
+    pub(super) tools: Vec<&'static Tool>,
+    /// This side's address on the fabric and its memory.
+    pub own: LocalAddress,
+    /// Identifier of this machine and its current boot.
+    pub machine: String,
+    pub host_name: String,
+    /// The fabric of a software NIC, as one word.
+    pub fabric: Option<String>,
+    /// The part of the option block about this host.
+    pub(super) host: LocalHost,
+    /// The options of the run; `None` in a server, which receives them.
+    pub run: Option<RunOptions>,
+    /// Job and token of this side.
+    pub credentials: Credentials,
+    /// In a busy server, the client that others have to wait for.
+    pub serving: Option<Serving>,
+    /// The NIC of the server: a server's own NIC, or the NIC that a client asks for.
+    pub device: Option<DeviceName>,
+    /// Whether this side tells clients when it is their turn (`turn`).
+    pub gives_turns: bool,
+}
+
+impl HandshakeIntroduction {
+    /// Creates the introduction for `plan`; `port` is the TCP port in use, `machine` identifies
+    /// this machine.
+    pub fn new(plan: &Plan, own: LocalAddress, port: u16, machine: String) -> Self {
+        let is_server = matches!(plan.role, Role::Server);
+        let side = if is_server { Side::Server } else { Side::Client };
+        Self {
+            tools: vec![plan.tool],
+            own,
+            machine,
+            host_name: host_name(),
+            fabric: own.simulated.then(backend::fabric).flatten(),
+            host: LocalHost { svc_id: own.svc_id, device: plan.device.index, port, gpus: own.gpus },
+            run: (!is_server).then_some(plan.run),
+            credentials: Credentials::new(side, &plan.admission),
+            serving: None,
+            device: if is_server { Some(plan.device) } else { plan.peer_device },
+            gives_turns: false,
+        }
+    }
+
+    /// The introduction of a server whose clients wait for their turn.
+    pub fn with_turns(self) -> Self {
+        Self { gives_turns: true, ..self }
+    }
+
+    /// The client's options, adapted to this side's memory: a side whose transmit buffer lies on a
+    /// GPU uses no immediate data commands (defect T25 of tools.md).
+    pub(super) fn on_own_memory(&self, tool: &Tool, run: RunOptions) -> RunOptions {
+        let sends = tool.buffers.held(&run, Side::Server).initiator;
+        RunOptions { use_idc: run.use_idc && !(sends && self.own.gpus.tx.is_some()), ..run }
+    }
+}
+
+/// An identifier of this machine and its current boot, the same in all containers; empty if the
+/// system has no such identifier.
+pub fn machine() -> String {
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    id.trim().to_owned()
+}
 
 /// The word of a survey's coordinator, and of a server that starts a process for it.
 pub const SURVEY: &str = "survey";
@@ -53,9 +125,9 @@ const LEGACY_VNI: u32 = 1;
 /// Longest name of a host in Linux.
 const MAX_HOST_NAME: usize = 64;
 
-/// Returns this side's version as it is sent, with the `proof` of its token. A legacy peer reads
-/// `2.4` and ignores the rest; a cxidiag reads from it what the protocol does not transmit (defect
-/// T15 of tools.md).
+/// This side's version as it is sent, with the `proof` of its token. A legacy peer reads `2.4` and
+/// ignores the rest; a cxidiag reads from it what the protocol does not transmit (defect T15 of
+/// tools.md).
 pub fn announcement(us: &HandshakeIntroduction, tool: &Tool, proof: Option<&str>) -> String {
     let software = if us.own.simulated { " software" } else { "" };
     // A server leaves the choice to its client.
@@ -79,8 +151,8 @@ pub fn announcement(us: &HandshakeIntroduction, tool: &Tool, proof: Option<&str>
     )
 }
 
-/// Returns the version of a server of all tools, which begins with `greeting`. It has not opened
-/// `device` yet: VNI and traffic class are missing, and the process of the client compares them.
+/// The version of a server of all tools, which begins with `greeting`. It has not opened `device`
+/// yet: VNI and traffic class are missing, and the process of the client compares them.
 pub fn queue_announcement(greeting: &str, machine: &str, device: DeviceName) -> String {
     let software = if device.platform().is_simulated { " software" } else { "" };
     format!(
@@ -91,7 +163,7 @@ pub fn queue_announcement(greeting: &str, machine: &str, device: DeviceName) -> 
     )
 }
 
-/// Returns the beginning of a version as it is sent: its number, job and `proof` of the token.
+/// The beginning of a version as it is sent: its number, job and `proof` of the token.
 pub fn greeting(tool: &Tool, credentials: &Credentials, proof: Option<&str>) -> String {
     format!(
         "{} cxidiag/{}{}",
@@ -101,7 +173,7 @@ pub fn greeting(tool: &Tool, credentials: &Credentials, proof: Option<&str>) -> 
     )
 }
 
-/// Returns the word with the options in use; nothing if there are none.
+/// The word with the options in use; nothing if there are none.
 fn options(name: &str, extensions: &Extensions) -> String {
     match words::to_word(extensions) {
         word if word.is_empty() => word,
@@ -109,12 +181,12 @@ fn options(name: &str, extensions: &Extensions) -> String {
     }
 }
 
-/// Returns the word with the name of a host; an empty text for a name that is not a single word.
+/// The word with the name of a host; an empty text for a name that is not a single word.
 pub fn name_word(host_name: &str) -> String {
     if is_host_name(host_name) { format!(" name={host_name}") } else { String::new() }
 }
 
-/// Returns whether a name can be sent, and shown as it was received.
+/// Whether a name can be sent, and shown as it was received.
 fn is_host_name(name: &str) -> bool {
     (1..=MAX_HOST_NAME).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic())
 }
@@ -135,7 +207,7 @@ pub struct PeerFacts {
     pub fabric: Option<String>,
     /// Whether it can keep in step by messages within a size; in a client also whether it is asked
     /// to.
-    pub syncs_by_size: bool,
+    syncs_by_size: bool,
     /// Names of the options that it knows and legacy tools lack, in one word.
     pub knows: String,
     /// The options that it asks for, or why they are invalid. They include the options that a
@@ -201,7 +273,7 @@ impl PeerFacts {
         facts
     }
 
-    /// Returns whether the peer has sent this word, which has no value.
+    /// Whether the peer has sent this word, which has no value.
     pub fn has(&self, word: &str) -> bool {
         self.words.iter().any(|own| own == word)
     }
@@ -244,8 +316,8 @@ impl PeerFacts {
         Err(Failure::environment(failure).advised(Situation::OtherDevice))
     }
 
-    /// Returns `run` with barriers before each iteration unless both sides have announced that they
-    /// wait for each other before each size only.
+    /// `run` with barriers before each iteration unless both sides have announced that they wait
+    /// for each other before each size only.
     pub fn in_step(&self, tool: &Tool, run: RunOptions) -> RunOptions {
         if self.syncs_by_size || tool.measures_bandwidth() || !tool.sends() {
             return run;
@@ -279,7 +351,7 @@ impl PeerFacts {
         }
     }
 
-    /// Returns `run` without the counters of a server that does not send them.
+    /// `run` without the counters of a server that does not send them.
     pub fn sending_counters(&self, mut run: RunOptions) -> RunOptions {
         let extensions = &mut run.extensions;
         let asked = Extensions { counters: extensions.counters, ..Extensions::NONE };

@@ -167,7 +167,7 @@ mod tests {
         NodeState { nics: vec![nic; 8] }
     }
 
-    /// Returns the address of a process on the host with this number.
+    /// The address of a process on the host with this number.
     fn peer(number: usize) -> SocketAddr {
         SocketAddr::from(([10, 1, (number >> 8) as u8, number as u8], 1))
     }

@@ -1,4 +1,4 @@
-//! What the server of a node tells the processes that probe the node.
+//! The messages of the server of a node to the processes that probe the node.
 
 use serde::{Deserialize, Serialize};
 

@@ -41,12 +41,12 @@ const PROMPT: Duration = Duration::from_secs(2);
 /// Why a peer that has ended is refused.
 const CLOSED: &str = "it closed the connection";
 
-/// What a server says to one connection.
+/// The messages of a server to one connection.
 pub trait Dialogue: Sized {
-    /// What a connection becomes when the dialogue is over.
+    /// The result of a connection when the dialogue is over.
     type End;
 
-    /// Returns whether the peer has sent the name of a tool.
+    /// Whether the peer has sent the name of a tool.
     fn is_named(&self) -> bool;
 
     /// Answers what has arrived.
@@ -55,11 +55,11 @@ pub trait Dialogue: Sized {
     /// Sends a name first, for a client that waits for it.
     fn prompt(&mut self, line: &mut HandshakeLine) -> Result<(), Refusal>;
 
-    /// Returns the failure of a client for this `reason`.
+    /// The failure of a client for this `reason`.
     fn failure(&mut self, line: &HandshakeLine, reason: &str) -> Failure;
 
-    /// Returns the refusal for this `reason`: of an unrelated connection until it has sent the name
-    /// of a tool, of a client afterwards.
+    /// The refusal for this `reason`: of an unrelated connection until it has sent the name of a
+    /// tool, of a client afterwards.
     fn refusal(&mut self, line: &HandshakeLine, reason: &str) -> Refusal {
         if self.is_named() {
             self.failure(line, reason).into()
@@ -68,7 +68,7 @@ pub trait Dialogue: Sized {
         }
     }
 
-    /// Returns the next message, if it has arrived whole.
+    /// The next message, if it has arrived whole.
     fn receive(&mut self, line: &mut HandshakeLine) -> Result<Option<Vec<u8>>, Refusal> {
         line.receive(self.is_named()).map_err(|reason| self.refusal(line, &reason))
     }
@@ -143,7 +143,7 @@ struct InHandshake<D> {
     dialogue: D,
 }
 
-/// What is ready after a wait.
+/// The sockets that are ready after a wait.
 #[derive(Debug, Default)]
 pub struct ReadySockets {
     /// For each connection, whether there is something to read.
@@ -242,7 +242,7 @@ impl<'a, D: Dialogue> Reception<'a, D> {
         self.refusals.served();
     }
 
-    /// Returns the dialogues that go on.
+    /// The dialogues that go on.
     pub fn dialogues(&self) -> impl Iterator<Item = &D> {
         self.callers.iter().map(|caller| &caller.dialogue)
     }
@@ -290,13 +290,13 @@ impl<'a, D: Dialogue> Reception<'a, D> {
         }
     }
 
-    /// Returns the connection that gives way to a new one.
+    /// The connection that gives way to a new one.
     fn oldest(&self) -> Option<usize> {
         let callers = self.callers.iter().map(|caller| (caller.line.peer.ip(), caller.line.since));
         first_of_largest_host(callers, FEW).map(|(oldest, _)| oldest)
     }
 
-    /// Returns when there is a place for a new connection, if there is none now.
+    /// When there is a place for a new connection, if there is none now.
     fn full_until(&self) -> Option<Instant> {
         if self.callers.len() < MOST {
             return None;
@@ -321,12 +321,12 @@ impl<'a, D: Dialogue> Reception<'a, D> {
 }
 
 impl<D: Dialogue> InHandshake<D> {
-    /// Returns whether this side is to send a name first if the client does not send its own.
+    /// Whether this side is to send a name first if the client does not send its own.
     fn may_wait(&self) -> bool {
         !self.line.is_prompted && !self.dialogue.is_named()
     }
 
-    /// Returns the time limit of the current exchange.
+    /// The time limit of the current exchange.
     fn due(&self) -> Instant {
         self.line.since + if self.may_wait() { PROMPT } else { ANSWER_LIMIT }
     }

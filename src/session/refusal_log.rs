@@ -12,7 +12,7 @@ use super::handshake::Refusal;
 /// whenever it has doubled.
 const SINGLY: u64 = 20;
 
-/// What a server of all tools counts since its start, in several threads.
+/// The counts of a server of all tools since its start, in several threads.
 #[derive(Debug, Default)]
 pub struct ServerTotals {
     /// Unrelated connections.
@@ -86,7 +86,7 @@ impl<'a> RefusalLog<'a> {
         }
     }
 
-    /// Returns the log, which also counts in `totals`, and counts anew after each run.
+    /// The log, which also counts in `totals`, and counts anew after each run.
     pub fn counting_in(self, totals: Arc<ServerTotals>) -> Self {
         Self { totals, ..self }
     }

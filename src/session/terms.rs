@@ -35,7 +35,7 @@ pub struct LocalHost {
     pub gpus: OnGpus,
 }
 
-/// Returns the option block of a side on `host` with the options `run`.
+/// The option block of a side on `host` with the options `run`.
 pub fn to_block(run: &RunOptions, host: &LocalHost) -> OptionBlock {
     let gpus = host.gpus;
     let (min_size, max_size) = match run.atomic {
@@ -104,8 +104,7 @@ pub fn check_host(host: &HostBlock) -> Result<(), String> {
     }
 }
 
-/// Returns the buffers of a checked host that lie on GPUs. The type is meaningful only if there is
-/// one.
+/// The buffers of a checked host that lie on GPUs. The type is meaningful only if there is one.
 pub fn gpus(host: &HostBlock) -> OnGpus {
     let (tx, rx) = (host.tx_gpu, host.rx_gpu);
     let kind = match host.gpu_type {
@@ -121,8 +120,8 @@ fn no_such(field: &str, number: impl Display) -> String {
     format!("unknown {field} {number}")
 }
 
-/// Returns the options that a client of `tool` has sent, with `extensions`, checked against the
-/// rules for typed options (defect T27 of tools.md).
+/// The options that a client of `tool` has sent, with `extensions`, checked against the rules for
+/// typed options (defect T27 of tools.md).
 ///
 /// # Errors
 ///
@@ -201,7 +200,7 @@ mod tests {
     use plan::Plan;
     use plan::tools::TOOLS;
 
-    /// Returns the block of the side that `plan` describes.
+    /// The block of the side that `plan` describes.
     fn block(plan: &Plan, gpus: OnGpus, port: u16) -> OptionBlock {
         let host = LocalHost {
             svc_id: plan.service_options.svc_id.unwrap_or(1),

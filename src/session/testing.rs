@@ -201,8 +201,8 @@ pub fn against_client(script: impl FnOnce(Script)) -> Met {
     server.join().unwrap()
 }
 
-/// Returns the log of a cxidiag server about a client that follows `script`; the server then serves
-/// the next client.
+/// The log of a cxidiag server about a client that follows `script`; the server then serves the
+/// next client.
 pub fn noted(script: impl FnOnce(Script)) -> String {
     let (server, port) = noting_server(&[], SERVER);
     script(Script::client(port));

@@ -4,9 +4,8 @@ use std::io::Write;
 use std::net::{Ipv4Addr, Shutdown, SocketAddr};
 
 use super::handshake::{Handshake, Refusal};
-use super::introduction::HandshakeIntroduction;
 use super::option_block::{OPTIONS_SIZE, OptionBlock};
-use super::peer_facts::PeerFacts;
+use super::peer_facts::{HandshakeIntroduction, PeerFacts};
 use super::testing::{
     CLIENT, HOST, SERVER, Script, against_client, against_server, client, default_options, hex,
     noted, noting_server, plan, server,
@@ -106,7 +105,7 @@ fn t15_both_sides_refuse_different_vnis() {
     assert!(notes.contains("10 here, 11 at the peer"), "{notes}");
 }
 
-/// Returns the message about two NICs that cannot reach each other, on the side that notices it.
+/// The message about two NICs that cannot reach each other, on the side that notices it.
 fn apart(version: &'static str, address: FabricAddress) -> String {
     let failure = against_server(move |mut script| {
         script.follow(&string("cxi_write_lat"));

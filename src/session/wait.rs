@@ -1,10 +1,54 @@
-//! The time limits of a wait for a message, and the line for the user about a long wait.
+//! The time limits of a wait for a message, the line for the user about a long wait, and the ticks
+//! of a side: a length that no message has, every few seconds from the handshake to the end of the
+//! run.
+//!
+//! The kernel answers for a process that is stopped, so a side that waits for the set-up or the
+//! measurement of its peer could not tell a stopped peer from a busy one. Client and server
+//! announce with their versions that they know ticks: two words, because older releases know only
+//! the ticks of clients. A thread sends them: the measuring loop may be in a wait, or has no check
+//! of its own while the NIC is fast. The thread sleeps in between and runs on other CPUs than the
+//! measuring threads, if there are any. Its priority is not lower than theirs: a process ends when
+//! all its threads have had a CPU, which takes seconds at the lowest priority beside busy programs.
 
+use std::io::Write;
+use std::net::TcpStream;
+use std::thread;
 use std::time::{Duration, Instant};
 
-use super::link_error::LinkError;
-use super::tick::INTERVAL;
+use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
+use cxi::placement::{self, Confined};
 use facts::limit::{self, NOTICE};
+
+use super::link_error::LinkError;
+use super::wire::TICK;
+
+/// Interval of ticks.
+pub const INTERVAL: Duration = Duration::from_secs(2);
+
+/// The thread that sends the ticks. It ends soon after this value is dropped, which does not wait
+/// for it.
+#[derive(Debug)]
+pub struct Ticker {
+    _running: Sender<()>,
+}
+
+impl Ticker {
+    /// Starts to send ticks on `stream`, apart from the `measuring` CPUs. Without the thread, the
+    /// peer takes this side for a stopped process after a minute.
+    pub fn start(mut stream: TcpStream, measuring: &[u32]) -> Option<Self> {
+        let mut cpus = placement::cpus().unwrap_or_default();
+        cpus.retain(|cpu| !measuring.contains(cpu));
+        let (running, end) = bounded(0);
+        let tick = move || {
+            let _confined = Confined::to(&cpus);
+            while end.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout)
+                && stream.write_all(&TICK.to_le_bytes()).is_ok()
+            {}
+        };
+        thread::Builder::new().name("ticks".into()).spawn(tick).ok()?;
+        Some(Self { _running: running })
+    }
+}
 
 /// How long a peer that sends ticks may send nothing.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -26,7 +70,7 @@ pub struct Wait<'a> {
 }
 
 impl<'a> Wait<'a> {
-    /// Returns the wait for a peer that has nothing else to do.
+    /// The wait for a peer that has nothing else to do.
     pub const fn for_answer(doing: &'a str, limit: Duration) -> Self {
         Self { doing, limit, needed: None }
     }
@@ -62,7 +106,7 @@ impl Deadline {
         }
     }
 
-    /// Returns the time that is left.
+    /// The time that is left.
     ///
     /// # Errors
     ///
@@ -81,7 +125,7 @@ impl Deadline {
         Ok(whole.min(quiet))
     }
 
-    /// Returns what the user is told of a wait that has become long, once.
+    /// A line for the user about a wait that has become long, once.
     pub fn notice(&mut self, now: Instant) -> Option<LongWait> {
         let (since, allowed) = match (self.needed, self.ticked) {
             (Some(_), Some(ticked)) => (ticked, INTERVAL),
@@ -110,7 +154,7 @@ pub struct LongWait {
 }
 
 impl LongWait {
-    /// Returns the line about the wait for `peer`.
+    /// The line about the wait for `peer`.
     pub fn text(&self, peer: &str, doing: &str) -> String {
         let limit = self.limit.map(|limit| format!("{} s", limit.as_secs()));
         let silence =
@@ -126,8 +170,8 @@ impl LongWait {
     }
 }
 
-/// Returns the limit in effect for the silence of a peer that sends ticks. The interval of ticks is
-/// not shortened.
+/// The limit in effect for the silence of a peer that sends ticks. The interval of ticks is not
+/// shortened.
 fn silence() -> Duration {
     limit::in_effect(SILENCE).max(3 * INTERVAL)
 }
@@ -139,8 +183,8 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
     const PEER: &str = "the server (10.1.1.8:49194)";
 
-    /// Returns the line about a wait, and after how many seconds it comes, of a peer that sends
-    /// ticks in the first `ticks` seconds.
+    /// The line about a wait, and after how many seconds it comes, of a peer that sends ticks in
+    /// the first `ticks` seconds.
     fn noticed(wait: Wait<'_>, ticks: Option<u32>) -> Option<(u32, String)> {
         let begin = Instant::now();
         let mut deadline = Deadline::new(&wait, ticks.is_some(), begin);

@@ -26,7 +26,7 @@ pub const TICK: u32 = u32::MAX - 2;
 /// Beginning of the reason of a server that has no room for the client at present.
 pub const BUSY: &str = "busy: ";
 
-/// Returns the bytes of a refusal; a reason that does not fit is truncated.
+/// The bytes of a refusal; a reason that does not fit is truncated.
 pub fn refusal(reason: &str) -> Vec<u8> {
     let plain = |c: char| if (' '..='~').contains(&c) { c } else { '?' };
     let reason: String = reason.chars().map(plain).take(MAX_PAYLOAD - 1).collect();
@@ -42,7 +42,7 @@ pub enum Notice {
     Refusal,
 }
 
-/// Returns the notice that follows the complete messages at the start of `bytes`, if there is one.
+/// The notice that follows the complete messages at the start of `bytes`, if there is one.
 pub fn notice(bytes: &[u8]) -> Option<Notice> {
     let mut rest = bytes;
     while let Some((header, behind)) = rest.split_first_chunk::<HEADER_SIZE>() {
@@ -57,21 +57,21 @@ pub fn notice(bytes: &[u8]) -> Option<Notice> {
     None
 }
 
-/// Returns a string as payload, with its NUL.
+/// A string as payload, with its NUL.
 pub fn string(text: &str) -> Vec<u8> {
     let mut bytes = text.as_bytes().to_vec();
     bytes.push(0);
     bytes
 }
 
-/// Returns the string in a payload: printable ASCII with one NUL, at the end.
+/// The string in a payload: printable ASCII with one NUL, at the end.
 pub fn parse_string(payload: &[u8]) -> Option<&str> {
     let (&nul, text) = payload.split_last()?;
     let printable = text.iter().all(|byte| (0x20..0x7f).contains(byte));
     if nul == 0 && printable { str::from_utf8(text).ok() } else { None }
 }
 
-/// Returns `address` as payload.
+/// `address` as payload.
 pub fn encode_address(address: FabricAddress) -> [u8; ADDRESS_SIZE] {
     let mut bytes = [0; ADDRESS_SIZE];
     bytes[..4].copy_from_slice(&address.nic.to_le_bytes());
@@ -79,7 +79,7 @@ pub fn encode_address(address: FabricAddress) -> [u8; ADDRESS_SIZE] {
     bytes
 }
 
-/// Returns the address in a payload.
+/// The address in a payload.
 pub fn decode_address(bytes: &[u8; ADDRESS_SIZE]) -> FabricAddress {
     let [a, b, c, d, e, f, g, h] = *bytes;
     FabricAddress { nic: u32::from_le_bytes([a, b, c, d]), pid: u32::from_le_bytes([e, f, g, h]) }
@@ -88,7 +88,7 @@ pub fn decode_address(bytes: &[u8; ADDRESS_SIZE]) -> FabricAddress {
 /// Size of a bandwidth result, in bytes.
 pub const RESULT_SIZE: usize = 16;
 
-/// Returns `result` as payload (wire.md 5).
+/// `result` as payload (wire.md 5).
 pub fn encode_result(result: SideResult) -> [u8; RESULT_SIZE] {
     let mut bytes = [0; RESULT_SIZE];
     bytes[..8].copy_from_slice(&result.elapsed_us.to_le_bytes());
@@ -96,7 +96,7 @@ pub fn encode_result(result: SideResult) -> [u8; RESULT_SIZE] {
     bytes
 }
 
-/// Returns the result in a payload.
+/// The result in a payload.
 pub fn decode_result(bytes: &[u8; RESULT_SIZE]) -> SideResult {
     let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = *bytes;
     SideResult {
@@ -111,7 +111,7 @@ pub const VIEW_SIZE: usize = 32;
 /// Stands for operations that are not counted.
 const NOT_COUNTED: u64 = u64::MAX;
 
-/// Returns `view` as payload: two cxidiag exchange it with `--both-ends`.
+/// `view` as payload: two cxidiag exchange it with `--both-ends`.
 pub fn encode_view(view: SideView) -> [u8; VIEW_SIZE] {
     let mut bytes = [0; VIEW_SIZE];
     let arrived = view.arrived.unwrap_or(NOT_COUNTED);
@@ -122,7 +122,7 @@ pub fn encode_view(view: SideView) -> [u8; VIEW_SIZE] {
     bytes
 }
 
-/// Returns the view in a payload.
+/// The view in a payload.
 pub fn decode_view(bytes: &[u8; VIEW_SIZE]) -> SideView {
     let field = |at: usize| u64::from_le_bytes(bytes.as_chunks().0[at]);
     SideView {

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! cargo build --release -p load --features testing --example blame \
-//!     --config profile.release.package.cluster.opt-level=3
+//!     --config profile.release.package.campaign.opt-level=3
 //! target/release/examples/blame --seeds=2000 --threads=16
 //! ```
 //!

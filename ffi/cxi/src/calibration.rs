@@ -119,7 +119,7 @@ impl PrivateQueues {
         self.events.poll().is_some()
     }
 
-    /// The slots of polled events.
+    /// Gives the slots of polled events back.
     pub fn acknowledge(&mut self) {
         self.events.acknowledge();
     }

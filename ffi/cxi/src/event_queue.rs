@@ -138,7 +138,7 @@ impl EventQueue {
         Some(Event::new(header, words))
     }
 
-    /// The slots of all polled events to the NIC.
+    /// Gives the slots of all polled events back to the NIC.
     #[inline]
     pub fn acknowledge(&mut self) {
         self.consumer.acknowledge();

@@ -21,7 +21,7 @@ pub struct SizeOfRun<'a> {
     pub supervisor: &'a dyn Supervisor,
 }
 
-/// What a benchmark needs of the peer.
+/// The peer, as a benchmark needs it.
 #[derive(Clone, Copy)]
 pub struct Peer<'a> {
     /// The endpoint of this side.
@@ -51,7 +51,7 @@ pub trait Benchmark: 'static {
     /// The tool that measures this transaction type.
     const TOOL: &'static Tool;
 
-    /// What one side holds during a run.
+    /// The objects that one side holds during a run.
     type Resources;
 
     /// Calls the method of `task` for the sub-trait that this benchmark implements.
@@ -74,8 +74,8 @@ pub trait Benchmark: 'static {
         Ok(())
     }
 
-    /// Returns whether a side whose NIC reports a failure sends it to a cxidiag peer: the failure
-    /// of either side is one of the whole operation.
+    /// Whether a side whose NIC reports a failure sends it to a cxidiag peer: the failure of either
+    /// side is one of the whole operation.
     fn reports_failure(_run: &RunOptions) -> bool {
         false
     }
@@ -106,9 +106,9 @@ pub trait Benchmark: 'static {
         Ok(0)
     }
 
-    /// Returns the number of operations that have arrived at this side since its set-up, as its NIC
-    /// or its software counts them; `None` on a side that is not a target. Called after each size,
-    /// with `--both-ends` only.
+    /// The number of operations that have arrived at this side since its set-up, as its NIC or its
+    /// software counts them; `None` on a side that is not a target. Called after each size, with
+    /// `--both-ends` only.
     ///
     /// # Errors
     ///
@@ -232,8 +232,8 @@ pub trait RoundTripLatency: Benchmark {
         repeat: R,
     ) -> Result<R::Output, Failure>;
 
-    /// Returns the medians of the fans of the last size; `None` in a benchmark, and in a run,
-    /// without fans. The client calls it after the round trips of a size.
+    /// The medians of the fans of the last size; `None` in a benchmark, and in a run, without fans.
+    /// The client calls it after the round trips of a size.
     fn fan(_resources: &Self::Resources) -> Option<FanMedians> {
         None
     }
@@ -266,8 +266,8 @@ pub enum MessageKind {
 
 /// One side of a round trip, ready to be repeated.
 pub trait RoundTrip {
-    /// Returns how many times a message passes from one side to the other. The latency of a round
-    /// trip is its time divided by this number.
+    /// How many times a message passes from one side to the other. The latency of a round trip is
+    /// its time divided by this number.
     #[inline(always)]
     fn legs(&self) -> u64 {
         2
@@ -345,7 +345,7 @@ pub trait Bandwidth: Benchmark {
     /// otherwise it waits until the peer has measured.
     const ANSWERS: bool = false;
 
-    /// Returns the part that `side` plays in `run`.
+    /// The part that `side` plays in `run`.
     fn part(run: &RunOptions, side: Side) -> Part {
         Part::by_direction(run, side)
     }
@@ -377,8 +377,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// Returns the part of `side` where the options determine the direction (see
-    /// [`RunOptions::issues`]).
+    /// The part of `side` where the options determine the direction (see [`RunOptions::issues`]).
     pub fn by_direction(run: &RunOptions, side: Side) -> Self {
         match (run.issues(side), run.is_target(side)) {
             (true, true) => Self::Both,
@@ -387,12 +386,12 @@ impl Part {
         }
     }
 
-    /// Returns whether the side issues lists.
+    /// Whether the side issues lists.
     pub fn issues(self) -> bool {
         self != Self::Passive
     }
 
-    /// Returns whether the side is the target of lists.
+    /// Whether the side is the target of lists.
     pub fn is_target(self) -> bool {
         self != Self::Active
     }
@@ -427,10 +426,10 @@ pub trait Lists: Send {
         self.are_under_way().map(drop)
     }
 
-    /// Returns the number of issued lists whose completion the NIC has reported.
+    /// The number of issued lists whose completion the NIC has reported.
     fn issued(&self) -> u64;
 
-    /// Returns whether either side has begun an iteration that is not complete on this side.
+    /// Whether either side has begun an iteration that is not complete on this side.
     fn are_under_way(&mut self) -> Result<bool, Failure>;
 }
 

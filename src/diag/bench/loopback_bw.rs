@@ -41,7 +41,7 @@ impl OneSided for LoopbackBandwidth {
     }
 }
 
-/// Returns the list entry. The legacy tool, too, relaxes the order of the last write only.
+/// The list entry. The legacy tool, too, relaxes the order of the last write only.
 fn entry(run: &RunOptions) -> Entry {
     Entry {
         order: if run.relaxes_writes() { WriteOrder::RelaxedAtEnd } else { WriteOrder::Strict },

@@ -299,7 +299,7 @@ trait MessageSending<const WORDS: usize> {
     /// Whether the peer fetches the data.
     const FETCHED: bool;
 
-    /// Returns the command of the receive, if one is posted for each message that has arrived.
+    /// The command of the receive, if one is posted for each message that has arrived.
     #[inline(always)]
     fn receive(&self) -> Option<&TargetCmd> {
         None
@@ -535,7 +535,7 @@ fn arrived(event: &Event<'_>, expected: EventType) -> Result<(), Failure> {
     }
 }
 
-/// Returns the kind of the message that a PUT event reports.
+/// The kind of the message that a PUT event reports.
 #[inline(always)]
 fn message(event: &Event<'_>) -> MessageKind {
     let buffer_id = match event.record() {

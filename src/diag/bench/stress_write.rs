@@ -190,7 +190,6 @@ impl MatchBits {
         self.bits = FIRST_BITS;
     }
 
-    /// Returns the match bits of the next write.
     fn next(&mut self) -> u64 {
         let bits = self.bits;
         self.bits += self.step;
@@ -241,7 +240,7 @@ impl ListCommand for MatchedMessage {
     }
 }
 
-/// What the next step of a list does.
+/// The next step of a list.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
     Append,
@@ -286,7 +285,7 @@ impl<'a, C: ListCommand> StressLists<'a, C> {
         Ok(())
     }
 
-    /// Returns whether all entries are in the list.
+    /// Whether all entries are in the list.
     fn is_linked(&mut self) -> Result<bool, Failure> {
         let events = &mut self.writer.portals.events;
         let Some(event) = events.poll() else {

@@ -18,7 +18,7 @@ pub fn endpoint(plan: &Plan) -> Endpoint {
     Endpoint::new(plan.site(), None, device).unwrap()
 }
 
-/// Returns the resources of client and server of `B`, on one endpoint.
+/// The resources of client and server of `B`, on one endpoint.
 pub fn both_ends<B: Benchmark>(
     endpoint: &Endpoint,
     run: &RunOptions,
@@ -33,7 +33,7 @@ pub fn both_ends<B: Benchmark>(
     (B::set_up(peer, run, Side::Client).unwrap(), server)
 }
 
-/// Returns a size of `run`, whose peer does not end.
+/// A size of `run`, whose peer does not end.
 pub fn size_of_run(run: &RunOptions, size: u64) -> SizeOfRun<'_> {
     SizeOfRun { run, size, supervisor: &Alone }
 }

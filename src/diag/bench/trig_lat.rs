@@ -345,7 +345,7 @@ impl ChainSide {
         }
     }
 
-    /// Returns the failure of a hop, and cancels the puts that are left over.
+    /// Cancels the puts that are left over, and returns the failure of a hop.
     #[cold]
     fn failed(&mut self, unexpected: UnexpectedEvent) -> Failure {
         let UnexpectedEvent { user_ptr, event, code } = unexpected;
@@ -410,7 +410,7 @@ impl UnexpectedEvent {
     }
 }
 
-/// Returns the kind of the message that a PUT event reports.
+/// The kind of the message that a PUT event reports.
 fn message(event: &Event<'_>) -> Result<MessageKind, UnexpectedEvent> {
     if (event.event_type(), event.return_code()) != (EventType::PUT, ReturnCode::OK) {
         return Err(UnexpectedEvent::new(event));

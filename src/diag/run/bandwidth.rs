@@ -267,8 +267,8 @@ impl Measuring<'_> {
     }
 }
 
-/// Returns the most iterations that a legacy peer has left incomplete before `size`: one in each
-/// timed size. It begins each size with a new list (tools.md 7.7), so what still arrives of the old
+/// The most iterations that a legacy peer has left incomplete before `size`: one in each timed
+/// size. It begins each size with a new list (tools.md 7.7), so what still arrives of the old
 /// iteration puts it one ahead.
 fn left_by_legacy_peer(run: &RunOptions, size: u64) -> u64 {
     let earlier = run.sizes().take_while(|earlier| *earlier < size).count();
@@ -307,7 +307,7 @@ fn refuse_above(peer: SideResult, most: u64) -> Result<(), Failure> {
     .advised(Situation::NoDiagnostic))
 }
 
-/// Returns whether a barrier follows the exchange of results (wire.md 6.3).
+/// Whether a barrier follows the exchange of results (wire.md 6.3).
 fn cleans_up(run: &RunOptions) -> bool {
     let both = run.lists.is_some_and(|lists| lists.bidirectional);
     both && run.rdzv && run.duration_s.is_some() && run.min_size < run.max_size

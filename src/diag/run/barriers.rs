@@ -45,7 +45,7 @@ pub trait Barriers {
     /// Exchanges each side's view of one size. Returns the peer's.
     fn views(&self, own: SideView) -> Result<SideView, Failure>;
 
-    /// Returns whether the peer waits at the next barrier. Does not block.
+    /// Whether the peer waits at the next barrier. Does not block.
     fn peer_waits(&self) -> bool;
 }
 

@@ -1,11 +1,11 @@
-//! What the loops need to measure one size.
+//! The objects with which the loops measure one size.
 
 use super::barriers::Barriers;
 use super::watchdog::Notices;
 use measure::Supervisor;
 use plan::run_options::{RunOptions, Side};
 
-/// What the loops need to measure one size.
+/// The objects with which the loops measure one size.
 pub struct LoopContext<'a> {
     /// Which side this process is.
     pub side: Side,

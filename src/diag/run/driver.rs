@@ -1,26 +1,16 @@
 //! The session driver: takes one side of a run through set-up, barriers, sizes, results, release.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::io::{self, Write};
 
-use super::context::LoopContext;
-use super::nic_counters::CounterBaseline;
-use super::results::{BandwidthResults, ClientLatencies, Results, ServerResults};
-use super::route::RunRoute;
-use super::sizes::Sizes;
-use super::watchdog::{MID_RUN, Notices, Watchdog, session_check};
-use super::{bandwidth, one_sided, round_trip, second_process, verify};
-use crate::bench;
-use crate::bench::api::{
-    Bandwidth, Benchmark, BenchmarkTask, OneSidedLatency, Peer, RoundTripLatency,
-};
-use crate::bench::common::{PORTAL_INDEX, service_limits};
-use crate::endpoint::Endpoint;
 use facts::atomic::AtomicOp;
-use facts::device::DeviceName;
-use facts::error::{Failure, Kind};
+use facts::child::{self, Duty};
+use facts::device::{DeviceName, FabricAddress};
+use facts::error::{Context, Failure, Kind};
 use facts::host::{host_name, ip_address};
 use facts::interrupt;
+use facts::net::listener::Reach;
 use facts::phase::{Phase, enter};
 use facts::text::plural;
 use node::gpu::{self, OnGpus};
@@ -34,6 +24,19 @@ use report::summary::Summary;
 use report::{Connected, Reporter, outcome};
 use session::{self, Agreed, Session};
 
+use super::context::LoopContext;
+use super::nic_counters::CounterBaseline;
+use super::results::{BandwidthResults, ClientLatencies, Results, ServerResults};
+use super::sizes::Sizes;
+use super::watchdog::{MID_RUN, Notices, Watchdog, session_check};
+use super::{bandwidth, one_sided, round_trip, verify};
+use crate::bench;
+use crate::bench::api::{
+    Bandwidth, Benchmark, BenchmarkTask, OneSidedLatency, Peer, RoundTripLatency,
+};
+use crate::bench::common::{PORTAL_INDEX, service_limits};
+use crate::endpoint::Endpoint;
+
 /// A session after its handshake, on either side.
 pub struct RunSession<'a> {
     /// The plan of this process.
@@ -44,7 +47,7 @@ pub struct RunSession<'a> {
     pub endpoint: Endpoint,
     /// The control connection.
     pub session: Session,
-    /// What both sides agreed on in the handshake.
+    /// The agreement of both sides in the handshake.
     pub agreed: Agreed,
     /// Receives the results.
     pub reporter: &'a mut Reporter,
@@ -220,13 +223,12 @@ fn drive<B: Benchmark, R: Results>(
     interrupt::check()
 }
 
-/// Returns a CPU for each measuring thread, with a warning if threads share some; none for one
-/// thread.
+/// A CPU for each measuring thread, with a warning if threads share some; none for one thread.
 pub(super) fn thread_cpus(plan: &Plan, run: &RunOptions, reporter: &mut Reporter) -> Vec<u32> {
     let cpus = match run.extensions.threads {
         1 => Vec::new(),
         count => {
-            let second = second_process::is_second();
+            let second = is_second_process();
             plan.placement.thread_cpus(count.into(), second)
         }
     };
@@ -251,8 +253,8 @@ pub(super) fn note_gpu_map(plan: &Plan, endpoint: &Endpoint, reporter: &mut Repo
     }
 }
 
-/// Returns the warning about an atomic operation that the target's NIC adds, or may add. A server
-/// warns of its own NIC, and a client of the NICs whose files it sees.
+/// The warning about an atomic operation that the target's NIC adds, or may add. A server warns of
+/// its own NIC, and a client of the NICs whose files it sees.
 fn fetch_add_warning(
     own_device: DeviceName,
     side: Side,
@@ -317,7 +319,7 @@ pub fn open(plan: &Plan) -> Result<Endpoint, Failure> {
     Ok(endpoint)
 }
 
-/// Returns the summary of a run of the plan's tool from an endpoint to itself.
+/// The summary of a run of the plan's tool from an endpoint to itself.
 pub(super) fn summary_to_itself<'a>(
     plan: &'a Plan,
     run: &'a RunOptions,
@@ -373,4 +375,99 @@ fn summarize(client: &mut RunSession) -> Result<(), Failure> {
         checked.map_err(|failure| session.refuse(failure))?;
     }
     reporter.print_summary(&summary)
+}
+
+/// The NICs of both sides.
+#[derive(Clone, Debug)]
+pub struct RunRoute {
+    /// This side's.
+    pub own: FabricAddress,
+    /// Name of this host.
+    pub host: String,
+    pub peer: FabricAddress,
+    /// Name of the peer's host; `None` if the peer has not sent it.
+    pub peer_host: Option<String>,
+}
+
+impl RunRoute {
+    /// Adds to an error of the NIC the place of the measurement, such as `at 8 bytes, iteration
+    /// 17`, and both NICs. Other failures stay as they are.
+    pub fn locate(&self, failure: Failure, place: impl fmt::Display) -> Failure {
+        match failure.kind {
+            Kind::Nic => failure.at(format!("{place}, between {self}")),
+            _ => failure,
+        }
+    }
+}
+
+impl fmt::Display for RunRoute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { own, host, peer, peer_host } = self;
+        write!(f, "NIC {:#x} PID {} on {host}", own.nic, own.pid)?;
+        write!(f, " and NIC {:#x} PID {}", peer.nic, peer.pid)?;
+        match peer_host {
+            Some(host) => write!(f, " on {host}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The message of the client to the server: its process id.
+const DUTY: Duty = Duty::LoopbackServer;
+
+/// Which clients may connect to a server: only clients of this machine if the server is the second
+/// process of a loopback run.
+pub fn reach() -> Reach {
+    if is_second_process() { Reach::ThisMachine } else { Reach::Everywhere }
+}
+
+/// Whether this process is the server of a loopback run.
+pub fn is_second_process() -> bool {
+    DUTY.environment_text().is_some()
+}
+
+/// Binds the server of a loopback run to its client: the server ends when the client has ended.
+///
+/// # Errors
+///
+/// A client that has ended already, and a system call that fails.
+pub fn end_with_parent() -> Result<(), Failure> {
+    let Some(parent) = DUTY.environment_text() else {
+        return Ok(());
+    };
+    let is_there = match parent.parse() {
+        Ok(parent) => {
+            child::end_with(parent).environment("cannot bind the server to its client")?
+        }
+        Err(_) => false,
+    };
+    if is_there {
+        Ok(())
+    } else {
+        Err(Failure::environment("the client of this loopback run has ended"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_both_nics_in_errors_of_the_nic_only() {
+        let mut route = RunRoute {
+            own: FabricAddress { nic: 0x13, pid: 0 },
+            host: "node1".into(),
+            peer: FabricAddress { nic: 0x12, pid: 7 },
+            peer_host: Some("node2".into()),
+        };
+        let failure = Failure::nic("lost").context("write failed");
+        assert_eq!(
+            route.locate(failure, "at 8 bytes, iteration 3").message(),
+            "write failed: lost; at 8 bytes, iteration 3, between NIC 0x13 PID 0 on node1 and NIC 0x12 PID 7 on node2"
+        );
+        route.peer_host = None;
+        let message = route.locate(Failure::nic("lost"), "during set-up").message();
+        assert!(message.ends_with("on node1 and NIC 0x12 PID 7"), "{message}");
+        assert_eq!(route.locate(Failure::peer("gone"), "x").message(), "gone");
+    }
 }

@@ -94,8 +94,8 @@ impl NicMeasurement {
     }
 }
 
-/// Returns the runs of each NIC with each GPU: first with the GPU nearest to it. If no distance is
-/// known, all runs of a NIC are judged.
+/// The runs of each NIC with each GPU: first with the GPU nearest to it. If no distance is known,
+/// all runs of a NIC are judged.
 fn runs_with_gpus(
     plan: &Plan,
     nics: &[DeviceName],

@@ -39,10 +39,10 @@ pub fn run(
     }
 }
 
-/// What has failed if the server ends without a message before it listens.
+/// The failure if the server ends without a message before it listens.
 const SERVER_NOT_STARTED: &str = "the server of the loopback run did not start";
 
-/// What has failed if the server fails after it has begun to listen.
+/// The failure if the server fails after it has begun to listen.
 const SERVER_FAILED: &str = "the server of the loopback run failed";
 
 /// The second process. It ends when this value is dropped.
@@ -96,7 +96,7 @@ impl LoopbackServer {
         }
     }
 
-    /// Returns the client's failure, or the server's if that has caused it.
+    /// The client's failure, or the server's if that has caused it.
     fn explain(mut self, failure: Failure) -> Failure {
         if matches!(failure.kind, Kind::Interrupted | Kind::OutputClosed) {
             return failure;
@@ -162,19 +162,18 @@ impl Drop for LoopbackServer {
     }
 }
 
-/// Returns the port in the line that a server prints when it listens.
+/// The port in the line that a server prints when it listens.
 fn port(line: &str) -> Option<u16> {
     line.strip_prefix(LISTENING)?.split(' ').next()?.parse().ok()
 }
 
-/// Returns the failure of a server that has written `messages` to its standard error and has ended
-/// with `status`.
+/// The failure of a server that has written `messages` to its standard error and has ended with
+/// `status`.
 fn server_failed(messages: &str, status: ExitStatus) -> Failure {
     said(messages, status).unwrap_or_else(|| child::silent_end(status))
 }
 
-/// Returns the failure in the `messages` of a server, if there is one. Warnings and notes come
-/// before it.
+/// The failure in the `messages` of a server, if there is one. Warnings and notes come before it.
 fn said(messages: &str, status: ExitStatus) -> Option<Failure> {
     if status.signal().is_some() {
         return None;

@@ -44,10 +44,8 @@ mod pairs;
 mod port_file;
 pub mod results;
 pub mod round_trip;
-mod route;
 #[cfg(test)]
 mod scripted;
-mod second_process;
 mod serve;
 pub mod served;
 pub mod size_loop;
@@ -76,7 +74,7 @@ use report::Reporter;
 /// the buffers of the sides that this process runs.
 pub fn place(plan: &Plan) -> Result<Plan, Failure> {
     let machine = Machine::this();
-    let second = second_process::is_second();
+    let second = driver::is_second_process();
     let service = ServiceRequest::from_environment(plan.service_options, plan.device)?;
     let placement = Placement::choose(&plan.cpus, plan.device, &machine, second)?;
     let sides: &[Side] = match plan.role {

@@ -21,9 +21,9 @@ const PACKET: u64 = 2048;
 
 /// The counters of this side's NIC, read before the first size.
 pub struct CounterBaseline {
-    /// What this side shows.
+    /// The NIC counters of this side.
     shown: Option<Preset>,
-    /// What the server sends to its client.
+    /// The counters that the server sends to its client.
     sent: Option<Preset>,
     side: Side,
     device: DeviceName,
@@ -134,7 +134,7 @@ impl CounterBaseline {
     }
 }
 
-/// Returns the packets with data of the operations of a size.
+/// The packets with data of the operations of a size.
 fn packets(run: &RunOptions, size: u64, issued: &[Issued]) -> u64 {
     let list_size = run.lists.map_or(1, |lists| lists.list_size.into());
     let pair_iterations = |issued: &Issued| issued.own.saturating_add(issued.peer.unwrap_or(0));

@@ -6,7 +6,7 @@ use facts::error::Failure;
 use facts::rate::{KeptSchedule, Pacer};
 use measure::{Clock, Gauge, PollTimer, WaitPolicy};
 
-/// What the loop waits for, in messages.
+/// The event that the loop waits for, in messages.
 const AWAITED: &str = "list of operations";
 
 /// One pair of queues in the loop.
@@ -56,13 +56,13 @@ impl<'a, L: Lists> Pair<'a, L> {
         self.pacer = Some(pacer);
     }
 
-    /// Returns how far it is.
+    /// How far it is.
     pub fn progress(&self) -> PairProgress {
         PairProgress { kept: self.pacer.as_ref().map(Pacer::kept), ..self.progress }
     }
 
-    /// Returns whether the pair may take its next step: with a rate, a list starts at its intended
-    /// time, if that is before the end of a duration.
+    /// Whether the pair may take its next step: with a rate, a list starts at its intended time, if
+    /// that is before the end of a duration.
     #[inline]
     fn may_step<C: Clock>(&mut self, run: &PairsLoop<'_, C>) -> bool {
         let Some(pacer) = self.pacer.as_mut().filter(|_| self.at_start) else {
@@ -179,15 +179,15 @@ pub enum End {
     Asked,
 }
 
-/// What the pairs of a thread have in common.
+/// The properties that the pairs of a thread have in common.
 pub struct PairsLoop<'a, C> {
     pub clock: &'a C,
     /// When the loop started.
     pub start: u64,
     /// When it ends.
     pub end: End,
-    /// Returns whether this side is asked to end: the peer waits at the next barrier, or a signal
-    /// stops the run.
+    /// Whether this side is asked to end: the peer waits at the next barrier, or a signal stops the
+    /// run.
     pub is_asked_to_end: &'a dyn Fn() -> bool,
     /// Called after each iteration and in waits; a failure ends the loop.
     pub check: &'a dyn Fn() -> Result<(), Failure>,
@@ -366,7 +366,7 @@ mod tests {
         assert_eq!((quick.taken, slow.taken), (6, 12));
     }
 
-    /// Returns a pair whose list takes a tick, at this rate from the beginning on.
+    /// A pair whose list takes a tick, at this rate from the beginning on.
     fn paced(lists: &mut Scripted, lists_per_s: u64) -> Pair<'_, Scripted> {
         let mut pair = pair(lists);
         let period = Rate::Operations(lists_per_s).period(8, 1);

@@ -60,8 +60,7 @@ impl PortFile {
     }
 }
 
-/// Returns whether nothing is lost with this file: it is missing or empty, or has the number of a
-/// port.
+/// Whether nothing is lost with this file: it is missing or empty, or has the number of a port.
 fn holds_a_port(path: &Path) -> bool {
     match user_file::text(path) {
         Ok(text) => text.is_empty() || text.trim_end().parse::<u16>().is_ok(),
@@ -87,7 +86,7 @@ impl Drop for PublishedPort {
     }
 }
 
-/// Returns device and inode of a file.
+/// Device and inode of a file.
 fn identity(file: &Metadata) -> (u64, u64) {
     (file.dev(), file.ino())
 }

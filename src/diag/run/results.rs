@@ -24,11 +24,11 @@ pub trait Results {
     /// Clears the results and reports that `row` is about to be measured.
     fn begin_size(&mut self, reporter: &mut Reporter, row: Row);
 
-    /// Returns how far this side has measured the current size, for messages; `None` on a side that
+    /// How far this side has measured the current size, for messages; `None` on a side that
     /// measures nothing.
     fn progress(&self) -> Option<String>;
 
-    /// Returns the iterations of each pair.
+    /// The iterations of each pair.
     fn issued(&self, run: &RunOptions) -> Result<Vec<Issued>, Failure>;
 
     fn report(&mut self, reporter: &mut Reporter, size: u64) -> Result<(), Failure>;
@@ -48,11 +48,11 @@ pub struct ClientLatencies {
     until: Option<Until>,
     /// How the intended start times of one size were kept.
     kept: Option<KeptSchedule>,
-    /// What was measured beside the latencies of one size.
+    /// The measurements beside the latencies of one size.
     pub besides: ExtraMedians,
 }
 
-/// What the client has measured beside the latencies of round trips.
+/// The measurements of the client beside the latencies of round trips.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ExtraMedians {
     /// Median of the writes that the benchmark compares with, in nanoseconds, if it does.
@@ -124,7 +124,7 @@ impl ClientLatencies {
         })
     }
 
-    /// Returns the samples of the next size.
+    /// The samples of the next size.
     pub fn samples(&mut self) -> Samples<'_> {
         let (clock, kept) = (self.clock.clock(), &mut self.kept);
         Samples::new(clock, &mut self.recorder, self.until, kept)

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use super::driver::{self, RunSession, open};
 use super::port_file::PortFile;
-use super::second_process;
 use facts::error::{Failure, Kind};
 use facts::interrupt;
 use facts::job::Job;
@@ -25,7 +24,7 @@ use session::{Agreed, Server};
 /// A port that cannot be used, no client within the time limit, an interruption, and, without
 /// `--persist`, the failure of the run.
 pub fn clients(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure> {
-    second_process::end_with_parent()?;
+    driver::end_with_parent()?;
     let plan = &Plan { listening: limited(plan), ..plan.clone() };
     if !plan.listening.persist {
         return one(plan, reporter);
@@ -39,7 +38,7 @@ pub fn clients(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure> {
 fn one(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure> {
     let port_file = PortFile::of(plan)?;
     let endpoint = open(plan)?;
-    let server = Server::listen(plan, second_process::reach())?;
+    let server = Server::listen(plan, driver::reach())?;
     let published = port_file.publish(server.port())?;
     server.announce(reporter.text())?;
     let (session, agreed) = server.find_client(plan, endpoint.address(), &mut io::stderr())?;
@@ -54,7 +53,7 @@ fn one_after_another(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure
     // Before the endpoint confines this thread, and the threads that it starts.
     let allowed = cxi::placement::cpus().explain("cannot read the CPUs of this process")?;
     let mut endpoint = open(plan)?;
-    let server = Server::listen(plan, second_process::reach())?;
+    let server = Server::listen(plan, driver::reach())?;
     let _published = port_file.publish(server.port())?;
     loop {
         server.announce(reporter.text())?;
@@ -88,11 +87,11 @@ fn one_after_another(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure
     }
 }
 
-/// Returns how the server of `plan` listens, with its time limit. Prints the limit that applies in
-/// a batch job by default.
+/// How the server of `plan` listens, with its time limit. Prints the limit that applies in a batch
+/// job by default.
 fn limited(plan: &Plan) -> Listening {
     let given = plan.listening.timeout;
-    let job = Job::from_environment().filter(|_| given.is_none() && !second_process::is_second());
+    let job = Job::from_environment().filter(|_| given.is_none() && !driver::is_second_process());
     if let Some(job) = &job {
         let limit = time_text(LIMIT_IN_A_JOB);
         let note =
@@ -104,13 +103,13 @@ fn limited(plan: &Plan) -> Listening {
     Listening { timeout: Some(given.unwrap_or(default)), ..plan.listening.clone() }
 }
 
-/// Returns the CPUs of `allowed` on which no thread of a run measures.
+/// The CPUs of `allowed` on which no thread of a run measures.
 fn others(allowed: &[u32], plan: &Plan, agreed: &Agreed) -> Vec<u32> {
     let placement = &plan.placement;
     let mut measuring: BTreeSet<u32> = placement.cpus.iter().copied().collect();
     let threads = agreed.run.extensions.threads;
     if threads > 1 {
-        measuring.extend(placement.thread_cpus(threads.into(), second_process::is_second()));
+        measuring.extend(placement.thread_cpus(threads.into(), driver::is_second_process()));
     }
     let mut others = allowed.to_vec();
     others.retain(|cpu| !measuring.contains(cpu));

@@ -22,13 +22,13 @@ use report::Reporter;
 use session::control_line::{Called, ControlLine, Ready, ServerOrder};
 use session::{AcceptedClient, Agreed, Session, TurnSignal};
 
-/// Returns whether `cxidiag serve` has started this process for a client.
+/// Whether `cxidiag serve` has started this process for a client.
 pub fn is_started_for_client() -> bool {
     is_started_for(Duty::ServedClient)
 }
 
-/// Returns whether `cxidiag serve` has started this process for a duty: the standard output is a
-/// socket of the server whose process id the environment has. A variable alone may be inherited.
+/// Whether `cxidiag serve` has started this process for a duty: the standard output is a socket of
+/// the server whose process id the environment has. A variable alone may be inherited.
 pub fn is_started_for(duty: Duty) -> bool {
     let Some(server) = duty.environment_text() else {
         return false;
@@ -37,7 +37,7 @@ pub fn is_started_for(duty: Duty) -> bool {
     maker.is_ok_and(|maker| maker.pid.as_raw_nonzero().to_string() == server)
 }
 
-/// What a process of `cxidiag serve` can fail at, whatever it does for its client.
+/// The failures of a process of `cxidiag serve`, whatever it does for its client.
 pub const LOST: &str = "cannot use the connection to cxidiag serve";
 
 /// The client of this process.
@@ -50,7 +50,7 @@ pub struct Taken {
     pub caller: AcceptedClient,
 }
 
-/// Returns this process's end of the line to `cxidiag serve`.
+/// This process's end of the line to `cxidiag serve`.
 ///
 /// # Errors
 ///
@@ -97,7 +97,7 @@ pub fn client(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure> {
     })
 }
 
-/// Returns what the run of a client needs.
+/// The objects that the run of a client needs.
 fn ready(plan: &Plan, agreed: &Agreed) -> Ready {
     let run = &agreed.run;
     let sizes = run.rows().count() as u32;
@@ -130,7 +130,7 @@ fn wait_for_turn(line: &mut ControlLine, session: &Session) -> Result<(), Failur
     }
 }
 
-/// Returns the next order. `wait` waits until the line can be read.
+/// The next order. `wait` waits until the line can be read.
 ///
 /// # Errors
 ///
@@ -150,7 +150,7 @@ pub fn next(
     }
 }
 
-/// Returns another descriptor of a socket.
+/// Another descriptor of a socket.
 fn copy(socket: impl AsFd) -> io::Result<OwnedFd> {
     socket.as_fd().try_clone_to_owned()
 }

@@ -38,7 +38,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Returns the schedule for operations of `size` bytes with the options of `run`.
+    /// The schedule for operations of `size` bytes with the options of `run`.
     pub fn of(run: &RunOptions, size: u64) -> Self {
         Self {
             limit: match run.duration() {
@@ -52,7 +52,7 @@ impl Schedule {
         }
     }
 
-    /// Returns the longest pause before an iteration, in nanoseconds.
+    /// The longest pause before an iteration, in nanoseconds.
     pub fn pause(&self) -> u64 {
         let period = self.period.map_or(0, Period::nanoseconds);
         self.gap.saturating_add(period)
@@ -63,8 +63,8 @@ impl Schedule {
 pub const GAP_SLICE: u64 = 100_000_000;
 
 impl Limit {
-    /// Returns whether the loop ends after `count` measured iterations. `elapsed` returns the time
-    /// of the next one, from the start of the first, in nanoseconds.
+    /// Whether the loop ends after `count` measured iterations. `elapsed` returns the time of the
+    /// next one, from the start of the first, in nanoseconds.
     #[inline(always)]
     fn is_reached(self, count: u64, elapsed: impl FnOnce() -> u64) -> bool {
         match self {
@@ -205,16 +205,16 @@ pub fn wait_until<C: Clock>(
     }
 }
 
-/// Returns the time limit of a peer for one iteration with operations of `size` bytes: two waits
-/// for all its bytes each, the pause, and the answer on the control connection.
+/// The time limit of a peer for one iteration with operations of `size` bytes: two waits for all
+/// its bytes each, the pause, and the answer on the control connection.
 pub fn longest_iteration(run: &RunOptions, size: u64) -> Duration {
     (WaitPolicy::longest(run.bytes(size)) * 2)
         .saturating_add(Duration::from_nanos(Schedule::of(run, size).pause()))
         .saturating_add(ANSWER_LIMIT)
 }
 
-/// Returns the time limit of a peer for one size. It limits the barrier at which one side waits for
-/// the whole measurement of the other: a slower peer has failed or is stopped.
+/// The time limit of a peer for one size. It limits the barrier at which one side waits for the
+/// whole measurement of the other: a slower peer has failed or is stopped.
 pub fn longest_size(run: &RunOptions, size: u64) -> Duration {
     let one = longest_iteration(run, size);
     let count = match run.duration_s {

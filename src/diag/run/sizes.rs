@@ -9,7 +9,7 @@ use plan::depths::Row;
 use plan::run_options::{RunOptions, Side};
 use report::Reporter;
 
-/// What a run measures, and where its results go.
+/// The options of a run, and the place of its results.
 pub struct Sizes<'a, R> {
     pub run: &'a RunOptions,
     pub reporter: &'a mut Reporter,
@@ -52,7 +52,7 @@ impl<'a, R: Results> Sizes<'a, R> {
         run.rows().try_for_each(|row| measure_row(row).map_err(|failure| (row, failure)))
     }
 
-    /// Returns how far the run is, for messages.
+    /// How far the run is, for messages.
     pub fn place(&self, row: Row) -> String {
         match self.results.progress() {
             Some(progress) => format!("at {row}, {progress}"),

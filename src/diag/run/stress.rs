@@ -72,7 +72,7 @@ impl LoadOptions {
         }
     }
 
-    /// Returns the options of the run of each thread.
+    /// The options of the run of each thread.
     ///
     /// # Errors
     ///
@@ -95,7 +95,7 @@ impl LoadOptions {
         run.checked().map_err(Failure::usage)
     }
 
-    /// Returns the plan of the threads, whose buffers fit into the memory of this machine.
+    /// The plan of the threads, whose buffers fit into the memory of this machine.
     fn plan(&self, program: &str) -> Result<Plan, Failure> {
         let typed = Typed { device: Some(self.device), ..Typed::nothing(LOOPBACK_BW.defaults) };
         let plan = Plan::new(&LOOPBACK_BW, program.to_owned(), typed, None)?;
@@ -113,7 +113,7 @@ impl LoadOptions {
     }
 }
 
-/// What is known of the endpoints of a NIC.
+/// The endpoints of a NIC.
 #[derive(Clone, Debug)]
 pub struct LoadedNic {
     /// The address of one of the threads.
@@ -185,7 +185,7 @@ pub fn under_load<T>(
 }
 
 impl RunningLoad<'_> {
-    /// Returns what is known of a NIC, by its place in the list of loads.
+    /// The endpoints of a NIC, by its place in the list of loads.
     ///
     /// # Errors
     ///
@@ -200,7 +200,7 @@ impl RunningLoad<'_> {
         self.is_begun.store(true, Release);
     }
 
-    /// Returns the bytes that a NIC has written to itself so far.
+    /// The bytes that a NIC has written to itself so far.
     pub fn bytes(&self, place: usize) -> u64 {
         let nic = &self.nics[place];
         nic.gauge.get().0 * nic.options.size

@@ -25,7 +25,7 @@ const LOOK: Duration = Duration::from_millis(1);
 /// Longest sleep of a thread that waits for the start, before it checks whether another has failed.
 const PARKED: Duration = Duration::from_millis(100);
 
-/// What the threads of a measurement share.
+/// The state that the threads of a measurement share.
 #[derive(Clone, Copy)]
 pub struct Measurement<'a, C> {
     pub clock: &'a C,
@@ -43,7 +43,7 @@ pub struct Measurement<'a, C> {
     pub notices: Notices<'a>,
 }
 
-/// What the threads have measured.
+/// The measurements of the threads.
 pub struct ThreadResults {
     /// When the loop started; 0 if it did not.
     pub start: u64,

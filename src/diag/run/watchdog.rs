@@ -24,7 +24,7 @@ pub struct Watchdog<'a, C> {
     pub notices: Notices<'a>,
 }
 
-/// Returns the check of the thread that has the control connection.
+/// The check of the thread that has the control connection.
 pub fn session_check(session: &Session) -> impl Fn() -> Result<(), Failure> {
     move || {
         interrupt::check()?;
@@ -87,12 +87,12 @@ impl<'a> Notices<'a> {
         );
     }
 
-    /// Returns the failure of a command that the NIC has refused, if there is one.
+    /// The failure of a command that the NIC has refused, if there is one.
     pub fn refusal(&self) -> Option<Failure> {
         self.observer.and_then(nic_states::refusal)
     }
 
-    /// Returns the failure of an operation without an answer.
+    /// The failure of an operation without an answer.
     pub fn no_answer(&self, operation: &str, waited: Duration) -> Failure {
         let waited = waited.as_secs();
         let failure = Failure::nic(format!("no answer to a {operation} within {waited} s"));

@@ -556,7 +556,6 @@ pub const SESSION: Package = Package {
         shown_in: &["src/session/lib.rs"],
         floors: &[
             &[
-                ("agreed", "what both sides have agreed on"),
                 ("link_error", "why an exchange of messages failed"),
                 ("option_block", "the options of a run, bytes <-> record"),
                 ("probe_state", "what a prober says of its NICs"),
@@ -566,15 +565,11 @@ pub const SESSION: Package = Package {
                 ("admission", "whether two sides measure together: jobs, tokens, busy servers"),
                 ("control_line", "messages between a server of all tools and its processes"),
                 ("terms", "run options <-> option block"),
-                ("tick", "what shows that the process of the peer is not stopped"),
             ],
-            &[
-                ("introduction", "what a side sends in the handshake"),
-                ("wait", "the time limits of a wait, and what the user is told of it"),
-            ],
+            &[("wait", "the time limits of a wait, what the user is told of it, and ticks")],
             &[
                 ("connection", "a connection, and the exchange of messages over it"),
-                ("peer_facts", "what two cxidiag tell each other with their versions"),
+                ("peer_facts", "what two cxidiag tell each other in the handshake"),
             ],
             &[
                 ("connect", "how a client finds its server"),
@@ -593,18 +588,15 @@ pub const SESSION: Package = Package {
             &[
                 ("arrivals", "how a server of all tools receives its clients"),
                 ("dry_run", "the handshake on bytes without a socket, for fuzzing"),
-                ("first_client", "how a server of one tool finds its client"),
-                ("turn", "the wait of a client for its turn"),
             ],
             &[
-                ("busy", "how a server answers clients while it measures with another one"),
                 ("invitation", "how a survey gets a process on the host of a server"),
-                ("join", "how a client begins a session"),
+                ("join", "how a client begins a session, and its wait for its turn"),
             ],
             &[
                 ("check_order", "how the NICs of another host are checked through a server"),
                 ("probe_feed", "the figures of the probes of a server"),
-                ("server", "a server's socket, from client to client"),
+                ("server", "a server's socket, from client to client, and its answers to others"),
             ],
             &[("lib", "the list of modules")],
         ],

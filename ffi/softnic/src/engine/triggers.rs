@@ -294,7 +294,7 @@ impl CountingEvents {
         self.launched.remove(at)
     }
 
-    /// A command that cannot be executed at present to the front.
+    /// Puts a command that cannot be executed at present back to the front.
     pub fn put_back(&mut self, launch: LaunchedCommand) {
         self.launched.push_front(launch);
     }

@@ -313,7 +313,7 @@ pub trait Wire {
     /// The address of a peer, or of this NIC for `None`.
     fn nid(&self, peer: Option<PeerId>) -> u32;
 
-    /// The space of the last arrival on `lane` to its sender.
+    /// Gives the space of the last arrival on `lane` back to its sender.
     fn release(&mut self, lane: usize);
 
     /// The code with which the NIC refuses the next command of a transmit queue, if that fault was

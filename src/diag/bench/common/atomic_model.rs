@@ -1,4 +1,4 @@
-//! What a NIC makes of the target of an atomic tool. The checks of these tools compare with it.
+//! The effect of a NIC on the target of an atomic tool. The checks of these tools compare with it.
 
 use super::operands::{Operands, initial_target};
 use facts::atomic::{Atomic, AtomicOp, AtomicType};
@@ -11,8 +11,8 @@ const BEFORE_CYCLE: u64 = 64;
 /// Number of operations after which values and operands repeat: they alternate or stay as they are.
 const CYCLE: u64 = 2;
 
-/// Returns the value of a target after `count` operations of a benchmark. Takes about as long for
-/// any count: the operations may have lasted for hours, and a faulty peer may send any count.
+/// The value of a target after `count` operations of a benchmark. Takes about as long for any
+/// count: the operations may have lasted for hours, and a faulty peer may send any count.
 pub fn target_after(atomic: Atomic, count: u64) -> u128 {
     match atomic.op {
         AtomicOp::Sum => sum_of_ones(atomic.ty, count),
@@ -22,8 +22,8 @@ pub fn target_after(atomic: Atomic, count: u64) -> u128 {
     }
 }
 
-/// Returns the value of a target after `count` operations of a benchmark that the target's NIC
-/// executes as additions (nic.md 11.3); `None` if no NIC does. Takes about as long for any count.
+/// The value of a target after `count` operations of a benchmark that the target's NIC executes as
+/// additions (nic.md 11.3); `None` if no NIC does. Takes about as long for any count.
 pub fn target_after_additions(atomic: Atomic, count: u64) -> Option<u128> {
     if !atomic.is_fetch_add(atomic.op as i32) {
         return None;
@@ -69,8 +69,8 @@ pub fn applied_times(atomic: Atomic, count: u64) -> u128 {
     target
 }
 
-/// Returns the target of SUM, which adds 1 each time. Floating-point sums end where the next number
-/// is 2 larger.
+/// The target of SUM, which adds 1 each time. Floating-point sums end where the next number is 2
+/// larger.
 fn sum_of_ones(ty: AtomicType, count: u64) -> u128 {
     let float = || u128::from((count.min(1 << f32::MANTISSA_DIGITS) as f32).to_bits());
     let double = || u128::from((count.min(1 << f64::MANTISSA_DIGITS) as f64).to_bits());
@@ -83,8 +83,8 @@ fn sum_of_ones(ty: AtomicType, count: u64) -> u128 {
     }
 }
 
-/// Returns the target of MIN or MAX, which goes by one value each time from one end of the type to
-/// the other.
+/// The target of MIN or MAX, which goes by one value each time from one end of the type to the
+/// other.
 fn nth_value(atomic: Atomic, count: u64) -> u128 {
     let (ty, count, initial) = (atomic.ty, u128::from(count), initial_target(atomic));
     let (bits, infinity) = match ty {

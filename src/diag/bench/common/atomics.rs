@@ -5,9 +5,9 @@ use cxi::records::{DmaAmoCmd, IdcAmoCmd};
 
 use super::atomic_model::{target_after, target_after_additions};
 use super::issuer::Issuer;
+use super::one_sided::SideResources;
 use super::operands::{Operands, initial_target};
 use super::portals::{Entry, Match};
-use super::side_resources::SideResources;
 use super::{IdcContext, Initiator, Target};
 use crate::bench::api::{Issued, Peer};
 use facts::advice::{Advise, Situation};
@@ -38,14 +38,14 @@ pub fn target(peer: Peer<'_>, run: &RunOptions, elements: u64) -> Result<Target,
     Target::new(peer, run, buffer, &contents, entry)
 }
 
-/// Returns the buffer of an initiator: operand 1 of `elements` elements and, if operations fetch,
-/// their results.
+/// The buffer of an initiator: operand 1 of `elements` elements and, if operations fetch, their
+/// results.
 pub fn initiator_buffer(atomic: Atomic, elements: u64) -> Buffer {
     let parts = if atomic.fetching { 2 } else { 1 };
     Buffer::small(ELEMENT * elements * parts)
 }
 
-/// Returns the context of immediate commands.
+/// The context of immediate commands.
 pub fn idc_context(run: &RunOptions, atomic: Atomic, counter: Option<u16>) -> IdcContext {
     IdcContext {
         restricted: run.restricted().is_on(),
@@ -55,8 +55,8 @@ pub fn idc_context(run: &RunOptions, atomic: Atomic, counter: Option<u16>) -> Id
     }
 }
 
-/// Returns the immediate command of `operands` on the first element. It fetches to the local
-/// address `result`.
+/// The immediate command of `operands` on the first element. It fetches to the local address
+/// `result`.
 pub fn idc_command(
     initiator: &Initiator,
     atomic: Atomic,
@@ -87,8 +87,8 @@ pub fn set_operands(command: &mut IdcAmoCmd, operands: Operands) {
         .set_op2_word2(second[1]);
 }
 
-/// Returns the DMA command of `operands` on the first element. The NIC reads operand 1 from the
-/// start of the buffer ([`set_first_operand`]) and fetches to the local address `result`.
+/// The DMA command of `operands` on the first element. The NIC reads operand 1 from the start of
+/// the buffer ([`set_first_operand`]) and fetches to the local address `result`.
 pub fn dma_command(
     initiator: &Initiator,
     run: &RunOptions,
@@ -225,7 +225,7 @@ impl Changed {
     }
 }
 
-/// Returns the two words of a value in a command, the low one first.
+/// The two words of a value in a command, the low one first.
 fn words(value: u128) -> [u64; 2] {
     [value as u64, (value >> 64) as u64]
 }

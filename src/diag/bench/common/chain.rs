@@ -41,8 +41,8 @@ pub struct Hops {
 }
 
 impl Hops {
-    /// Returns the hops that start at `side`. The last hop of a chain, which has an even number,
-    /// ends at the client, and so do the puts of a fan.
+    /// The hops that start at `side`. The last hop of a chain, which has an even number, ends at
+    /// the client, and so do the puts of a fan.
     pub fn of(run: &RunOptions, side: Side) -> Self {
         let all = run.extensions.hops;
         let fan = run.extensions.fan;
@@ -66,17 +66,17 @@ impl Hops {
         Self { all, puts, first, counts, is_reported: side == Side::Client, fan }
     }
 
-    /// Returns the number of the hop that put number `put` of this side makes, from 0.
+    /// The number of the hop that put number `put` of this side makes, from 0.
     fn hop(self, put: u16) -> u16 {
         if self.fan > 0 { self.first + put } else { self.first + 2 * put }
     }
 
-    /// Returns the count of this side that launches put number `put`.
+    /// The count of this side that launches put number `put`.
     fn threshold(self, put: u16) -> u64 {
         if self.fan > 0 { 1 } else { u64::from(put) + 1 }
     }
 
-    /// Returns the counts of this side that events report.
+    /// The counts of this side that events report.
     fn reported(self) -> impl Iterator<Item = u64> {
         let last = u64::from(self.counts);
         let is_fan = self.fan > 0;
@@ -84,7 +84,7 @@ impl Hops {
         first.into_iter().chain(self.is_reported.then_some(last))
     }
 
-    /// Returns what is left after `counts` counts of this side.
+    /// The rest after `counts` counts of this side.
     fn left_after(self, counts: u64) -> LeftOver {
         let counts = counts.min(self.counts.into()) as u16;
         if self.fan > 0 {
@@ -170,17 +170,17 @@ impl Chain {
         Ok(Self { queue, hops, before: 0, is_armed: false })
     }
 
-    /// Returns the number of the counter, for the list entry at which hops arrive.
+    /// The number of the counter, for the list entry at which hops arrive.
     pub fn counter(&self) -> u16 {
         self.queue.number()
     }
 
-    /// Returns the number of hops of a whole chain.
+    /// The number of hops of a whole chain.
     pub fn length(&self) -> u16 {
         self.hops.all
     }
 
-    /// Returns the number of puts of a fan; 0 for a chain.
+    /// The number of puts of a fan; 0 for a chain.
     pub fn fan(&self) -> u16 {
         self.hops.fan
     }

@@ -122,25 +122,25 @@ impl Initiator {
         self.index_ext = address::index_ext(index);
     }
 
-    /// Returns the peer's endpoint, for commands.
+    /// The peer's endpoint, for commands.
     pub fn dfa(&self) -> u32 {
         self.dfa
     }
 
-    /// Returns the part of the portal index that the endpoint does not hold.
+    /// The part of the portal index that the endpoint does not hold.
     pub fn index_ext(&self) -> u8 {
         self.index_ext
     }
 
-    /// Returns the header of an immediate data command to the start of the peer's entry.
+    /// The header of an immediate data command to the start of the peer's entry.
     pub fn idc_header(&self) -> IdcHdr {
         let mut header = IdcHdr::new();
         header.set_dfa(self.dfa);
         header
     }
 
-    /// Returns a restricted PUT or GET between the first `size` bytes of the buffer and of the
-    /// peer's entry.
+    /// A restricted PUT or GET between the first `size` bytes of the buffer and of the peer's
+    /// entry.
     pub fn nomatch(&self, direction: Direction, size: u64) -> NomatchDmaCmd {
         let mut command = NomatchDmaCmd::new();
         command
@@ -159,7 +159,7 @@ impl Initiator {
         command
     }
 
-    /// Returns the unrestricted form of that command: ordered, one message.
+    /// The unrestricted form of that command: ordered, one message.
     pub fn full(&self, direction: Direction, size: u64) -> FullDmaCmd {
         let mut command = FullDmaCmd::new();
         command

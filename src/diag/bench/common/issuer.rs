@@ -1,4 +1,4 @@
-//! What the initiators of single operations and of lists have in common.
+//! The common part of the initiators of single operations and of lists.
 
 use super::lists::ListInitiator;
 use super::{Initiator, ListOffsets};
@@ -15,17 +15,17 @@ pub trait Issuer: Sized {
     /// writes. The operations of the next size may begin only after the check.
     const CLEARS: bool;
 
-    /// Returns the part that `side` plays in `run`.
+    /// The part that `side` plays in `run`.
     fn part(run: &RunOptions, side: Side) -> Part;
 
-    /// Returns where in the buffers operations of `size` bytes go.
+    /// Where in the buffers operations of `size` bytes go.
     ///
     /// # Errors
     ///
     /// Lists in a run that has none.
     fn offsets(run: &RunOptions, size: u64) -> Result<ListOffsets, Failure>;
 
-    /// Returns the queues and the buffer.
+    /// The queues and the buffer.
     fn initiator(&self) -> &Initiator;
 
     /// Releases the resources.

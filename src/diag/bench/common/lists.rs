@@ -1,18 +1,21 @@
-//! Lists: the operations that one doorbell issues, counted together (tools.md 3.7).
+//! Lists: the operations that one doorbell issues, counted together, their commands, and their
+//! places in the buffers (tools.md 3.7).
 
+use cxi::records::{FullDmaCmd, IdcHdr, NomatchDmaCmd};
 use cxi::{
-    CommunicationProfile, EmitError, Event, EventRecord, EventType, ReturnCode, TransmitBatch,
+    CommunicationProfile, EmitError, Event, EventRecord, EventType, IDC_MAX_RESTRICTED,
+    MemoryRegion, ReturnCode, TransmitBatch,
 };
-
-use super::operation::NotIssued;
-use super::{Initiator, ThresholdCounter};
-use crate::bench::api::Peer;
-use crate::endpoint::Endpoint;
 use facts::advice::{Advise, Situation};
 use facts::error::{Context, Failure};
 use node::explain;
 use plan::buffers::Buffer;
-use plan::run_options::MAX_HRP_SIZE;
+use plan::run_options::{MAX_HRP_SIZE, RunOptions};
+
+use super::operation::NotIssued;
+use super::{Direction, Initiator, Numbering, PERIOD, ThresholdCounter};
+use crate::bench::api::{Peer, SizeOfRun};
+use crate::endpoint::Endpoint;
 
 /// Most slots of a transmit queue that one operation takes.
 const SLOTS_PER_OPERATION: u32 = 4;
@@ -40,7 +43,7 @@ pub struct ListInitiator {
     high_rate: Option<HighRate>,
 }
 
-/// Returns the failure to allocate a profile of High Rate Puts, with the remedy.
+/// The failure to allocate a profile of High Rate Puts, with the remedy.
 fn no_high_rate(error: cxi::Error) -> Failure {
     let errno = error.errno();
     let failure = explain::explained(error, "cannot allocate a profile of High Rate Puts");
@@ -103,7 +106,7 @@ impl ListInitiator {
         Ok(())
     }
 
-    /// Returns the number of the counter on which all commands count their completion.
+    /// The number of the counter on which all commands count their completion.
     pub fn counter(&self) -> u16 {
         self.completed.number()
     }
@@ -161,7 +164,7 @@ impl ListInitiator {
     }
 }
 
-/// Returns the number of the counter whose threshold was reached.
+/// The number of the counter whose threshold was reached.
 #[inline(always)]
 fn triggered(event: &Event<'_>, words: Words) -> Result<u16, Failure> {
     let (kind, code) = (event.event_type(), event.return_code());
@@ -179,4 +182,216 @@ fn triggered(event: &Event<'_>, words: Words) -> Result<u16, Failure> {
 #[cold]
 fn unexpected(words: Words, kind: EventType, code: ReturnCode) -> Failure {
     explain::unexpected(words.doing, kind, EventType::TRIGGERED_OP, code)
+}
+
+/// A command that is issued once for each operation of a list.
+pub trait ListCommand: Send {
+    /// Writes the command of the operation at `offset` of both buffers.
+    ///
+    /// # Errors
+    ///
+    /// A command that the queue does not take.
+    fn emit(&mut self, batch: &mut TransmitBatch<'_>, offset: u64) -> Result<(), EmitError>;
+
+    /// Prepares the next list; `buffer` is the initiator's.
+    ///
+    /// # Errors
+    ///
+    /// A copy that fails.
+    #[inline(always)]
+    fn advance(&mut self, _buffer: &MemoryRegion) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+/// An immediate data put of numbered bytes.
+pub struct ImmediatePut {
+    header: IdcHdr,
+    /// One period of the buffer's contents, followed by the longest payload.
+    payload: [u8; PERIOD as usize + IDC_MAX_RESTRICTED],
+    length: usize,
+}
+
+impl ImmediatePut {
+    /// Creates puts of `size` bytes, at most [`IDC_MAX_RESTRICTED`].
+    pub fn new(initiator: &Initiator, size: u64, numbering: Numbering) -> Self {
+        Self {
+            header: initiator.idc_header(),
+            payload: std::array::from_fn(|at| numbering.byte(at as u64)),
+            length: size as usize,
+        }
+    }
+
+    /// Writes the command of an empty put at the start of the entry.
+    ///
+    /// # Errors
+    ///
+    /// A command that the queue does not take.
+    #[inline(always)]
+    pub fn emit_empty(&mut self, batch: &mut TransmitBatch<'_>) -> Result<(), EmitError> {
+        self.header.set_remote_offset(0);
+        batch.emit_idc_put(&self.header, &[])
+    }
+}
+
+impl ListCommand for ImmediatePut {
+    #[inline(always)]
+    fn emit(&mut self, batch: &mut TransmitBatch<'_>, offset: u64) -> Result<(), EmitError> {
+        self.header.set_remote_offset(offset);
+        // The bytes of a numbered buffer at this offset.
+        let start = (offset % PERIOD) as usize;
+        batch.emit_idc_put(&self.header, &self.payload[start..start + self.length])
+    }
+}
+
+/// A restricted DMA put or get, counted and otherwise silent.
+pub struct RestrictedDma {
+    local: u64,
+    command: NomatchDmaCmd,
+}
+
+impl RestrictedDma {
+    /// Creates operations of `size` bytes.
+    pub fn new(lists: &ListInitiator, direction: Direction, size: u64) -> Self {
+        let mut command = lists.initiator.nomatch(direction, size);
+        command
+            .set_event_success_disable(true)
+            .set_event_ct_ack(direction == Direction::Put)
+            .set_event_ct_reply(direction == Direction::Get)
+            .set_ct(lists.counter());
+        Self { local: lists.initiator.buffer.iova(0), command }
+    }
+}
+
+impl ListCommand for RestrictedDma {
+    #[inline(always)]
+    fn emit(&mut self, batch: &mut TransmitBatch<'_>, offset: u64) -> Result<(), EmitError> {
+        self.command.set_local_addr(self.local + offset).set_remote_offset(offset);
+        batch.emit_nomatch_dma(&self.command)
+    }
+}
+
+/// An unrestricted DMA put or get, counted and otherwise silent.
+pub struct UnrestrictedDma {
+    local: u64,
+    command: FullDmaCmd,
+}
+
+impl UnrestrictedDma {
+    /// Creates operations of `size` bytes.
+    pub fn new(lists: &ListInitiator, direction: Direction, size: u64) -> Self {
+        let mut command = lists.initiator.full(direction, size);
+        command
+            .set_event_success_disable(true)
+            .set_event_ct_ack(direction == Direction::Put)
+            .set_event_ct_reply(direction == Direction::Get)
+            .set_ct(lists.counter());
+        Self { local: lists.initiator.buffer.iova(0), command }
+    }
+}
+
+impl ListCommand for UnrestrictedDma {
+    #[inline(always)]
+    fn emit(&mut self, batch: &mut TransmitBatch<'_>, offset: u64) -> Result<(), EmitError> {
+        self.command.set_local_addr(self.local + offset).set_remote_offset(offset);
+        batch.emit_dma(&self.command)
+    }
+}
+
+/// The offsets of the operations of a list in the buffers.
+#[derive(Clone, Copy, Debug)]
+pub struct ListOffsets {
+    list_size: u64,
+    /// Bytes from one offset to the next.
+    step: u64,
+    /// Number of distinct offsets.
+    places: u64,
+    /// Index of the next offset.
+    place: u64,
+}
+
+impl ListOffsets {
+    /// Creates the walk of lists with operations of `size` bytes.
+    ///
+    /// # Errors
+    ///
+    /// The run has no lists.
+    pub fn new(run: &RunOptions, size: u64) -> Result<Self, Failure> {
+        let lists = run.lists()?;
+        let step = lists.step(size);
+        Ok(Self {
+            list_size: lists.list_size.into(),
+            step,
+            // Offsets are within the requested length of the buffer, not the length rounded up to
+            // pages. The first offset is used even if its spacing does not fit.
+            places: (lists.buffer(run.max_size) / step).max(1),
+            place: 0,
+        })
+    }
+
+    /// Creates the walk of a single operation of `size` bytes, at the start of the buffers.
+    pub fn from_one(size: u64) -> Self {
+        Self { list_size: 1, step: size, places: 1, place: 0 }
+    }
+
+    /// The number of operations of a list.
+    pub fn list_size(&self) -> u64 {
+        self.list_size
+    }
+
+    pub fn distinct_places(&self) -> u64 {
+        self.list_size.min(self.places)
+    }
+
+    /// The number of bytes from the start of a buffer to the end of the last operation, if each has
+    /// `size` bytes.
+    pub fn length(&self, size: u64) -> u64 {
+        (self.distinct_places() - 1) * self.step + size
+    }
+
+    /// Returns to the start of the buffers, where each list begins.
+    #[inline(always)]
+    pub fn restart(&mut self) {
+        self.place = 0;
+    }
+
+    /// The offset of the next operation, in bytes.
+    #[inline(always)]
+    pub fn next_offset(&mut self) -> u64 {
+        let offset = self.place * self.step;
+        self.place += 1;
+        if self.place == self.places {
+            self.place = 0;
+        }
+        offset
+    }
+
+    /// Numbers the bytes of `buffer` that operations of `size` bytes carry.
+    ///
+    /// # Errors
+    ///
+    /// A peer that ends meanwhile, and a copy that fails.
+    pub fn fill(&self, buffer: &MemoryRegion, size: SizeOfRun<'_>) -> Result<(), Failure> {
+        let SizeOfRun { run, size, supervisor } = size;
+        Numbering::of(run, size).fill(buffer, self.length(size), supervisor)
+    }
+
+    /// Checks that all operations of a list of `size` bytes have left numbered bytes in `buffer`;
+    /// `whose` names the buffer in the message. Returns the number of these bytes.
+    ///
+    /// # Errors
+    ///
+    /// A byte that is not numbered, a peer that ends meanwhile, and a copy that fails.
+    pub fn check(
+        mut self,
+        buffer: &MemoryRegion,
+        whose: &str,
+        size: SizeOfRun<'_>,
+    ) -> Result<u64, Failure> {
+        self.restart();
+        // All offsets of a list; a list that wraps uses them again.
+        let offsets = (0..self.distinct_places()).map(|_| self.next_offset());
+        let SizeOfRun { run, size, supervisor } = size;
+        Numbering::of(run, size).check(buffer, whose, offsets, size, supervisor)
+    }
 }

@@ -35,7 +35,7 @@ const SHOWN_BEFORE: u64 = 2;
 static NUMBERS: LazyLock<Vec<u8>> =
     LazyLock::new(|| (0..PERIOD + BLOCK as u64).map(number).collect());
 
-/// Returns the number at `phase`. It is never zero, the contents of an empty buffer.
+/// The number at `phase`. It is never zero, the contents of an empty buffer.
 const fn number(phase: u64) -> u8 {
     (phase % PERIOD) as u8 + 1
 }
@@ -48,19 +48,19 @@ pub struct Numbering {
 }
 
 impl Numbering {
-    /// Returns the numbering of the bytes of operations of `size` bytes.
+    /// The numbering of the bytes of operations of `size` bytes.
     pub fn of(run: &RunOptions, size: u64) -> Self {
         Self {
             round: if run.extensions.verify { u64::from((size / run.min_size).ilog2()) } else { 0 },
         }
     }
 
-    /// Returns the byte at `offset` of a buffer.
+    /// The byte at `offset` of a buffer.
     pub const fn byte(self, offset: u64) -> u8 {
         number(self.phase(offset))
     }
 
-    /// Returns the first `size` bytes of a buffer.
+    /// The first `size` bytes of a buffer.
     pub fn bytes(self, size: u64) -> Vec<u8> {
         (0..size).map(|offset| self.byte(offset)).collect()
     }
@@ -69,7 +69,7 @@ impl Numbering {
         (offset % PERIOD + self.round * PER_ROUND) % PERIOD
     }
 
-    /// Returns the `length` bytes from `offset` on, at most a block.
+    /// The `length` bytes from `offset` on, at most a block.
     fn block(self, offset: u64, length: usize) -> &'static [u8] {
         &NUMBERS[self.phase(offset) as usize..][..length]
     }
@@ -170,7 +170,7 @@ fn in_blocks(
     Ok(())
 }
 
-/// Returns bytes in hexadecimal, each after a space.
+/// Bytes in hexadecimal, each after a space.
 fn hex(bytes: impl Iterator<Item = u8>) -> String {
     bytes.fold(String::new(), |mut text, byte| {
         let _ = write!(text, " {byte:02x}");

@@ -1,17 +1,57 @@
 //! Set-up, contents and check of the one-sided benchmarks: each states what differs, and is a
-//! [`Benchmark`] by that.
+//! [`Benchmark`] by that. Lists of them need no software of the peer.
 
 use cxi::MemoryRegion;
-
-use super::issuer::Issuer;
-use super::portals::Entry;
-use super::side_resources::SideResources;
-use super::{Direction, Numbering, Target, memory};
-use crate::bench::api::{Benchmark, BenchmarkTask, Issued, Peer, SizeOfRun};
 use facts::error::Failure;
 use plan::buffers::Buffer;
 use plan::run_options::{RunOptions, Side};
 use plan::tool::Tool;
+
+use super::issuer::Issuer;
+use super::lists::{ListCommand, ListInitiator, ListOffsets};
+use super::portals::Entry;
+use super::{Direction, Numbering, Target, memory};
+use crate::bench::api::{
+    Benchmark, BenchmarkTask, Issued, Lists, Peer, RepeatLists, SizeOfRun, Step,
+};
+
+/// The resources of one side of a one-sided benchmark.
+pub struct SideResources<I> {
+    /// Issues operations; none if this side is only their target.
+    pub initiator: Option<I>,
+    /// Is the target of the peer's operations; none if the peer issues none.
+    pub target: Option<Target>,
+}
+
+impl<I: Issuer> SideResources<I> {
+    /// The initiator.
+    ///
+    /// # Errors
+    ///
+    /// This side issues no operations.
+    pub fn initiator(&mut self) -> Result<&mut I, Failure> {
+        let none = || Failure::environment("a passive side issues no operations");
+        self.initiator.as_mut().ok_or_else(none)
+    }
+
+    /// The number of operations that have arrived, if they are counted.
+    ///
+    /// # Errors
+    ///
+    /// A NIC that does not answer.
+    pub fn arrived(&mut self) -> Result<Option<u64>, Failure> {
+        match &mut self.target {
+            Some(target) => target.arrived(),
+            None => Ok(None),
+        }
+    }
+
+    /// Releases the resources.
+    pub fn close(self) -> Result<(), Failure> {
+        self.target.map_or(Ok(()), Target::close)?;
+        self.initiator.map_or(Ok(()), Issuer::close)
+    }
+}
 
 /// A benchmark in which the target's software takes no part.
 pub trait OneSided: 'static {
@@ -77,7 +117,7 @@ pub trait OneSided: 'static {
     }
 }
 
-/// Returns the buffer of this side whose bytes operations move, if there is one.
+/// The buffer of this side whose bytes operations move, if there is one.
 fn source<B: OneSided>(resources: &SideResources<B::Initiator>) -> Option<&MemoryRegion> {
     match B::MOVES? {
         Direction::Put => Some(&resources.initiator.as_ref()?.initiator().buffer),
@@ -127,5 +167,67 @@ impl<B: OneSided> Benchmark for B {
 
     fn close(resources: Self::Resources) -> Result<(), Failure> {
         resources.close()
+    }
+}
+
+/// Passes lists of `command` to `repeat`, one for each of `pairs`.
+///
+/// # Errors
+///
+/// A side that issues no lists, and the failure of `repeat`.
+pub fn measure_lists<C: ListCommand, R: RepeatLists>(
+    pairs: &mut [SideResources<ListInitiator>],
+    offsets: ListOffsets,
+    command: impl Fn(&ListInitiator) -> C,
+    repeat: R,
+) -> Result<R::Output, Failure> {
+    let lists = pairs.iter_mut().map(|resources| {
+        let initiator = resources.initiator()?;
+        Ok(OneSidedLists {
+            command: command(initiator),
+            initiator,
+            offsets,
+            is_issued: false,
+            completed: 0,
+        })
+    });
+    repeat.run(&mut lists.collect::<Result<Vec<_>, Failure>>()?)
+}
+
+/// The lists of one pair: each is issued when the NIC has completed the one before.
+struct OneSidedLists<'a, C> {
+    initiator: &'a mut ListInitiator,
+    command: C,
+    offsets: ListOffsets,
+    is_issued: bool,
+    completed: u64,
+}
+
+impl<C: ListCommand> Lists for OneSidedLists<'_, C> {
+    #[inline]
+    fn step(&mut self) -> Result<Step, Failure> {
+        if self.is_issued {
+            if !self.initiator.poll(|| ())? {
+                return Ok(Step::InFlight);
+            }
+            self.is_issued = false;
+            self.completed += 1;
+            self.command.advance(&self.initiator.initiator.buffer)?;
+            return Ok(Step::Complete);
+        }
+        let (offsets, command) = (&mut self.offsets, &mut self.command);
+        offsets.restart();
+        let count = offsets.list_size();
+        self.initiator.issue(count, |batch| command.emit(batch, offsets.next_offset()))?;
+        self.is_issued = true;
+        Ok(Step::InFlight)
+    }
+
+    fn issued(&self) -> u64 {
+        self.completed
+    }
+
+    fn are_under_way(&mut self) -> Result<bool, Failure> {
+        Ok(false)
     }
 }

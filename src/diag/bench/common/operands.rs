@@ -18,7 +18,7 @@ pub struct Operands {
 }
 
 impl Operands {
-    /// Returns the operands of the first operation.
+    /// The operands of the first operation.
     pub fn new(atomic: Atomic) -> Self {
         use AtomicOp::{Axor, Band, Cswap, Land, Max, Min};
         use CswapOp::{Eq, Ge, Gt, Le, Lt, Ne};
@@ -62,7 +62,7 @@ impl Operands {
     }
 }
 
-/// Returns the value of the target before the first operation.
+/// The value of the target before the first operation.
 pub fn initial_target(atomic: Atomic) -> u128 {
     use CswapOp::{Eq, Ge, Le, Lt};
     let ty = atomic.ty;
@@ -77,7 +77,7 @@ pub fn initial_target(atomic: Atomic) -> u128 {
     }
 }
 
-/// Returns a small number, in both parts of a complex type.
+/// A small number, in both parts of a complex type.
 fn number(ty: AtomicType, value: u8) -> u128 {
     let twice = |part: u128, bits: u32| part << bits | part;
     match ty {
@@ -90,13 +90,13 @@ fn number(ty: AtomicType, value: u8) -> u128 {
     }
 }
 
-/// Returns 1 for 2, and 2 for 1.
+/// 1 for 2, and 2 for 1.
 fn alternate(ty: AtomicType, value: u128) -> u128 {
     let one = number(ty, 1);
     if value == one { number(ty, 2) } else { one }
 }
 
-/// Returns the greatest finite value.
+/// The greatest finite value.
 fn greatest(ty: AtomicType) -> u128 {
     match ty {
         AtomicType::Float => f32::MAX.to_bits().into(),
@@ -106,7 +106,7 @@ fn greatest(ty: AtomicType) -> u128 {
     }
 }
 
-/// Returns the least finite value.
+/// The least finite value.
 fn least(ty: AtomicType) -> u128 {
     match ty {
         AtomicType::Float => f32::MIN.to_bits().into(),
@@ -116,7 +116,7 @@ fn least(ty: AtomicType) -> u128 {
     }
 }
 
-/// Returns the next smaller value of the type; integers wrap around.
+/// The next smaller value of the type; integers wrap around.
 pub(super) fn below(ty: AtomicType, value: u128) -> u128 {
     match ty {
         AtomicType::Float => f32::from_bits(value as u32).next_down().to_bits().into(),
@@ -125,7 +125,7 @@ pub(super) fn below(ty: AtomicType, value: u128) -> u128 {
     }
 }
 
-/// Returns the next greater value of the type; integers wrap around.
+/// The next greater value of the type; integers wrap around.
 pub(super) fn above(ty: AtomicType, value: u128) -> u128 {
     match ty {
         AtomicType::Float => f32::from_bits(value as u32).next_up().to_bits().into(),

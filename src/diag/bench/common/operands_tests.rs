@@ -5,7 +5,7 @@ use super::operands::{Operands, above, below, initial_target};
 use facts::atomic::{Atomic, AtomicOp, AtomicType, CSWAP_OPS, CswapOp, OPS, TYPES};
 use facts::atomic_model::{applied, ones};
 
-/// Returns all valid combinations; the comparison applies to CSWAP only.
+/// All valid combinations; the comparison applies to CSWAP only.
 pub(crate) fn combinations() -> Vec<Atomic> {
     let mut found = Vec::new();
     for (_, op) in OPS {
@@ -21,7 +21,7 @@ pub(crate) fn combinations() -> Vec<Atomic> {
     found
 }
 
-/// Returns how many consecutive operations can change the target.
+/// How many consecutive operations can change the target.
 fn changes_possible(atomic: Atomic) -> u64 {
     let bits = 8 * atomic.ty.size();
     match atomic.op {
@@ -74,7 +74,7 @@ fn target_after_additions_is_sum_of_operands() {
     }
 }
 
-/// Returns numbers of operations around those where a type ends.
+/// Numbers of operations around those where a type ends.
 fn many() -> impl Iterator<Item = u64> {
     let floats = [f32::MAX.to_bits().into(), f64::MAX.to_bits()];
     let doubled = floats.map(|magnitude: u64| magnitude.saturating_mul(2));

@@ -12,7 +12,7 @@ use node::explain;
 
 /// A command that is prepared before the loop and issued inside the timed part.
 pub trait PreparedCommand<const WORDS: usize> {
-    /// Returns the command as the queue issues it.
+    /// The command as the queue issues it.
     fn prepared(&self) -> &Prepared<WORDS>;
 
     /// Prepares the next command, outside the timed part. `transmit` and `buffer` are the

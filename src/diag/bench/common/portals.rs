@@ -1,4 +1,5 @@
-//! Portals table entries and their list entries (tools.md 3.3, 3.4).
+//! Portals table entries and their list entries (tools.md 3.3, 3.4), and waits for answers of the
+//! NIC that take microseconds.
 
 use cxi::records::{SetStateCmd, TargetCmd};
 use cxi::sys::{
@@ -9,14 +10,40 @@ use cxi::{
     EventQueue, EventRecord, EventType, MemoryRegion, Observer, PortalTableEntry, ReturnCode,
     TargetQueue,
 };
-
-use super::answer::answer;
-use crate::endpoint::Endpoint;
 use facts::error::{Context, Failure};
-use node::explain::Explain;
-use node::{explain, nic_states};
+use measure::{Clock, MonotonicRaw};
+use node::explain::{self, Explain};
+use node::nic_states;
 use plan::depths::Depths;
 use plan::run_options::RunOptions;
+
+use crate::endpoint::Endpoint;
+
+/// How long the NIC may take to answer, in nanoseconds.
+const LIMIT: u64 = 1_000_000_000;
+
+/// Polls until there is an answer to `what`.
+///
+/// # Errors
+///
+/// No answer within a second.
+pub fn answer<T>(what: &str, poll: impl FnMut() -> Option<T>) -> Result<T, Failure> {
+    answer_by(&MonotonicRaw, poll)
+        .ok_or_else(|| Failure::nic(format!("{what}: the NIC did not answer within a second")))
+}
+
+/// Polls until there is an answer or the limit has passed. The last poll begins after the limit:
+/// this thread may not have run for all of the time in which the NIC has answered.
+fn answer_by<T>(clock: &impl Clock, mut poll: impl FnMut() -> Option<T>) -> Option<T> {
+    let start = clock.now();
+    loop {
+        let is_late = clock.now() - start > LIMIT;
+        let answer = poll();
+        if answer.is_some() || is_late {
+            return answer;
+        }
+    }
+}
 
 /// Slots of the target queue; the library rounds up to a page.
 const TARGET_SLOTS: u32 = 1;
@@ -39,7 +66,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Returns an entry for the puts of `run` that reports nothing.
+    /// An entry for the puts of `run` that reports nothing.
     pub fn for_puts(run: &RunOptions) -> Self {
         Self {
             put: true,
@@ -51,7 +78,7 @@ impl Entry {
         }
     }
 
-    /// Returns the command that appends the entry, without portal and buffer.
+    /// The command that appends the entry, without portal and buffer.
     pub fn command(self) -> TargetCmd {
         let mut command = TargetCmd::new();
         command
@@ -84,7 +111,7 @@ impl Entry {
         command
     }
 
-    /// Returns the command that appends the entry over all of `buffer`.
+    /// The command that appends the entry over all of `buffer`.
     pub fn append_command(self, portal: &PortalTableEntry, buffer: &MemoryRegion) -> TargetCmd {
         let mut command = self.command();
         command
@@ -107,7 +134,7 @@ pub enum WriteOrder {
 }
 
 impl WriteOrder {
-    /// Returns the order of the writes of `run`, in benchmarks that relax all of them.
+    /// The order of the writes of `run`, in benchmarks that relax all of them.
     pub fn for_run(run: &RunOptions) -> Self {
         if run.relaxes_writes() { Self::Relaxed } else { Self::Strict }
     }
@@ -396,8 +423,11 @@ pub fn close(portal: PortalTableEntry) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::cell::Cell;
+
     use plan::testing::plan;
+
+    use super::*;
 
     #[test]
     fn relaxes_order_of_writes_unless_data_is_checked() {
@@ -420,5 +450,39 @@ mod tests {
             ];
             assert_eq!(orders, [is_relaxed; 3], "{options:?}");
         }
+    }
+
+    struct Set(Cell<u64>);
+
+    impl Clock for Set {
+        fn now(&self) -> u64 {
+            self.0.get()
+        }
+    }
+
+    #[test]
+    fn finds_answer_that_came_while_thread_did_not_run() {
+        let clock = Set(Cell::new(7));
+        let mut polls = 0;
+        let poll = || {
+            polls += 1;
+            // The thread loses its CPU after the first poll.
+            clock.0.set(7 + 3 * LIMIT);
+            (polls == 2).then_some("linked")
+        };
+        assert_eq!(answer_by(&clock, poll), Some("linked"));
+    }
+
+    #[test]
+    fn ends_after_limit_without_answer() {
+        let clock = Set(Cell::new(7));
+        let mut polls = 0;
+        let poll = || {
+            polls += 1;
+            clock.0.set(clock.0.get() + LIMIT / 4);
+            None::<()>
+        };
+        assert_eq!(answer_by(&clock, poll), None);
+        assert_eq!(polls, 6);
     }
 }

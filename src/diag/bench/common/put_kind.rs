@@ -17,8 +17,8 @@ pub enum PutKind {
 }
 
 impl PutKind {
-    /// Returns the command of writes of `size` bytes (defect T5 of tools.md: the legacy tools
-    /// decide once for a range).
+    /// The command of writes of `size` bytes (defect T5 of tools.md: the legacy tools decide once
+    /// for a range).
     pub fn of(run: &RunOptions, size: u64) -> Self {
         let limit = if run.unrestricted { IDC_MAX_UNRESTRICTED } else { IDC_MAX_RESTRICTED };
         if run.use_idc && size <= limit as u64 {

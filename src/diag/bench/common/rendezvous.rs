@@ -34,18 +34,18 @@ const fn id(side: Side) -> u8 {
     }
 }
 
-/// Returns the initiator id of a side, with its PID, to which the get is addressed.
+/// The initiator id of a side, with its PID, to which the get is addressed.
 fn initiator_id(endpoint: &Endpoint, fabric_address: FabricAddress) -> u32 {
     let pid_bits = endpoint.device().info().pid_bits;
     address::match_id(pid_bits, fabric_address.pid, address::sent_nid(fabric_address.nic))
 }
 
-/// Returns the match criteria for messages of `peer`.
+/// The match criteria for messages of `peer`.
 pub fn messages_of(peer: Peer<'_>) -> Match {
     Match { initiator: initiator_id(peer.own, peer.address), bits: MATCH_BITS, ignored: 0 }
 }
 
-/// Returns a rendezvous put of `size` bytes without eager data.
+/// A rendezvous put of `size` bytes without eager data.
 pub fn put(endpoint: &Endpoint, initiator: &Initiator, side: Side, size: u64) -> FullDmaCmd {
     let own = endpoint.address();
     let mut command = initiator.full(super::Direction::Put, size);
@@ -59,7 +59,7 @@ pub fn put(endpoint: &Endpoint, initiator: &Initiator, side: Side, size: u64) ->
     command
 }
 
-/// Returns an eager put that matches the same entry as the rendezvous put.
+/// An eager put that matches the same entry as the rendezvous put.
 pub fn eager(mut put: FullDmaCmd) -> FullDmaCmd {
     put.set_opcode(C_CMD_PUT as u8).set_rendezvous_id(0);
     put

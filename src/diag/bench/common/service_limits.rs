@@ -36,16 +36,16 @@ pub fn check(
     check_triggered(endpoint, peer, tool, run, side)
 }
 
-/// Returns `wanted` hops, or as many as the service has triggered operations for, but no fewer than
-/// two. With `is_shared` one NIC is both sides.
+/// `wanted` hops, or as many as the service has triggered operations for, but no fewer than two.
+/// With `is_shared` one NIC is both sides.
 pub fn fitting_hops(endpoint: &Endpoint, is_shared: bool, wanted: u16) -> u16 {
     let available = share(endpoint, TRIGGERED).map(|(limit, in_use)| available(limit, in_use));
     let possible = available.map(|available| most_hops(available, is_shared) as u16);
     possible.map_or(wanted, |possible| possible.clamp(2, wanted.max(2)))
 }
 
-/// Returns the limit of the service, and what its users hold as far as the driver knows; `None` if
-/// the library reads no services.
+/// The limit of the service, and what its users hold as far as the driver knows; `None` if the
+/// library reads no services.
 fn share(endpoint: &Endpoint, place: usize) -> Option<(ResourceLimit, u16)> {
     let (device, svc_id) = (endpoint.device(), endpoint.access().svc_id.value);
     let service = device.service(svc_id).ok()?;

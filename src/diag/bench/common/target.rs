@@ -18,7 +18,7 @@ pub struct Target {
     /// Counts the operations of the peer, if both sides show their own view.
     arrivals: Option<CounterQueue>,
     portals: Portals,
-    /// What the operations of the peer read from or write to.
+    /// The memory that the operations of the peer read or write.
     pub buffer: MemoryRegion,
 }
 
@@ -47,7 +47,7 @@ impl Target {
         Ok(Self { portal, arrivals, portals, buffer })
     }
 
-    /// Returns the number of operations that have arrived, if they are counted.
+    /// The number of operations that have arrived, if they are counted.
     ///
     /// # Errors
     ///

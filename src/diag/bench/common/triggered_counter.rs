@@ -2,7 +2,7 @@
 
 use cxi::{Counter, Counts, Error, EventQueue, TransmitQueue, TriggerQueue};
 
-use super::answer::answer;
+use super::portals::answer;
 use crate::endpoint::Endpoint;
 use facts::error::{Context, Failure};
 use node::explain::Explain;
@@ -37,7 +37,7 @@ impl CounterQueue {
         Ok(Self { counter, triggers })
     }
 
-    /// Returns the number of the counter in commands and list entries.
+    /// The number of the counter in commands and list entries.
     pub fn number(&self) -> u16 {
         self.counter.number()
     }
@@ -80,7 +80,7 @@ impl ThresholdCounter {
         Ok(Self { queue, threshold: 0 })
     }
 
-    /// Returns the number of the counter in commands and list entries.
+    /// The number of the counter in commands and list entries.
     pub fn number(&self) -> u16 {
         self.queue.number()
     }
