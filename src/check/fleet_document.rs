@@ -85,7 +85,7 @@ pub struct NodeCounts {
 
 impl NodeCounts {
     fn of(nodes: &[NodeResult]) -> Self {
-        let count = |verdict| nodes.iter().filter(|node| node.verdict == verdict).count();
+        let count = |verdict| with_verdict(nodes, verdict);
         Self {
             nodes: nodes.len(),
             bad: count(NodeVerdict::Bad),
@@ -95,17 +95,11 @@ impl NodeCounts {
             good: count(NodeVerdict::Good),
         }
     }
+}
 
-    /// Returns the number of nodes with this verdict.
-    pub fn with(&self, verdict: NodeVerdict) -> usize {
-        match verdict {
-            NodeVerdict::Good => self.good,
-            NodeVerdict::Suspect => self.suspect,
-            NodeVerdict::Untested => self.untested,
-            NodeVerdict::NoAnswer => self.no_answer,
-            NodeVerdict::Bad => self.bad,
-        }
-    }
+/// Returns the number of nodes with this verdict.
+pub fn with_verdict(nodes: &[NodeResult], verdict: NodeVerdict) -> usize {
+    nodes.iter().filter(|node| node.verdict == verdict).count()
 }
 
 /// The health of many nodes, as `cxidiag check` of several nodes writes it with `--json`.
@@ -190,7 +184,7 @@ impl FleetCheck {
             started_unix_ms: unix_ms(started),
             elapsed_ms: milliseconds(elapsed),
             exit_status,
-            summary: summary(&counts, exit_status),
+            summary: summary(&nodes, exit_status),
             counts,
             groups: groups(&nodes),
             majority,
@@ -218,11 +212,12 @@ impl FleetCheck {
 }
 
 /// Returns the first line: `bad: 3 of 512 nodes; 2 without answer, 507 good`.
-fn summary(counts: &NodeCounts, exit_status: u8) -> String {
+fn summary(nodes: &[NodeResult], exit_status: u8) -> String {
+    let count = |verdict| with_verdict(nodes, verdict);
     let (word, first) = match exit_status {
         3 => ("bad", NodeVerdict::Bad),
         0 => ("good", NodeVerdict::Good),
-        _ if counts.no_answer > 0 => ("undecided", NodeVerdict::NoAnswer),
+        _ if count(NodeVerdict::NoAnswer) > 0 => ("undecided", NodeVerdict::NoAnswer),
         _ => ("undecided", NodeVerdict::Untested),
     };
     let label = match word {
@@ -230,15 +225,15 @@ fn summary(counts: &NodeCounts, exit_status: u8) -> String {
         _ => String::new(),
     };
     let others = NodeVerdict::ALL.into_iter().rev().filter(|verdict| *verdict != first);
-    let others = others.map(|verdict| (counts.with(verdict), verdict.text()));
+    let others = others.map(|verdict| (count(verdict), verdict.text()));
     let others = others.filter(|(count, _)| *count > 0);
     let others: Vec<String> = others.map(|(count, text)| format!("{count} {text}")).collect();
     let others = match others.as_slice() {
         [] => String::new(),
         others => format!("; {}", others.join(", ")),
     };
-    let (count, nodes) = (counts.with(first), counts.nodes);
-    format!("{word}: {count} of {nodes} node{}{label}{others}", plural(nodes))
+    let (count, all) = (count(first), nodes.len());
+    format!("{word}: {count} of {all} node{}{label}{others}", plural(all))
 }
 
 /// Returns nodes with the same findings: the worst first, then the largest groups.

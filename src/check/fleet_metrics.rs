@@ -1,6 +1,6 @@
 //! The checks of many nodes as metrics.
 
-use crate::fleet_document::{FleetCheck, NodeVerdict};
+use crate::fleet_document::{FleetCheck, NodeVerdict, with_verdict};
 use page::openmetrics::{Family, Sample};
 
 /// A series without labels that all files of a check of many nodes have.
@@ -10,7 +10,7 @@ pub const SERIES: &str = "cxidiag_fleet_exit_status";
 pub fn families(check: &FleetCheck) -> Vec<Family> {
     let verdicts = NodeVerdict::ALL.into_iter().rev().map(|verdict| {
         let labels = [("verdict", verdict.name().to_owned())];
-        Sample::new(labels, check.counts.with(verdict) as f64)
+        Sample::new(labels, with_verdict(&check.nodes, verdict) as f64)
     });
     let found =
         check.nodes.iter().flat_map(|node| node.findings.iter().map(move |one| (node, one)));

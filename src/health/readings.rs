@@ -29,7 +29,7 @@ pub mod testing {
     const UNITS: [(&str, f64); 4] =
         [("GiB", (1_u64 << 30) as f64), ("GT/s", 1e9), ("Gb/s", 1e9 / 8.0), ("us", 1e-6)];
 
-    /// Returns an item. Its code is its name, too. Its number is the one that its value begins with.
+    /// Returns an item. Its code is its name, too, and its number begins its value.
     pub fn reading(code: &str, value: &str, verdict: Severity) -> Finding {
         let mut words = value.trim_start_matches('x').split(' ');
         let number = words.next().and_then(|word| word.parse::<f64>().ok());

@@ -31,7 +31,7 @@ facts::named_enum! {
     pub fn name(self);
 }
 
-/// A cause, or that there is none, by default.
+/// A cause, or that there is none.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 pub struct Why {
