@@ -183,7 +183,7 @@ fn add_all(shape: &Shape, mut add: impl FnMut(Pair)) {
 const BITS: u32 = u64::BITS;
 
 #[derive(Clone, Debug, Default)]
-pub struct PairSet {
+pub(super) struct PairSet {
     /// The targets of each initiator.
     targets: HashMap<NicId, Vec<u64>>,
 }
