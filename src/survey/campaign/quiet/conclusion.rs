@@ -10,9 +10,10 @@ use super::findings::{Cause, Certainty, Findings, LimitSource, Unit, UntestedPar
 use super::ids::{NicId, TestId};
 use super::limits::Limits;
 use super::result_store::ResultStore;
-use super::roster::{Roster, members};
+use super::roster::Roster;
 use super::search::{PartExplanation, waited_for_cpus};
 use super::slow_parts::Judgement;
+use super::units::members;
 use super::untested::Untested;
 
 /// Most results outside the limits in a findings.
@@ -166,9 +167,10 @@ fn severity(cause: &Cause) -> Reverse<(Certainty, bool, u32)> {
 #[cfg(test)]
 mod tests {
     use super::super::answer::{Answer, Pair, PairResult};
-    use super::super::conductor::{Conductor, Settings};
+    use super::super::conductor::Conductor;
     use super::super::findings::{Findings, Unit};
     use super::super::ids::NicId;
+    use super::super::settings::Settings;
     use super::super::testing::{Cluster, settings};
     use facts::expect::{self, Expectation};
 

@@ -1,5 +1,5 @@
-//! A survey in progress: its settings, which rounds come next, and what the results so far say. The
-//! coordinator of a survey drives it, and so does a model of a cluster.
+//! A survey in progress: which rounds come next, and what the results so far say. The coordinator
+//! of a survey drives it, and so does a model of a cluster.
 
 use std::collections::BTreeSet;
 
@@ -11,15 +11,16 @@ use super::findings::{Certainty, Findings, Test};
 use super::ids::{NicId, NodeId, TestId};
 use super::limits::Limits;
 use super::pairs::Selection;
+use super::parked::ExcludedNics;
 use super::population::MOST_EXACT;
 use super::result_store::ResultStore;
 use super::retest_plan::{RetestPlan, SweepResults};
 use super::roster::Roster;
 use super::round_plan::RoundPlan;
-use super::rounds::{NicOrder, Round, Sweep};
-use super::unmeasured::{ExcludedNics, why_unusable};
+use super::rounds::{Round, Sweep};
+pub use super::settings::{Settings, SurveyPhase, SurveyProgress};
+use super::unmeasured::why_unusable;
 use super::untested::Untested;
-use facts::expect::Expectation;
 
 /// Most NICs whose figures are kept for pictures without a request.
 const NICS_OF_MATRIX: usize = 1024;
@@ -355,58 +356,4 @@ impl Conductor {
         }
         .findings()
     }
-}
-
-/// The settings that the user has chosen.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// The pairs, in the order in which they are measured.
-    pub selections: Vec<Selection>,
-    /// Whether the NICs of a node are measured one after the other.
-    pub nics: NicOrder,
-    /// Most pairs that are measured at the same time; all that are disjoint if `None`.
-    pub most_active: Option<u32>,
-    /// Seed of the random pairs.
-    pub seed: u64,
-    /// The bounds of --expect for each test. A test without an entry has none.
-    pub expectations: Vec<Vec<Expectation>>,
-    /// Ratio to good pairs from which a part is bad; the ratios of jobs.md 3.4 if `None`.
-    pub sensitivity: Option<f64>,
-    /// Whether to keep the figures of all pairs, about 100 bytes each; `None` to keep them for up
-    /// to 1024 NICs.
-    pub keep_figures: Option<bool>,
-}
-
-/// What the survey does at the moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SurveyPhase {
-    /// It measures the pairs that the user has asked for.
-    Sweep,
-    /// It measures pairs without an answer again.
-    Repeat,
-    /// It measures the pairs of classes again whose pairs differ too much.
-    Again,
-    /// It measures suspect pairs again.
-    Retest,
-    /// It measures the NICs of suspects with other partners.
-    Swap,
-    /// It has ended.
-    Over,
-}
-
-/// The progress of a survey.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SurveyProgress {
-    /// What it does.
-    pub phase: SurveyPhase,
-    /// Pairs that the user has asked for.
-    pub planned: u64,
-    /// Planned pairs that were measured or failed.
-    pub answered: u64,
-    /// Pairs outside the limits that followed from earlier results.
-    pub suspects: u64,
-    /// Results of retests and of other partners.
-    pub retested: u64,
-    /// The worst result so far.
-    pub worst: Option<PairResult>,
 }

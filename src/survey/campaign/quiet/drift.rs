@@ -37,9 +37,9 @@ fn drift(results: &ResultStore, key: PopulationKey, round: u32, limit: &Limit) -
 #[cfg(test)]
 mod tests {
     use super::super::answer::{Answer, Figures, Stage};
-    use super::super::conductor::Settings;
     use super::super::findings::{Direction, Findings, Unit};
     use super::super::ids::NicId;
+    use super::super::settings::Settings;
     use super::super::testing::{Cluster, Fault, named, pair, settings, survey_with};
 
     /// Measures a survey of five NICs on a machine that is slower by a factor at times.

@@ -1,6 +1,4 @@
 //! The limits of the pairs of a test and class, from the fit of the sweep.
-//!
-//! What the fit of a test leaves of the cost of a pair, and whether a part explains it.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,6 +9,7 @@ use super::fit::{PairCost, fit};
 use super::ids::{PopulationKey, TestId};
 use super::observation::{JudgedCost, PairFigures, statistics};
 use super::population::Sorted;
+use super::residual::PairResidual;
 use super::result_store::ResultStore;
 use super::robust::{rank_correlation, upper_spread};
 use super::roster::Roster;
@@ -311,18 +310,6 @@ fn is_biased(answered: &[(Pair, bool)], lost: &[Pair], effects: &[f64]) -> bool 
         nic_pairs.map(|((missing, total), effect)| (missing / total, *effect)).unzip();
     let nics = shares.len() as f64;
     rank_correlation(&shares, &effects).abs() * (nics - 1.0).max(0.0).sqrt() > BIASED
-}
-
-/// A pair and the part of its cost that its class does not explain.
-#[derive(Clone, Copy, Debug)]
-pub struct PairResidual {
-    pub pair: Pair,
-    pub value: f64,
-}
-
-/// Returns whether a residual is nearer to an effect than to 0.
-pub fn has_effect(residual: f64, effect: f64) -> bool {
-    residual * effect.signum() >= effect.abs() / 2.0
 }
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
 //! The next round of a survey: of the sweep, or of the pairs that a later phase measures.
 
 use super::answer::Stage;
-use super::conductor::SurveyPhase;
 use super::coverage::Coverage;
 use super::findings::Unit;
+use super::parked::ExcludedNics;
 use super::retest::Queue;
 use super::roster::Roster;
 use super::rounds::{NicOrder, Round, Sweep};
-use super::unmeasured::{ExcludedNics, why_unusable};
+use super::settings::SurveyPhase;
+use super::unmeasured::why_unusable;
 use super::untested::Untested;
 use crate::blame::limits::LEAST_PARTNERS;
 

@@ -9,8 +9,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::answer::Pair;
 use super::findings::Unit;
 use super::ids::{NicId, Role};
-use super::limits::{PairResidual, has_effect};
-use super::roster::{Roster, group_pair};
+use super::residual::{PairResidual, has_effect};
+use super::roster::Roster;
+use super::units::group_pair;
 use crate::blame::limits::LARGER_SHARE;
 
 /// Fewest pairs on a route that tell whether it is slow, and the part of the routes of a group from

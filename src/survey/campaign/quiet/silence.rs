@@ -136,9 +136,9 @@ impl Judgement {
 #[cfg(test)]
 mod tests {
     use super::super::answer::{Answer, Figures, PairResult, Stage};
-    use super::super::conductor::Settings;
     use super::super::findings::{Certainty, Direction, Unit};
     use super::super::ids::NodeId;
+    use super::super::settings::Settings;
     use super::super::testing::{Cluster, Fault, Load, named, pair, settings, survey, survey_with};
     use super::*;
 

@@ -2,7 +2,8 @@
 
 use super::findings::{Certainty, Evidence, Findings, Unit, UntestedPart};
 use super::ids::NicId;
-use super::roster::{self, Nic, Roster};
+use super::roster::{Nic, Roster};
+use super::units;
 
 facts::named_enum! {
     /// The state of a NIC, the worst last.
@@ -91,6 +92,6 @@ pub fn states_beside_bad(roster: &Roster, verdict: &Findings) -> Vec<State> {
 pub fn members(roster: &Roster, unit: &Unit) -> Vec<NicId> {
     match *unit {
         Unit::Path(pair) => vec![pair.initiator, pair.target],
-        unit => roster::members(unit, roster),
+        unit => units::members(unit, roster),
     }
 }
