@@ -389,21 +389,6 @@ fn retests_half_as_many_pairs_each_time() {
 }
 
 #[test]
-fn ends_retests_of_a_nic_that_several_pairs_have_confirmed() {
-    let mut cluster = Cluster::new([0, 0, 8, 1], &["write-lat"], 1);
-    cluster.faults.push(Fault::slow(Unit::Nic(NicId(2)), Direction::Both, 3.0));
-    let mut stages = BTreeSet::new();
-    let findings = survey_with(&mut cluster, settings("all", 1), |cluster, round| {
-        if let Stage::Retest(number) = round.stage {
-            stages.insert(number);
-        }
-        cluster.measure(round)
-    });
-    assert_eq!(stages, BTreeSet::from([1, 2]));
-    assert_eq!(findings.causes[0].certainty, Certainty::Bad);
-}
-
-#[test]
 fn ignores_earlier_failure_with_absent_node() {
     let mut cluster = Cluster::new([0, 0, 8, 1], &["write-lat"], 1);
     cluster.roster.nodes[2].absent = Some("no process".into());

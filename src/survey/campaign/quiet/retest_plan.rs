@@ -1,23 +1,19 @@
 //! What a survey measures after the sweep: first retests of suspect pairs, then their NICs with
 //! other partners.
 
-use std::collections::BTreeSet;
-
 use fastrand::Rng;
 
 use super::answer::{Pair, Stage, TestPair};
 use super::comparison::{GoodPairs, pairs_of_unclear_classes};
 use super::explanation::{Explained, FEW_SUSPECTS, explain};
-use super::findings::Unit;
 use super::ids::NicId;
 use super::limits::Limits;
-use super::outside::{MOST_RETESTS, RetestOutcome};
+use super::outside::MOST_RETESTS;
 use super::parked::ExcludedNics;
 use super::result_store::ResultStore;
 use super::retest::{Queue, suspects, swaps};
 use super::roster::Roster;
 use super::rounds::Round;
-use super::search::PartExplanation;
 use super::settings::SurveyPhase;
 use super::slow_parts::Judgement;
 use super::unmeasured::why_unusable;
@@ -27,9 +23,6 @@ const MOST_WAVES: u8 = 8;
 
 /// How often the pairs of a class that differ too much are measured again.
 const MOST_AGAIN: u8 = 3;
-
-/// Number of confirmed pairs that decide about a part.
-const ENOUGH_CONFIRMED: usize = 4;
 
 /// How often NICs get other partners.
 const MOST_SWAPS: u8 = 3;
@@ -128,10 +121,9 @@ impl RetestPlan {
             return None;
         }
         let wave = self.wave.iter().copied();
-        let decided = decided_pairs(&explained.explanations);
         let is_undecided = |key: &TestPair| {
             let results = sweep.results;
-            !decided.contains(key) && results.needs_retest(*key, &explained.judgement, sweep.roster)
+            results.needs_retest(*key, &explained.judgement, sweep.roster)
         };
         let undecided: Vec<TestPair> = wave.filter(is_undecided).collect();
         if undecided.is_empty() {
@@ -182,18 +174,6 @@ impl RetestPlan {
         let queue = self.queue(pairs, Stage::Swap, self.most_active);
         Some((SurveyPhase::Swap, queue.compare(&mut good)))
     }
-}
-
-/// Returns the confirmed pairs of parts that are bad by several of them: a pass of one pair in a
-/// further retest would not change the verdict.
-fn decided_pairs(explanations: &[PartExplanation]) -> BTreeSet<TestPair> {
-    let confirmed_pairs = |part: &PartExplanation| -> Vec<TestPair> {
-        let pairs = part.pairs.iter().filter(|one| one.outcome == RetestOutcome::Confirmed);
-        pairs.map(|one| (one.test, one.pair)).collect()
-    };
-    let parts = explanations.iter().filter(|part| !matches!(part.unit, Unit::Path(_)));
-    let confirmed = parts.map(confirmed_pairs);
-    confirmed.filter(|pairs| pairs.len() >= ENOUGH_CONFIRMED).flatten().collect()
 }
 
 /// Returns the good pairs that may be measured beside these.
