@@ -8,9 +8,8 @@ use super::quantity::Quantity;
 use super::{load_latency, load_matrix};
 use campaign::quiet::findings::Certainty;
 use crew::location::Class;
-use facts::severity::Severity;
 use load::findings::{
-    self, BandwidthFigures, ImpactFigures, LeftOut, LoadFindings, LoadJudgement, SetFigures,
+    BandwidthFigures, Grade, ImpactFigures, LeftOut, LoadFindings, LoadJudgement, SetFigures,
     StarFigures,
 };
 use load::limits::{FAIRNESS, INCAST_SUM, SMALLEST_SHARE};
@@ -66,13 +65,8 @@ pub fn section(survey: &Survey, load: &LoadFindings) -> Markup {
     }
 }
 
-fn grade(grade: findings::Grade) -> Badge {
-    match grade {
-        findings::Grade::Good => (Severity::Good, "good"),
-        findings::Grade::Slow => (Severity::Suspect, "slow"),
-        findings::Grade::Bad => (Severity::Bad, "bad"),
-        findings::Grade::Unjudged => (Severity::Suspect, "no verdict"),
-    }
+fn grade(grade: Grade) -> Badge {
+    (grade.severity(), grade.name())
 }
 
 fn judgements(survey: &Survey, load: &LoadFindings) -> Markup {

@@ -43,7 +43,7 @@ fn leaves_out_what_was_not_measured() {
 fn limits_rows_and_says_how_many_are_missing() {
     let bad = |nic| {
         let unit = LoadUnit::Nic(NicId(nic));
-        judgement(unit, LoadFigure::Bandwidth, findings::Grade::Slow, None)
+        judgement(unit, LoadFigure::Bandwidth, Grade::Slow, None)
     };
     let mut load = good_load();
     load.judgements = (0..8).cycle().take(MOST_ROWS + 7).map(bad).collect();

@@ -11,6 +11,7 @@ use campaign::quiet::findings::{Certainty, Direction, Test};
 use campaign::quiet::ids::NicId;
 use campaign::timetable::Watched;
 use crew::location::Class;
+use facts::severity::Severity;
 
 /// A part of the fabric that a figure under load is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -152,6 +153,15 @@ facts::named_enum! {
 }
 
 impl Grade {
+    /// How it is shown. A figure without a verdict is not good.
+    pub fn severity(self) -> Severity {
+        match self {
+            Self::Good => Severity::Good,
+            Self::Slow | Self::Unjudged => Severity::Suspect,
+            Self::Bad => Severity::Bad,
+        }
+    }
+
     /// Returns whether it is a verdict other than good.
     pub fn is_worse(self) -> bool {
         matches!(self, Self::Slow | Self::Bad)

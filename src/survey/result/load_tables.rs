@@ -3,7 +3,6 @@
 use super::{load_words, words};
 use campaign::quiet::roster::Roster;
 use crew::location::Class;
-use facts::severity::Severity;
 use load::findings::{
     BandwidthFigures, Compared, FarVictim, Grade, ImpactFigures, LoadFindings, StarFigures,
 };
@@ -53,14 +52,9 @@ pub fn bandwidths(page: &mut Page, roster: &Roster, load: &LoadFindings) {
     }
 }
 
-/// Returns the word of a grade, with its severity.
-fn grade(of: Grade) -> Words {
-    let severity = match of {
-        Grade::Good | Grade::Unjudged => Severity::Good,
-        Grade::Slow => Severity::Suspect,
-        Grade::Bad => Severity::Bad,
-    };
-    Words::verdict(severity, of.name())
+/// The word of a grade, with its severity.
+fn grade(grade: Grade) -> Words {
+    Words::verdict(grade.severity(), grade.name())
 }
 
 /// Returns what the mean is compared with.

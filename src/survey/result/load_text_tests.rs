@@ -40,6 +40,14 @@ Ratios of latencies, load / quiet: median with its 95 % interval, p99, p99.9.
 }
 
 #[test]
+fn colors_figures_without_a_verdict_as_suspect() {
+    let mut page = Page::default();
+    add(&mut page, &loaded(mixed_load()));
+    let text = page.text(TextStyle::Colored);
+    assert!(text.contains("\x1b[33mnot judged\x1b[0m"), "{text}");
+}
+
+#[test]
 fn says_how_much_of_the_links_was_seen() {
     let links = LinkCoverage {
         kind: LinkKind::Switches,

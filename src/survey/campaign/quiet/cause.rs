@@ -12,11 +12,10 @@ use super::observation::figure;
 use super::outside::Outside;
 use super::population::Sorted;
 use super::result_store::ResultStore;
-use super::roster::Roster;
+use super::roster::{Roster, crossing, members};
 use super::search::PartExplanation;
 use super::signs::{PartSigns, signs};
 use super::slow_parts::Judgement;
-use super::units::{crossing, members};
 
 /// The facts from which causes are made.
 #[derive(Debug)]

@@ -10,10 +10,9 @@ use super::findings::{Cause, Certainty, Findings, LimitSource, Unit, UntestedPar
 use super::ids::{NicId, TestId};
 use super::limits::Limits;
 use super::result_store::ResultStore;
-use super::roster::Roster;
+use super::roster::{Roster, members};
 use super::search::{PartExplanation, waited_for_cpus};
 use super::slow_parts::Judgement;
-use super::units::members;
 use super::untested::Untested;
 
 /// Most results outside the limits in a findings.

@@ -11,7 +11,6 @@ use super::findings::{Certainty, Findings, Test};
 use super::ids::{NicId, NodeId, TestId};
 use super::limits::Limits;
 use super::pairs::Selection;
-use super::parked::ExcludedNics;
 use super::population::MOST_EXACT;
 use super::result_store::ResultStore;
 use super::retest_plan::{RetestPlan, SweepResults};
@@ -19,7 +18,7 @@ use super::roster::Roster;
 use super::round_plan::RoundPlan;
 use super::rounds::{Round, Sweep};
 pub use super::settings::{Settings, SurveyPhase, SurveyProgress};
-use super::unmeasured::why_unusable;
+use super::unmeasured::{ExcludedNics, why_unusable};
 use super::untested::Untested;
 
 /// Most NICs whose figures are kept for pictures without a request.

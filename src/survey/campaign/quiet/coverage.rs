@@ -5,11 +5,9 @@ use std::collections::HashMap;
 
 use super::answer::{Pair, Stage, TestPair};
 use super::ids::{NicId, TestId};
-use super::missing::Missing;
-use super::pair_set::PairSet;
 use super::roster::Roster;
-use super::rounds::{Round, Sweep};
-use super::unmeasured::{Unmeasured, UnmeasuredPairs};
+use super::rounds::{PairSet, Round, Sweep};
+use super::unmeasured::{Missing, Unmeasured, UnmeasuredPairs};
 use super::untested::Untested;
 
 /// How often the survey measures pairs without an answer again. A node that is busy all the time

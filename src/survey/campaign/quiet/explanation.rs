@@ -9,10 +9,9 @@ use super::ids::{NicId, PopulationKey};
 use super::limits::Limits;
 use super::outside::{Outside, RetestOutcome};
 use super::result_store::ResultStore;
-use super::roster::Roster;
+use super::roster::{Roster, members};
 use super::search::{PartExplanation, search};
 use super::slow_parts::Judgement;
-use super::units::members;
 
 /// Most pairs outside the limits that are all retested.
 pub const FEW_SUSPECTS: usize = 64;

@@ -8,10 +8,9 @@ use super::findings::{Outlier, Statistic, Unit};
 use super::ids::{NicId, PopulationKey, Role, TestId};
 use super::limits::{Limit, Limits};
 use super::residual::PairResidual;
-use super::roster::Roster;
+use super::roster::{Roster, crossing, members};
 use super::selection::{PartEffect, Selected, select};
 use super::slow_parts::{ExplainedPairs, Judgement};
-use super::units::{crossing, members};
 use crate::blame::chance::{error_of_median, score_limit};
 use crate::blame::limits::FALSE_ALARM;
 use crew::location::Class;
@@ -299,9 +298,9 @@ fn found_with(pairs: usize, selected: &Selected) -> f64 {
 mod tests {
     use super::super::findings::{Cause, Certainty, Direction, Findings, Statistic, Unit};
     use super::super::ids::NicId;
+    use super::super::roster::crossing;
     use super::super::states::{State, states};
     use super::super::testing::{Cluster, Fault, Load, named, survey, survey_of_some};
-    use super::super::units::crossing;
 
     fn cluster(tool: &str, factor: f64) -> Cluster {
         let mut cluster = Cluster::new([0, 0, 16, 1], &[tool], 1);

@@ -3,16 +3,16 @@
 //! memory grows with the number of NICs and not with the number of pairs.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::{Index, IndexMut};
 
-use super::answer::{Answer, FEW_RETRIES, Figures, Pair, PairResult, Stage, TestPair};
-use super::error_counts::ErrorCounts;
+use super::answer::{
+    Answer, FEW_RETRIES, Figures, LINK_ERRORS, Pair, PairResult, RETRIES, Stage, TIMEOUTS, TestPair,
+};
 use super::findings::{Test, Unit};
-use super::ids::{NicId, PopulationKey, TestId};
+use super::ids::{NicId, PopulationKey, Role, TestId};
 use super::observation::PairFigures;
 use super::population::{FigureHistogram, MOST_EXACT, cost};
-use super::role_counts::RoleCounts;
-use super::roster::Roster;
-use super::units::parts_of_pair;
+use super::roster::{Roster, parts_of_pair};
 use crate::blame::limits::LEAST_FIGURES;
 use crew::location::Class;
 use facts::expect::Expectation;
@@ -369,4 +369,84 @@ fn broken(expectations: &[Expectation], size: u64, figures: &Figures) -> Option<
     let mut broken = size_expectations
         .filter(|one| figures.metric(one.metric).is_some_and(|figure| !one.is_met_by(figure)));
     broken.next().map(|one| one.limit)
+}
+
+/// Most pairs whose counts are kept.
+const MOST_PAIRS: usize = 1 << 20;
+
+/// The sums of counters that do not grow on a good fabric, by pair.
+#[derive(Debug, Default)]
+pub struct ErrorCounts {
+    /// Packets that were damaged on the link of the initiator.
+    pub damaged: BTreeMap<TestPair, u64>,
+    /// Packets that were sent again or not answered in time.
+    pub lost: BTreeMap<TestPair, u64>,
+}
+
+impl ErrorCounts {
+    /// Adds the counters of a result.
+    pub fn add(&mut self, result: &PairResult) {
+        let key = (result.test, result.pair);
+        for (counts, counters) in
+            [(&mut self.damaged, &LINK_ERRORS[..]), (&mut self.lost, &[RETRIES, TIMEOUTS][..])]
+        {
+            let sum = result.sum(counters);
+            if sum > 0 && (counts.len() < MOST_PAIRS || counts.contains_key(&key)) {
+                let known = counts.entry(key).or_default();
+                *known = known.saturating_add(sum);
+            }
+        }
+    }
+}
+
+/// The number of pairs of each role and class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RoleCounts([[u32; Class::ALL.len()]; 2]);
+
+impl RoleCounts {
+    /// Returns the number of pairs in a role.
+    pub fn pairs_in_role(&self, role: Role) -> u32 {
+        self.0[role.index()].iter().sum()
+    }
+
+    /// Returns the number of pairs of a class.
+    pub fn pairs_in_class(&self, class: Class) -> u32 {
+        self.0.iter().map(|counts| counts[class as usize]).sum()
+    }
+
+    /// Returns the number of all pairs.
+    pub fn total(&self) -> u32 {
+        self.0.iter().flatten().sum()
+    }
+
+    /// Adds the numbers of `other`.
+    pub fn add(&mut self, other: &Self) {
+        self.combine(other, u32::saturating_add);
+    }
+
+    /// Subtracts the numbers of `other`, down to zero.
+    pub fn subtract(&mut self, other: &Self) {
+        self.combine(other, u32::saturating_sub);
+    }
+
+    fn combine(&mut self, other: &Self, operation: fn(u32, u32) -> u32) {
+        let others = other.0.iter().flatten();
+        for (count, other) in self.0.iter_mut().flatten().zip(others) {
+            *count = operation(*count, *other);
+        }
+    }
+}
+
+impl Index<(Role, Class)> for RoleCounts {
+    type Output = u32;
+
+    fn index(&self, (role, class): (Role, Class)) -> &u32 {
+        &self.0[role.index()][class as usize]
+    }
+}
+
+impl IndexMut<(Role, Class)> for RoleCounts {
+    fn index_mut(&mut self, (role, class): (Role, Class)) -> &mut u32 {
+        &mut self.0[role.index()][class as usize]
+    }
 }

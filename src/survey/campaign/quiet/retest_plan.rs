@@ -4,19 +4,17 @@
 use fastrand::Rng;
 
 use super::answer::{Pair, Stage, TestPair};
-use super::comparison::{GoodPairs, pairs_of_unclear_classes};
 use super::explanation::{Explained, FEW_SUSPECTS, explain};
 use super::ids::NicId;
 use super::limits::Limits;
 use super::outside::MOST_RETESTS;
-use super::parked::ExcludedNics;
 use super::result_store::ResultStore;
-use super::retest::{Queue, suspects, swaps};
+use super::retest::{GoodPairs, Queue, pairs_of_unclear_classes, suspects, swaps};
 use super::roster::Roster;
 use super::rounds::Round;
 use super::settings::SurveyPhase;
 use super::slow_parts::Judgement;
-use super::unmeasured::why_unusable;
+use super::unmeasured::{ExcludedNics, why_unusable};
 
 /// How often the survey chooses suspects.
 const MOST_WAVES: u8 = 8;

@@ -3,12 +3,11 @@
 use super::answer::Stage;
 use super::coverage::Coverage;
 use super::findings::Unit;
-use super::parked::ExcludedNics;
 use super::retest::Queue;
 use super::roster::Roster;
 use super::rounds::{NicOrder, Round, Sweep};
 use super::settings::SurveyPhase;
-use super::unmeasured::why_unusable;
+use super::unmeasured::{ExcludedNics, why_unusable};
 use super::untested::Untested;
 use crate::blame::limits::LEAST_PARTNERS;
 

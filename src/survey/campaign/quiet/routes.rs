@@ -10,8 +10,7 @@ use super::answer::Pair;
 use super::findings::Unit;
 use super::ids::{NicId, Role};
 use super::residual::{PairResidual, has_effect};
-use super::roster::Roster;
-use super::units::group_pair;
+use super::roster::{Roster, group_pair};
 use crate::blame::limits::LARGER_SHARE;
 
 /// Fewest pairs on a route that tell whether it is slow, and the part of the routes of a group from

@@ -13,9 +13,8 @@ use super::findings::Unit;
 use super::ids::{NicId, Role};
 use super::residual::{PairResidual, has_effect};
 use super::robust::spread;
-use super::roster::Roster;
+use super::roster::{self, Roster, crossing, parts_of_nic};
 use super::routes::{PairsByRoute, SwitchId};
-use super::units::{self, crossing, parts_of_nic};
 use crate::blame::chance::{LEAST_ERROR, binomial_tail, error_of_median, score_limit};
 use crate::blame::limits::{FALSE_ALARM, LARGER_SHARE, LEAST_PARTNERS};
 use facts::robust::{lower_median, sorted};
@@ -272,7 +271,7 @@ fn is_possible(
         Unit::Node(_) => count >= 2 && bad == count,
         Unit::Switch { .. } if count == MEMBERS_OF_SMALL => {
             let has_all = role.is_none() && value > 0.0 && with_effect().count() == own.len();
-            let is_complete = units::members(unit, roster).len() == count;
+            let is_complete = roster::members(unit, roster).len() == count;
             let own: BTreeSet<u32> = own.iter().copied().collect();
             let mut others = (0..).zip(rest).filter(|(index, _)| !own.contains(index));
             has_all && is_complete && !others.any(|(_, rest)| has_effect(*rest, value))

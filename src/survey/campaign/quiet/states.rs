@@ -2,8 +2,7 @@
 
 use super::findings::{Certainty, Evidence, Findings, Unit, UntestedPart};
 use super::ids::NicId;
-use super::roster::{Nic, Roster};
-use super::units;
+use super::roster::{self, Nic, Roster};
 
 facts::named_enum! {
     /// The state of a NIC, the worst last.
@@ -92,6 +91,6 @@ pub fn states_beside_bad(roster: &Roster, verdict: &Findings) -> Vec<State> {
 pub fn members(roster: &Roster, unit: &Unit) -> Vec<NicId> {
     match *unit {
         Unit::Path(pair) => vec![pair.initiator, pair.target],
-        unit => units::members(unit, roster),
+        unit => roster::members(unit, roster),
     }
 }

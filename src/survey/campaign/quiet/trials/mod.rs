@@ -2,23 +2,22 @@
 //! The seed of a cluster decides about its noise and about the place of its fault, so two builds
 //! with equal verdicts print equal tables.
 
-pub mod busy;
-pub mod dragonfly;
-pub mod planted;
-
 use std::collections::BTreeSet;
 
+use busy::Truth;
+use dragonfly::ModelDragonfly;
 use fastrand::Rng;
 
 use super::answer::Pair;
 use super::findings::{Certainty, Direction, Findings, Unit};
 use super::ids::NicId;
-use super::roster::Roster;
+use super::roster::{Roster, members};
 use super::testing::{Cluster, Effect, Fault, Load, named, survey_of_some};
-use super::units::members;
 use crate::blame::limits::LEAST_FIGURES;
-use busy::Truth;
-use dragonfly::ModelDragonfly;
+
+pub mod busy;
+pub mod dragonfly;
+pub mod planted;
 
 /// How right a verdict is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
