@@ -219,13 +219,13 @@ fn asks_the_library_that_the_program_of_a_command_loads() {
             format!("srun -n 4 {}", with.display()),
             "2.3",
             &own,
-            format!("loaded by {}", with.display()),
+            format!("found for {}", with.display()),
         ),
         (
             format!("{} x", without.display()),
             "1.22",
             &other,
-            format!("loaded by {}", without.display()),
+            format!("found for {}", without.display()),
         ),
         (
             format!(
@@ -235,7 +235,7 @@ fn asks_the_library_that_the_program_of_a_command_loads() {
             ),
             "2.3",
             &own,
-            format!("loaded by {}", without.display()),
+            format!("found for {}", without.display()),
         ),
         (
             "sh -c true".to_owned(),
@@ -251,7 +251,7 @@ fn asks_the_library_that_the_program_of_a_command_loads() {
     assert_eq!(status, Some(3));
     let line = "FAIL L2 FI_CXI_FOO=1: libfabric 2.3 does not know this name; it has no effect.\n";
     assert!(text.starts_with(line), "{text}");
-    let asked = format!("\n\nAsked: libfabric 2.3 at {} (loaded by", own.display());
+    let asked = format!("\n\nAsked: libfabric 2.3 at {} (found for", own.display());
     assert!(text.contains(&asked), "{text}");
     // The program does not find its library.
     let mut check = command(&machine, &directory.path().join("none"), "--job --", &[]);

@@ -171,8 +171,10 @@ impl LoadedProcess {
             let files = loaded.iter().map(|path| self.root.join(path.trim_start_matches('/')));
             let origin = if loaded.is_empty() {
                 format!("{name} needs {}, which is not found", library::SONAME)
-            } else {
+            } else if self.is_running {
                 format!("loaded by {name}")
+            } else {
+                format!("found for {name}")
             };
             return (files.collect(), origin);
         }
