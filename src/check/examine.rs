@@ -200,12 +200,6 @@ impl Examination {
         });
         findings.extend(pcie_findings(&files, generation));
         findings.extend(Monitor::read(&files).evaluate(first.monitor, &files));
-        // A software NIC has the file only if a fault plants it.
-        let iommu = if is_software && files.text("iommu_group/type").is_none() {
-            Finding::untested(&host::IOMMU, "software NIC")
-        } else {
-            host::iommu(&files, machine)
-        };
         findings.push(identity::memory_errors(&files));
         findings.extend(temperature::temperatures(&files));
         findings.extend([
@@ -217,7 +211,7 @@ impl Examination {
         ]);
         findings.extend(self.ranks);
         findings.extend([
-            iommu,
+            iommu(&files, is_software, machine),
             host::locality(&files, &cxi::placement::cpus().unwrap_or_default()),
             link::mtu(&files),
             identity::qos_profile(&files),
@@ -228,6 +222,15 @@ impl Examination {
         findings.extend(power::supplies(&files));
         findings.extend(self.traffic);
         result(findings, self.failure.as_ref())
+    }
+}
+
+fn iommu(files: &Files, is_software: bool, machine: &Machine) -> Finding {
+    // A software NIC has the file only if a fault plants it.
+    if is_software && files.text("iommu_group/type").is_none() {
+        Finding::untested(&host::IOMMU, "software NIC")
+    } else {
+        host::iommu(files, machine)
     }
 }
 

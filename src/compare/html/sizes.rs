@@ -49,60 +49,78 @@ fn percentile_name(percent: f64) -> String {
     }
 }
 
+/// The rows that curves go through.
+struct CurveRows<'a> {
+    results: &'a [&'a SizeResult],
+    /// Whether the rows differ by their depths, and not by their sizes.
+    has_depths: bool,
+}
+
+impl<'a> CurveRows<'a> {
+    fn new(results: &'a [&'a SizeResult]) -> Self {
+        let depths = results.iter().map(|result| result.posted.or(result.unexpected));
+        Self { results, has_depths: depths.clone().min() < depths.max() }
+    }
+
+    /// Returns the x of a row.
+    fn place(&self, result: &SizeResult) -> f64 {
+        match result.posted.or(result.unexpected) {
+            Some(depth) if self.has_depths => f64::from(depth),
+            _ => result.size_bytes as f64,
+        }
+    }
+
+    fn curve(
+        &self,
+        name: &str,
+        color: usize,
+        is_main: bool,
+        metric: impl Fn(&SizeResult) -> Option<f64>,
+    ) -> Curve {
+        let point = |result: &&SizeResult| Some((self.place(result), metric(result)?));
+        let points = self.results.iter().filter_map(point).collect();
+        Curve { name: name.to_owned(), color, is_main, points, band: Vec::new() }
+    }
+
+    /// Returns a curve for each percentile, or else for the mean and the maximum; and the minimum.
+    fn latencies(&self) -> Vec<Curve> {
+        let shown = [50.0, 90.0, 99.0, 99.9, 100.0];
+        let percentile_curve = |(color, percent): (usize, f64)| {
+            self.curve(&percentile_name(percent), color, percent == 50.0, |result| {
+                let value = percentile(result.latency.as_ref()?, percent)?;
+                Some(value.value_ns as f64)
+            })
+        };
+        let mut curves: Vec<Curve> = shown.into_iter().enumerate().map(percentile_curve).collect();
+        if curves.iter().all(|curve| curve.points.is_empty()) {
+            curves = vec![
+                self.curve("mean", 0, true, main_metric),
+                self.curve("max", 4, false, |result| result.figure(Metric::Max)),
+            ];
+        }
+        curves.push(self.curve("min", 5, false, |result| result.figure(Metric::Min)));
+        curves
+    }
+
+    fn bandwidth(&self) -> Vec<Curve> {
+        vec![self.curve("bandwidth", 0, true, main_metric)]
+    }
+}
+
 /// Returns the metrics over the sizes, or over the depths of a range, with a curve for each
 /// percentile. `None` for one row.
 pub fn curves(measured: &[&SizeResult]) -> Option<Markup> {
     if measured.len() < 2 {
         return None;
     }
-    let depths = measured.iter().map(|result| result.posted.or(result.unexpected));
-    let has_depths = depths.clone().min() < depths.max();
-    let place = |result: &SizeResult| match result.posted.or(result.unexpected) {
-        Some(depth) if has_depths => f64::from(depth),
-        _ => result.size_bytes as f64,
-    };
-    let curve = |name: String, color, is_main, metric: &dyn Fn(&SizeResult) -> Option<f64>| {
-        let point = |result: &&SizeResult| Some((place(result), metric(result)?));
-        Curve {
-            name,
-            color,
-            is_main,
-            points: measured.iter().filter_map(point).collect(),
-            band: Vec::new(),
-        }
-    };
+    let rows = CurveRows::new(measured);
+    let has_depths = rows.has_depths;
     let is_latency = measured.iter().any(|result| result.latency.is_some());
-    let (curves, quantity, what) = if is_latency {
-        let latency_at = |percent: f64| {
-            move |result: &SizeResult| {
-                let value = percentile(result.latency.as_ref()?, percent)?;
-                Some(value.value_ns as f64)
-            }
-        };
-        let shown = [50.0, 90.0, 99.0, 99.9, 100.0];
-        let percentile_curve = |(color, percent): (usize, f64)| {
-            curve(percentile_name(percent), color, percent == 50.0, &latency_at(percent))
-        };
-        let mut curves: Vec<Curve> = shown.into_iter().enumerate().map(percentile_curve).collect();
-        if curves.iter().all(|curve| curve.points.is_empty()) {
-            curves = vec![
-                curve("mean".into(), 0, true, &main_metric),
-                curve("max".into(), 4, false, &|result| result.figure(Metric::Max)),
-            ];
-        }
-        curves.push(curve("min".into(), 5, false, &|result| result.figure(Metric::Min)));
-        (
-            curves,
-            Quantity::Latency,
-            if has_depths { "Latency of each depth" } else { "Latency of each size" },
-        )
-    } else {
-        let curve = curve("bandwidth".into(), 0, true, &main_metric);
-        (
-            vec![curve],
-            Quantity::Bandwidth,
-            if has_depths { "Bandwidth of each depth" } else { "Bandwidth of each size" },
-        )
+    let (curves, quantity, what) = match (is_latency, has_depths) {
+        (true, true) => (rows.latencies(), Quantity::Latency, "Latency of each depth"),
+        (true, false) => (rows.latencies(), Quantity::Latency, "Latency of each size"),
+        (false, true) => (rows.bandwidth(), Quantity::Bandwidth, "Bandwidth of each depth"),
+        (false, false) => (rows.bandwidth(), Quantity::Bandwidth, "Bandwidth of each size"),
     };
     let points = || curves.iter().flat_map(|curve| &curve.points);
     let x = if has_depths {

@@ -123,32 +123,37 @@ pub fn alarms(
         }
     }
     let nics = by_nic.len();
-    let is_above = |part_nics: &BTreeSet<NicId>, all: usize, part: f64| {
-        let nodes: BTreeSet<_> = part_nics.iter().map(|nic| roster.nic(*nic).node).collect();
-        nodes.len() >= LEAST_NODES && part_nics.len() as f64 > part * all as f64
-    };
-    if is_above(&timeouts, nics, TIMEOUTS) {
+    if is_above(&timeouts, (TIMEOUTS, nics), roster) {
         let count = timeouts.len();
         alarms.push(Alarm::Stop(format!(
             "packets of {count} of {nics} NICs were not answered in time"
         )));
     }
     let victims = answered + unanswered.len();
-    if is_above(&unanswered, victims, UNANSWERED) {
+    if is_above(&unanswered, (UNANSWERED, victims), roster) {
         let (count, first) = (unanswered.len(), reasons[0]);
         alarms.push(Alarm::Stop(format!(
             "operations of {count} of {victims} victims were not answered (the first: {first})"
         )));
     }
-    let has_paused =
-        |load_result: &&TaskResult| changed(load_result, Watched::RxPaused) > load_slot.slot_ns / 2;
-    for nic in results.iter().filter(has_paused).map(|result| result.nic) {
-        if load_slot.flows.iter().any(|flow| flow.peers.contains(&nic)) {
-            let reason = "it paused its switch for more than half of a slot";
-            alarms.push(Alarm::Spare(nic, reason.into()));
-        }
-    }
+    alarms.extend(spared(load_slot, results));
     alarms
+}
+
+/// Returns the alarms about targets that have paused their switch for long.
+fn spared(load_slot: &LoadSlot, results: &[TaskResult]) -> impl Iterator<Item = Alarm> {
+    let has_paused =
+        |result: &&TaskResult| changed(result, Watched::RxPaused) > load_slot.slot_ns / 2;
+    let nics = results.iter().filter(has_paused).map(|result| result.nic);
+    let targets = nics.filter(|nic| load_slot.flows.iter().any(|flow| flow.peers.contains(nic)));
+    let reason = "it paused its switch for more than half of a slot";
+    targets.map(|nic| Alarm::Spare(nic, reason.into()))
+}
+
+/// Returns whether these NICs are more than this part of a number of NICs, and on several nodes.
+fn is_above(nics: &BTreeSet<NicId>, (part, all): (f64, usize), roster: &Roster) -> bool {
+    let nodes: BTreeSet<_> = nics.iter().map(|nic| roster.nic(*nic).node).collect();
+    nodes.len() >= LEAST_NODES && nics.len() as f64 > part * all as f64
 }
 
 /// Returns why no operation of an aggressor succeeded; `None` if one did, or none was issued.
