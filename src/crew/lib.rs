@@ -26,7 +26,6 @@
 #![forbid(unsafe_code)]
 
 pub mod host_list;
-pub mod host_locations;
 pub mod introduction;
 pub mod joining;
 pub mod launcher;

@@ -35,20 +35,19 @@ mod member;
 mod message;
 mod open_files;
 mod root;
-mod traffic;
 mod work;
 
 use std::net::SocketAddr;
 
 pub use clock::now_ns;
 pub use join_request::{KnockAnswer, knock};
+pub use link::Traffic;
 pub use member::{JOIN_LIMIT, Member};
 #[cfg(any(test, feature = "testing"))]
 pub use message::Reply;
 pub use message::{MemoryCopy, Order};
 pub use open_files::allow_connections;
 pub use root::{Event, GRACE, Root};
-pub use traffic::Traffic;
 pub use work::{Expected, NoWork, Work};
 
 use facts::token::Token;

@@ -417,7 +417,6 @@ pub const CREW: Package = Package {
                 ("location", "where a NIC is: group, switch and port"),
             ],
             &[
-                ("host_locations", "where hosts are, by a file or by Slurm"),
                 ("introduction", "how a process introduces itself to its coordinator"),
                 ("launcher", "rank and size of a process, from its launcher"),
             ],
