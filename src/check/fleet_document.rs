@@ -6,7 +6,6 @@
 //! * `node_check`: the check of one node, read back, and what is found in it.
 
 mod agreement;
-mod finding;
 mod node_check;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -20,7 +19,6 @@ use serde::Serialize;
 
 pub use self::agreement::Majority;
 use self::agreement::agree;
-pub use self::finding::{NodeFinding, NodeVerdict};
 use self::node_check::findings;
 use crate::document::{Check, UNTESTED};
 use crew::host_list;
@@ -28,6 +26,7 @@ use facts::error::{Failure, UNDECIDED};
 use facts::text::plural;
 use facts::time_of_day::{milliseconds, unix_ms};
 use health::ITEMS;
+pub use node_check::{NodeFinding, NodeVerdict};
 
 /// Version of the document. It changes when a field is removed or changes its meaning.
 pub const SCHEMA_VERSION: u32 = 1;

@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::ending::ClientEnd;
-use super::queue::{ClientStage, QueueEntry};
-use super::room::{ClientProgress, Present};
+use super::queue::{ClientProgress, ClientStage, Present, QueueEntry};
 use facts::child::{self, Duty};
 use facts::device::DeviceName;
 use facts::error::{Context, Failure};

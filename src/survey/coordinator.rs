@@ -1,34 +1,33 @@
-//! Runs surveys: starts the members, leads the campaigns one after the other, and writes what comes
-//! of them. The coordinator measures nothing itself.
+//! Runs surveys: opens their files, starts the members, leads the campaigns one after the other,
+//! and writes what comes of them. The coordinator measures nothing itself.
 
-use std::io::BufRead;
-use std::mem;
+use std::io::{BufRead, BufReader};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::{fs, mem};
 
 use super::diagnosis_course::diagnosis_course;
-use super::files::SurveyFiles;
 use super::launch::Launch;
 use super::load_setup::{course, load_conductor, load_course, load_limit, plan_load};
 use super::locations::Locations;
+use super::membership::JoinedMembers;
+use super::outputs::{Notes, SurveyOutputs, SurveyRecorder};
 use super::program::SurveyProgram;
 use super::request::SurveyRequest;
-use crate::membership::JoinedMembers;
-use crate::outputs::{Notes, SurveyRecorder};
-use crate::result::lines::Earlier;
-use crate::result::{Conclusion, Setup, Survey, SurveyJob};
+use super::result::lines::Earlier;
+use super::result::{Conclusion, Setup, Survey, SurveyJob};
 use campaign::coordinator::{SurveyCoordinator, by_size};
 use campaign::quiet::conductor::Settings;
 use campaign::quiet::findings::Findings;
-use campaign::quiet::pairs::Selection;
+use campaign::quiet::pairs::{self, Selection};
 use campaign::quiet::roster::Roster;
 use campaign::quiet::rounds::NicOrder;
 use campaign::slots::Crew;
 use campaign::slots::members::Members;
 use campaign::slots::quiet::{QuietPlan, QuietSurvey, ResultRecorder};
 use cli::output::or_early_failure;
-use facts::error::Failure;
+use facts::error::{Failure, cause, invalid};
 use facts::job::Job;
-use facts::{interrupt, limit};
+use facts::{interrupt, limit, user_file};
 use load::findings::LoadFindings;
 use load::load_campaign;
 use load::spec::LoadSpec;
@@ -193,8 +192,8 @@ fn quiet_plan(
     }
 }
 
-/// Loads the fabric with what the quiet part has not found bad. `found` receives the effect, also of
-/// a load that was interrupted.
+/// Loads the fabric with what the quiet part has not found bad. `found` receives the effect, also
+/// after an interruption.
 ///
 /// # Errors
 ///
@@ -332,6 +331,42 @@ fn join_limit(request: &SurveyRequest, launch: &Launch, ends: Option<Instant>) -
     // Messages name it.
     let left = left.map(|left| Duration::from_millis(left.as_millis() as u64 / 100 * 100));
     left.map_or(limit, |left| limit.min(left))
+}
+
+/// What a survey reads and writes, all of it open.
+pub struct SurveyFiles {
+    /// The selected pairs.
+    pub selections: Vec<Selection>,
+    pub locations: Locations,
+    /// The results of the survey that goes on.
+    pub earlier: Option<Earlier<BufReader<fs::File>>>,
+    pub outputs: SurveyOutputs,
+}
+
+impl SurveyFiles {
+    /// Opens what the `request` names.
+    ///
+    /// # Errors
+    ///
+    /// Files that cannot be read or written.
+    pub fn open(request: &SurveyRequest) -> Result<Self, Failure> {
+        Ok(Self {
+            selections: selections(request)?,
+            locations: Locations::read(request.locations.as_deref(), request.topology.as_deref())?,
+            earlier: request.resume.as_deref().map(Earlier::open).transpose()?,
+            outputs: SurveyOutputs::open(&request.places()?, request.is_quiet)?,
+        })
+    }
+}
+
+/// Returns the selected pairs.
+fn selections(request: &SurveyRequest) -> Result<Vec<Selection>, Failure> {
+    let read = |path: &str| {
+        user_file::text(path.as_ref())
+            .map_err(|error| format!("cannot read {path}: {}", cause(&error)))
+    };
+    pairs::parse(&request.pairs, read)
+        .map_err(|why| Failure::usage(invalid("pairs", &request.pairs, why)))
 }
 
 #[cfg(test)]

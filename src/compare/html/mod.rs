@@ -13,10 +13,8 @@
 
 mod chart;
 mod comparison;
-mod curve_words;
 mod history;
 mod load;
-mod load_latency;
 mod load_matrix;
 mod map;
 mod matrix;

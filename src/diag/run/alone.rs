@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use super::barriers::Barriers;
-use super::context::LoopContext;
+use super::context::{Barriers, LoopContext};
 use super::driver::{note_gpu_map, open, release, set_up_pairs, summary_to_itself, thread_cpus};
 use super::nic_counters::CounterBaseline;
-use super::results::{BandwidthResults, Results};
-use super::sizes::Sizes;
+use super::results::{BandwidthResults, Results, Sizes};
 use super::watchdog::{Notices, Watchdog};
 use super::{bandwidth, verify};
 use crate::bench;

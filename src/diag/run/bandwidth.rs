@@ -3,8 +3,7 @@
 use std::slice;
 use std::time::Duration;
 
-use super::barriers::{Barriers, CLEANUP, POST_RUN, PRE_RUN};
-use super::context::LoopContext;
+use super::context::{Barriers, CLEANUP, LoopContext, POST_RUN, PRE_RUN};
 use super::pairs::{End, Pair, PairProgress, PairsLoop, settle};
 use super::results::BandwidthResults;
 use super::size_loop::longest_size;

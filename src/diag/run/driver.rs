@@ -22,12 +22,12 @@ use plan::run_options::{RunOptions, Side};
 use report::columns::Layout;
 use report::summary::Summary;
 use report::{Connected, Reporter, outcome};
-use session::{self, Agreed, Session};
+use session;
+use session::{Agreed, Session};
 
 use super::context::LoopContext;
 use super::nic_counters::CounterBaseline;
-use super::results::{BandwidthResults, ClientLatencies, Results, ServerResults};
-use super::sizes::Sizes;
+use super::results::{BandwidthResults, ClientLatencies, Results, ServerResults, Sizes};
 use super::watchdog::{MID_RUN, Notices, Watchdog, session_check};
 use super::{bandwidth, one_sided, round_trip, verify};
 use crate::bench;

@@ -31,7 +31,6 @@
 mod allocation_test;
 mod alone;
 pub mod bandwidth;
-pub mod barriers;
 pub mod compiled;
 pub mod context;
 mod driver;
@@ -49,7 +48,6 @@ mod scripted;
 mod serve;
 pub mod served;
 pub mod size_loop;
-mod sizes;
 pub mod stress;
 mod threads;
 pub mod verify;

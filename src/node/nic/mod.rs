@@ -15,9 +15,7 @@
 //! Hardware and software NICs have the same files; only the root directory differs
 //! (`backend::files`).
 
-pub mod code_word_limits;
 pub mod counter;
-pub mod counter_names;
 pub mod counter_table;
 pub mod counters;
 pub mod error_masks;
@@ -25,6 +23,5 @@ pub mod files;
 pub mod generation;
 pub mod link_speed;
 pub mod pcie_path;
-pub mod pcie_speed;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

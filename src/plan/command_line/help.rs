@@ -185,11 +185,10 @@ mod tests {
 
     use super::*;
     use crate::Plan;
-    use crate::command_line;
-    use crate::command_line::Request;
+    use crate::command_line::{self, Request};
     use crate::tools::{TOOLS, legacy_form, with_status_of};
+    use cli::arguments::{version, version_under};
     use cli::usage::testing::check_help;
-    use cli::version::{version, version_under};
     use facts::error::Failure;
 
     #[test]

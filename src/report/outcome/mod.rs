@@ -14,13 +14,8 @@
 
 mod bandwidth;
 mod counters;
-mod declared;
-mod expectation;
-mod extent;
 mod latency;
-mod match_cost;
 mod options;
-mod side;
 mod site;
 mod size_result;
 
@@ -28,19 +23,19 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub use crate::outcome::match_cost::MatchCost;
 pub use bandwidth::{BandwidthResult, QueuePairResult};
 pub use counters::{CounterFinding, CounterResult, Counters, NicCounters};
-pub use declared::DeclaredOptions;
-pub use expectation::ExpectationResult;
-pub use extent::Extent;
 use facts::job::Job;
+pub use latency::Extent;
 pub use latency::{Detail, LatencyResult, PercentileValue};
 use measure::{MeasurementError, MeasuringClock};
+pub use options::DeclaredOptions;
 pub use options::{AtomicOptions, ListOptions, Options};
 use page::problem::Problem;
-pub use side::Side;
+pub use site::Side;
 pub use site::{Addresses, Host, Peer, UsedDevice};
+pub use size_result::ExpectationResult;
+pub use size_result::MatchCost;
 pub use size_result::{FanResult, RateResult, SizeResult, WriteResult};
 
 /// The schema version of runs that were read from text, which documents never have.

@@ -6,4 +6,3 @@
 
 pub mod figures;
 pub mod schedule;
-pub mod targets;

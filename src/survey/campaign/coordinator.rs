@@ -14,12 +14,11 @@ use crate::timetable::blocks::{BlockTimes, blocks};
 use crate::timetable::{Block, Report, Slot, SurveyWork, TestSetup};
 use crew::host_list::compress;
 use crew::introduction::Introduction;
-use crew::star::MemoryCopy;
-use crew::star::{Event, GRACE, Root, now_ns};
+use crew::star::{Event, GRACE, MemoryCopy, Root, now_ns};
 use facts::error::Failure;
 use facts::limit;
 use facts::number::time_text;
-use health::readings::Readings;
+use health::item::Readings;
 
 /// How long the coordinator waits until the members are prepared for the test setup. A NIC may take
 /// 20 seconds to open its targets.

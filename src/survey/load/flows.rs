@@ -6,8 +6,8 @@ use std::ops::Range;
 
 use fastrand::Rng;
 
-use super::located::{LocatedNic, groups, switches};
 use super::pattern::{Distance, Pattern, Set};
+use super::roles::{LocatedNic, groups, switches};
 use super::slot::LoadFlow;
 
 /// To how many NICs each NIC sends at once in [`Pattern::AllToAll`].
@@ -376,9 +376,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::pattern::{Distance, Pattern, Set};
+    use super::super::roles::reordered;
     use super::super::testing::{VECTOR_9, all_placed, d4, fabric, fabric_of_wide_nodes};
     use super::{PEERS, flows};
-    use crate::located::reordered;
     use crate::slot::LoadFlow;
     use campaign::quiet::answer::Pair;
     use campaign::quiet::ids::NicId;

@@ -40,7 +40,6 @@
 //!    | theory          what the shape of a fabric allows                                         |
 //!    +-------------------------------------------------------------------------------------------+
 //!  0 | findings        what the fabric does under load, as data                                  |
-//!    | located         the NICs that take part, ordered by where they are                        |
 //!    | pattern         the patterns of load                                                      |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
@@ -64,7 +63,6 @@ pub mod fuzzing;
 mod impacts;
 pub mod limits;
 pub mod load_campaign;
-pub mod located;
 pub mod pattern;
 mod rates;
 pub mod results;

@@ -4,10 +4,9 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use super::course::CourseStep;
-use super::located::LocatedNic;
 use super::pattern::Pattern;
 use super::results::LoadResults;
-use super::roles::RoleRules;
+use super::roles::{LocatedNic, RoleRules};
 use super::slot::{LoadFlow, LoadMeasurement, LoadSlot};
 use super::theory::FabricShape;
 use campaign::quiet::ids::NicId;

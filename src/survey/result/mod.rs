@@ -28,7 +28,6 @@ pub mod load_tables;
 #[cfg(any(test, feature = "testing"))]
 pub mod load_testing;
 pub mod load_text;
-pub mod load_verdict;
 pub mod load_words;
 pub mod metrics;
 mod mixed;

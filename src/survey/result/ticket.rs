@@ -2,7 +2,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use super::load_verdict::certainty;
+use super::load_words::certainty;
 use super::next::advice;
 use super::text::{measured, place};
 use super::{Survey, evidence, load_text, load_words, why_text, words};

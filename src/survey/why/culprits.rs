@@ -9,8 +9,8 @@ use campaign::quiet::findings::{Cause, Certainty, Findings, LimitSource, Unit};
 use campaign::quiet::ids::NicId;
 use campaign::quiet::roster::Roster;
 use campaign::quiet::states;
+use health::item::Readings;
 use health::majority;
-use health::readings::Readings;
 
 /// Most culprits whose files are read.
 const MOST_CULPRITS: usize = 64;
@@ -163,7 +163,7 @@ mod tests {
     use campaign::quiet::ids::{NodeId, TestId};
     use crew::location::Location;
     use facts::severity::Severity;
-    use health::readings::testing::reading;
+    use health::item::testing::reading;
 
     fn cause(unit: Unit, source: LimitSource) -> Cause {
         let evidence = Evidence {

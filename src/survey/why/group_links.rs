@@ -14,7 +14,7 @@ use campaign::quiet::findings::{Cause, Findings};
 use campaign::quiet::roster::Roster;
 use campaign::quiet::states::State;
 use facts::error::Failure;
-use health::readings::Readings;
+use health::item::Readings;
 
 /// Returns the pairs of NICs across the links of two groups and others, in each direction that is
 /// slow.

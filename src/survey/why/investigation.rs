@@ -22,7 +22,7 @@ use campaign::slots::{CheckedNodes, Crew, pairs};
 use facts::error::Failure;
 use facts::groups::by_key;
 use facts::severity::Severity;
-use health::readings::{Readings, find};
+use health::item::{Readings, find};
 
 /// Codes of items of `cxidiag check` that decide which NICs are compared.
 pub const GENERATION: &str = "generation";
@@ -312,7 +312,7 @@ fn line(_: &Roster, _: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use health::readings::testing::reading;
+    use health::item::testing::reading;
 
     #[test]
     fn parked_peers_are_known_from_the_file() {

@@ -25,7 +25,7 @@ use campaign::slots::members::Members;
 use crew::introduction::Introduction;
 use facts::error::Failure;
 use facts::host::is_same_host;
-use health::readings::{Readings, find};
+use health::item::{Readings, find};
 
 /// Most times that tests are measured again whose slots say nothing, or that the NIC is slower.
 const MOST_REPEATS: usize = 3;

@@ -14,7 +14,7 @@ use campaign::quiet::findings::Unit;
 use campaign::quiet::ids::NicId;
 use campaign::quiet::roster::Roster;
 use campaign::quiet::states::State;
-use health::readings::Readings;
+use health::item::Readings;
 
 /// Most nodes whose files are read.
 const MOST_NODES: usize = 64;
@@ -85,7 +85,7 @@ mod tests {
     use campaign::quiet::roster::{Nic, Node};
     use facts::severity::Severity;
     use health::Finding;
-    use health::readings::testing::reading;
+    use health::item::testing::reading;
 
     fn width(value: &str) -> Finding {
         let state = if value == "x8" { Severity::Bad } else { Severity::Good };

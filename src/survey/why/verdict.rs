@@ -26,7 +26,7 @@ use campaign::slots::members::Members;
 use crew::location::Class;
 use facts::error::Failure;
 use facts::number::counted;
-use health::readings::Readings;
+use health::item::Readings;
 
 /// The longest time for which a test measures a NIC: no longer than a pair of the survey.
 pub const LONGEST_PAIR: Duration = Duration::from_millis(50);

@@ -18,8 +18,8 @@ use campaign::slots::Crew;
 use campaign::slots::testing::ModelCrew;
 use crew::location::Class;
 use facts::severity::Severity;
-use health::readings::Readings;
-use health::readings::testing::reading;
+use health::item::Readings;
+use health::item::testing::reading;
 
 fn course() -> DiagnosisCourse {
     course_with(Vec::new())

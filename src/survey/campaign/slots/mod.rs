@@ -37,7 +37,7 @@ use crate::timetable::{Report, Slot, TestSetup};
 use crew::introduction::Introduction;
 use crew::star::MemoryCopy;
 use facts::error::Failure;
-use health::readings::Readings;
+use health::item::Readings;
 use members::Members;
 
 /// Members that were lost, by rank, with the reasons.

@@ -17,7 +17,7 @@ use crew::location::Class;
 use crew::star::MemoryCopy;
 use facts::device::FabricAddress;
 use facts::error::Failure;
-use health::readings::Readings;
+use health::item::Readings;
 
 /// A crew that a model of a cluster plays.
 pub struct ModelCrew {

@@ -17,7 +17,6 @@ mod nic;
 #[cfg(test)]
 mod process_tests;
 mod rules;
-mod slot;
 #[cfg(test)]
 mod tests;
 

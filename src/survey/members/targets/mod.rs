@@ -20,7 +20,6 @@
 mod aggressor;
 pub mod by_tool;
 mod full_links;
-mod halves;
 pub mod instruments;
 mod load_times;
 mod loaded;

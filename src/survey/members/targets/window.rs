@@ -6,8 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use campaign::quiet::untested::Untested;
-use diag::run::barriers::Barriers;
-use diag::run::context::LoopContext;
+use diag::run::context::{Barriers, LoopContext};
 use diag::run::watchdog::Notices;
 use facts::error::Failure;
 use facts::interrupt;

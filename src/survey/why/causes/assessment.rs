@@ -9,8 +9,8 @@ use crate::causes::comparison::{Compared, Comparison, FiguresByTest, SLOWER_SHAR
 use crate::causes::table::CAUSES;
 use crate::causes::why::{Confidence, Why, evidence, item};
 use facts::severity::Severity;
+use health::item::{Readings, find, numbers};
 use health::majority::Difference;
-use health::readings::{Readings, find, numbers};
 use health::{Finding, majority};
 
 /// Cells beside the decisive ones that must hold for a certain cause.

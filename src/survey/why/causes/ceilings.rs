@@ -3,7 +3,7 @@
 
 use crate::causes::columns::Column;
 use crate::causes::comparison::{Compared, Comparison};
-use health::readings::{Readings, find};
+use health::item::{Readings, find};
 
 /// PCIe links in words, and the product of their lanes and their speed in GT/s.
 const LINKS: [(&str, f64); 6] = [
@@ -53,7 +53,7 @@ pub fn hint(comparisons: &[Comparison], own: &Readings) -> Option<String> {
 mod tests {
     use super::*;
     use facts::severity::Severity;
-    use health::readings::testing::reading;
+    use health::item::testing::reading;
 
     fn comparison(own: f64, others: f64) -> Comparison {
         Comparison {

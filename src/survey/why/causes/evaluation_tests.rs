@@ -12,7 +12,7 @@ mod other_ways;
 use super::*;
 use crate::causes::comparison::{DelayedMeasurement, FiguresByTest, Floor, Tail};
 use facts::severity::Severity;
-use health::readings::{Readings, testing};
+use health::item::{Readings, testing};
 use health::{Finding, LIMIT};
 
 /// Figures of a healthy NIC: latencies in nanoseconds, bandwidths in bytes per second.
