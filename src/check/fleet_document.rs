@@ -1,7 +1,6 @@
 //! The checks of many nodes in one: what is bad or suspect, and what differs from most nodes. The
 //! doc comments of the types are the descriptions in their schema, docs/check-fleet.schema.json.
 //!
-//! * `finding`: what is found about a node.
 //! * `agreement`: what most NICs have, and which differ.
 //! * `node_check`: the check of one node, read back, and what is found in it.
 

@@ -141,7 +141,7 @@ pub struct Platform {
 }
 
 /// One row for each kind.
-pub const PLATFORMS: [Platform; 2] = [
+const PLATFORMS: [Platform; 2] = [
     Platform {
         kind: DeviceKind::Hardware,
         prefix: "cxi",

@@ -61,7 +61,7 @@ pub fn document(outcome: &Outcome, with_header: bool) -> Result<Vec<u8>, Failure
 type RunColumn = (&'static str, &'static str);
 
 /// Returns all columns, in the order of CSV. They follow the columns of the results.
-pub fn run_columns() -> impl Iterator<Item = (&'static str, String)> {
+fn run_columns() -> impl Iterator<Item = (&'static str, String)> {
     let fixed = |columns: &'static [RunColumn]| {
         columns.iter().map(|(title, pointer)| (*title, (*pointer).to_owned()))
     };

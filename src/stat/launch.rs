@@ -118,7 +118,7 @@ fn report_not_executed(command: &[OsString], error: &io::Error) -> i32 {
     let name = command.first().map(|name| name.to_string_lossy()).unwrap_or_default();
     let cause = command
         .first()
-        .and_then(|name| missing(name, error))
+        .and_then(|name| missing_interpreter(name, error))
         .unwrap_or_else(|| facts::error::cause(error));
     note(&format!("cannot execute {name}: {cause}"));
     not_executed(error)
@@ -337,7 +337,7 @@ impl<'a> Leader<'a> {
         child.wait().map_or_else(
             |error| {
                 note(&format!("cannot see how the command ended: {error}"));
-                UNKNOWN
+                UNKNOWN_STATUS
             },
             end_status,
         )
@@ -421,11 +421,11 @@ const HEAD: u64 = 256;
 
 /// Returns which interpreter a script needs that does not exist, if this is why the command `name`
 /// could not be executed.
-pub fn missing(name: &OsStr, error: &io::Error) -> Option<String> {
+fn missing_interpreter(name: &OsStr, error: &io::Error) -> Option<String> {
     if error.kind() != ErrorKind::NotFound {
         return None;
     }
-    let file = File::open(found(name)?).ok()?;
+    let file = File::open(program_file(name)?).ok()?;
     let mut head = Vec::new();
     file.take(HEAD).read_to_end(&mut head).ok()?;
     let head = String::from_utf8_lossy(&head);
@@ -441,7 +441,7 @@ pub fn missing(name: &OsStr, error: &io::Error) -> Option<String> {
 }
 
 /// Returns the file that is executed for a name.
-fn found(name: &OsStr) -> Option<PathBuf> {
+fn program_file(name: &OsStr) -> Option<PathBuf> {
     if name.to_string_lossy().contains('/') {
         return Some(name.into());
     }
@@ -455,10 +455,10 @@ const NOT_FOUND: i32 = 127;
 const NOT_EXECUTABLE: i32 = 126;
 
 /// The status for a command whose status the system does not show.
-pub const UNKNOWN: EndStatus = EndStatus::Exit(1);
+const UNKNOWN_STATUS: EndStatus = EndStatus::Exit(1);
 
 /// What shells add to the number of a signal.
-const SIGNAL: i32 = 128;
+const SIGNAL_STATUS: i32 = 128;
 
 /// Time for a launcher to read the report before a signal ends this process: srun drops what it has
 /// not read by then.
@@ -473,7 +473,7 @@ fn end_status(status: ExitStatus) -> EndStatus {
 }
 
 /// Returns the exit status for a command that could not be executed.
-pub fn not_executed(error: &io::Error) -> i32 {
+fn not_executed(error: &io::Error) -> i32 {
     match Errno::from_io_error(error) {
         Some(Errno::NOENT | Errno::NOTDIR) => NOT_FOUND,
         _ => NOT_EXECUTABLE,
@@ -482,7 +482,7 @@ pub fn not_executed(error: &io::Error) -> i32 {
 
 /// Ends this process as the command has ended: with its exit status, or by its signal, so that a
 /// launcher sees the same. Writes no core: the command has.
-pub fn end_as(status: EndStatus) -> ! {
+fn end_as(status: EndStatus) -> ! {
     let signal = match status {
         EndStatus::Exit(code) => process::exit(code),
         EndStatus::Signal(signal) => signal,
@@ -495,5 +495,5 @@ pub fn end_as(status: EndStatus) -> ! {
         // Returns only if the signal is unknown or does not end a process.
         let _ = raise_with_default_action(signal);
     }
-    process::exit(SIGNAL + signal)
+    process::exit(SIGNAL_STATUS + signal)
 }

@@ -71,7 +71,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
 /// # Errors
 ///
 /// The errors of a member of a survey.
-pub fn measure_if_started(request: &WhyRequest) -> Result<bool, Failure> {
+fn measure_if_started(request: &WhyRequest) -> Result<bool, Failure> {
     match Started::from_environment() {
         Some(started) => {
             super::member::run_started(&member_request(request)?, started).map(|()| true)

@@ -294,7 +294,7 @@ pub fn name(impact: &ImpactFigures) -> String {
 }
 
 /// Returns what the victims of one class of pairs measured, and what loaded the fabric.
-pub fn name_with_class(figures: &ImpactFigures) -> String {
+fn name_with_class(figures: &ImpactFigures) -> String {
     let class = figures.class.map_or(String::new(), |class: Class| format!(", {}", class.name()));
     format!("{}{class}", name(figures))
 }

@@ -3,8 +3,7 @@
 //!
 //! * `work`: what members do, which the user of the star chooses.
 //! * `message`: what they send each other.
-//! * `traffic`: how much the coordinator has sent and received.
-//! * `link`: a connection on which nothing waits.
+//! * `link`: a connection on which nothing waits, and how much was sent and received.
 //! * `clock`: the clock of the coordinator in a member.
 //! * `listener`: where the coordinator lets members in, which prove that they have the token.
 //! * `root`: the coordinator.

@@ -40,7 +40,7 @@ struct Mode {
 }
 
 /// Bit rate that cxi_stat assumes for a mode that it does not know, in bits per second.
-pub const ASSUMED_BIT_RATE: f64 = 212.5e9;
+const ASSUMED_BIT_RATE: f64 = 212.5e9;
 
 /// Bit error rate of uncorrected code words above which the driver of Cassini 2 declares a link
 /// failed. Cassini 1 has this limit too, rounded.
@@ -94,7 +94,7 @@ impl LinkSpeed {
 
 /// Bit error rate of corrected errors above which a link is marginal: healthy links have 1e-12 to
 /// 1e-9, a documented bad one 2.5e-6.
-pub const MARGINAL: f64 = 1e-6;
+const MARGINAL: f64 = 1e-6;
 
 /// Directory of the limits that the driver of Cassini 2 shows.
 const DIRECTORY: &str = "port/0/link/fec/monitor_check";

@@ -1,13 +1,11 @@
 //! The outcome of a run as plain data, from which each format of the results is made.
 //!
 //! * This file: the run as a whole, and how it ended.
-//! * `side`: the side of a process in a run.
-//! * `site`: the host, its NIC, and the addresses of both sides.
-//! * `options`: the options in effect; `declared`: the keys that options declare themselves.
-//! * `extent`: how much of a size was measured.
-//! * `size_result`: the result of a size; `latency` and `bandwidth`: its figures.
+//! * `site`: the side of a process in a run, its host and NIC, and the addresses of both sides.
+//! * `options`: the options in effect.
+//! * `size_result`: the result of a size, and whether it meets an expectation; `latency` and
+//!   `bandwidth`: its figures.
 //! * `counters`: what the counters of the NICs did.
-//! * `expectation`: whether a size meets an expectation.
 //!
 //! These types are the JSON document, field for field (docs/output-formats.md). The doc comments
 //! are the descriptions in its schema, docs/cxidiag.schema.json.

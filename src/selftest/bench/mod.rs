@@ -426,7 +426,7 @@ fn wait_after(last: Option<Instant>, time: Duration) {
 
 /// Returns the flag that an operation with this return code sets, unless the driver masks it from
 /// the start.
-pub fn flag_of(code: c_return_code) -> Option<ErrorFlag> {
+fn flag_of(code: c_return_code) -> Option<ErrorFlag> {
     Some(match code {
         C_RC_RESTRICTED_UNICAST => ErrorFlag::RESTRICTED_UNICAST,
         C_RC_NO_SPACE => ErrorFlag::NO_SPACE,

@@ -1,9 +1,8 @@
 //! What a process of a survey measures: its NICs, slot by slot.
 //!
 //! * This file: the NICs of the process, each in a thread of its own.
-//! * `nic`: one NIC, and what it does in each slot.
+//! * `nic`: one NIC, what it does in each slot, and when operations run there.
 //! * `load_task`: what a NIC does in a slot under load.
-//! * `slot`: when operations run in a slot, and what an attempt in a slot says.
 //! * `counter_watch`: the counters of a NIC that may explain an answer.
 //! * `rules`: which options of a tool a survey can measure with.
 

@@ -318,7 +318,7 @@ pub fn window(begins: Instant, length: Duration) -> Window {
 
 /// Returns whether an operation of `attempt` had no answer that it may have in a longer slot: the
 /// longest one, or one of pairs that are measured for longer than the time `pair`.
-pub fn is_too_short(attempt: &Attempt, pair: Duration) -> bool {
+fn is_too_short(attempt: &Attempt, pair: Duration) -> bool {
     let is_longest = attempt.time_for_operations() >= longest_window(pair);
     attempt.lacks_answer() && !(is_longest && attempt.has_waited_long())
 }
