@@ -135,6 +135,18 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     }
 }
 
+/// Reads the health of this node's NICs once: no error rates, no traffic.
+///
+/// # Errors
+///
+/// Settings of the site or of the job that are invalid, and an interruption.
+pub fn of_this_node() -> Result<document::Check, Failure> {
+    match options::parse(&["--quick".into(), "--local".into()])? {
+        Some(request) => of_node::check(request),
+        None => Err(Failure::usage("no check was asked for")),
+    }
+}
+
 /// The nodes that a survey is about to measure.
 #[derive(Clone, Copy, Debug)]
 pub enum Nodes<'a> {

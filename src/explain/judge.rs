@@ -1,0 +1,437 @@
+//! Decides which message is the cause and which ones follow from it (messages.md 1, 4).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::document::{
+    Confidence, ExplainedCause, Explanation, FoundMessage, LogSummary, PossibleCause,
+    SCHEMA_VERSION, UnknownLine, exit_status,
+};
+use crate::scan::{Group, Log};
+use crate::table::{Form, Role, Row, TABLE, Values};
+use facts::advice::call_explanation;
+
+/// Seconds by which the report of a cause may be later than a consequence: launchers report the end
+/// of a process after its core dump.
+const REPORT_DELAY: f64 = 120.0;
+
+/// Lines that look like errors in the explanation.
+const MOST_UNKNOWN: usize = 3;
+
+/// Peers from which on one NIC that reaches none of them is the suspect itself. [I]
+const FEW_PEERS: usize = 3;
+
+/// A group of messages, with the rows that explain it.
+#[derive(Clone, Copy)]
+struct Evidence<'a> {
+    group: &'a Group,
+    row: &'static Row,
+    code: Option<&'static Row>,
+}
+
+impl<'a> Evidence<'a> {
+    fn new(group: &'a Group) -> Self {
+        let code = group.code.map(|code| &TABLE.rows[code]);
+        Self { group, row: &TABLE.rows[group.row], code }
+    }
+
+    /// Returns the rows, the one of the return code first.
+    fn rows(&self) -> impl Iterator<Item = &'static Row> {
+        self.code.into_iter().chain([self.row])
+    }
+
+    fn role(&self) -> Role {
+        match (self.row.role, self.code) {
+            (Role::Code, Some(code)) => code.role,
+            (Role::Code, None) => Role::Consequence,
+            (role, _) => role,
+        }
+    }
+
+    fn is_named_in(&self, follows: &[&str]) -> bool {
+        self.rows().any(|row| follows.contains(&row.id))
+    }
+
+    /// Returns whether this message follows from another one that stands in the logs.
+    fn follows(&self, other: &Self) -> bool {
+        self.rows().any(|row| other.is_named_in(&row.follows)) && !other.is_late(self)
+    }
+
+    /// Returns whether this message is too late to be the cause of another one.
+    fn is_late(&self, consequence: &Self) -> bool {
+        let time = |evidence: &Self| evidence.group.first.time.clone();
+        match (time(self), time(consequence)) {
+            (Some(own), Some(other)) => {
+                own.clock == other.clock && own.seconds > other.seconds + REPORT_DELAY
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns whether another message explains this one.
+    fn is_explained(&self, others: &[Self]) -> bool {
+        others.iter().any(|other| {
+            let may_explain = matches!(other.role(), Role::Cause | Role::Alone);
+            let is_mutual = other.follows(self);
+            let is_first = self.group.first.is_before(&other.group.first) == Some(true);
+            !std::ptr::eq(self.group, other.group)
+                && may_explain
+                && self.follows(other)
+                && !(is_mutual && is_first)
+        })
+    }
+
+    /// Returns whether another log or part of the system confirms this message.
+    fn is_confirmed_by(&self, other: &Self) -> bool {
+        let is_related = other.follows(self) || self.follows(other);
+        is_related && witness(self.row.origin) != witness(other.row.origin)
+    }
+}
+
+/// Returns the part of the system that prints the messages of a producer.
+fn witness(producer: &str) -> &str {
+    match producer {
+        "kernel" | "host" => "kernel",
+        "retry-handler" | "fabric-manager" => producer,
+        "slurm" | "pals" | "flux" | "launcher" => "launcher",
+        _ => "process",
+    }
+}
+
+/// Explains what the logs hold. `names` are their names, with their numbers of lines; `hosts` are
+/// the hosts of NICs by address.
+pub fn explanation(log: &Log, logs: Vec<LogSummary>, hosts: &BTreeMap<u32, String>) -> Explanation {
+    let counted = log.groups.iter().filter(|group| log.counts(group.row));
+    let evidence: Vec<Evidence> = counted.map(Evidence::new).collect();
+    let with_role = |role| evidence.iter().filter(move |evidence| evidence.role() == role).copied();
+    let is_root = |evidence_of: &Evidence| !evidence_of.is_explained(&evidence);
+    let mut roots: Vec<Evidence> = with_role(Role::Cause).filter(is_root).collect();
+    let mut confidence = Confidence::Probably;
+    if roots.is_empty() {
+        confidence = Confidence::Possibly;
+        if with_role(Role::Consequence).next().is_none() {
+            confidence = Confidence::NothingWrong;
+        }
+        let explains =
+            |alone: &Evidence| with_role(Role::Consequence).any(|other| other.follows(alone));
+        roots = with_role(Role::Alone).filter(is_root).collect();
+        if roots.iter().any(explains) {
+            roots.retain(explains);
+        }
+    }
+    if roots.is_empty() {
+        roots = with_role(Role::Consequence).filter(is_root).collect();
+        roots.truncate(1);
+    }
+    let roots = in_order(roots);
+    let names: Vec<&str> = logs.iter().map(|log| log.name.as_str()).collect();
+    let is_confirmed = |root: &Evidence| evidence.iter().any(|other| root.is_confirmed_by(other));
+    if confidence == Confidence::Probably && roots.first().is_some_and(is_confirmed) {
+        confidence = Confidence::Known;
+    }
+    let mut causes: Vec<ExplainedCause> = Vec::new();
+    for root in &roots {
+        let cause = explained(root, &evidence, &names, hosts);
+        // The same return code stands in messages of several libraries.
+        if !causes
+            .iter()
+            .any(|other| other.message.name() == cause.message.name() && other.nid == cause.nid)
+        {
+            causes.push(cause);
+        }
+    }
+    let mut causes = causes.into_iter();
+    let cause = causes.next();
+    let is_further =
+        |evidence: &Evidence| !roots.iter().any(|root| std::ptr::eq(root.group, evidence.group));
+    let further = |is_note: bool| {
+        let found = evidence.iter().filter(|evidence| is_further(evidence));
+        let found = found.filter(move |evidence| is_harmless(evidence.role()) == is_note);
+        found.map(|evidence| found_message(evidence, &names)).collect::<Vec<_>>()
+    };
+    let unknown_lines = if cause.is_none() { unknown_lines(log) } else { Vec::new() };
+    if cause.is_none() {
+        let is_clean = unknown_lines.is_empty();
+        confidence = if is_clean { Confidence::NothingWrong } else { Confidence::NotKnown };
+    }
+    Explanation {
+        schema_version: SCHEMA_VERSION,
+        cxidiag_version: env!("CARGO_PKG_VERSION"),
+        exit_status: exit_status(confidence),
+        summary: summary(confidence, cause.as_ref()),
+        confidence,
+        missing: missing(log, &evidence, cause.as_ref()),
+        cause,
+        other_causes: causes.collect(),
+        consequences: further(false),
+        notes: further(true),
+        logs,
+        unknown_lines,
+    }
+}
+
+fn is_harmless(role: Role) -> bool {
+    matches!(role, Role::Note | Role::Alone)
+}
+
+/// Returns the first line of the text.
+fn summary(confidence: Confidence, cause: Option<&ExplainedCause>) -> String {
+    match (confidence, cause) {
+        (Confidence::NothingWrong, Some(cause)) => format!(
+            "nothing wrong: no message of a failure; if the job hangs or is slow, possibly {}",
+            cause.says
+        ),
+        (Confidence::NothingWrong, None) => "nothing wrong: no known message of a failure".into(),
+        (_, None) => "not known: no known message; these lines look like errors".into(),
+        (confidence, Some(cause)) => {
+            let mut text = format!("{}: {}", confidence.name(), cause.says);
+            let rank = cause.rank.map(|rank| format!("rank {rank}"));
+            let known = [&cause.device, &cause.host, &rank];
+            let known =
+                known.into_iter().flatten().filter(|name| !cause.says.contains(name.as_str()));
+            let places: Vec<&str> = known.map(String::as_str).collect();
+            if !places.is_empty() {
+                text += &format!(" ({})", places.join(", "));
+            }
+            text
+        }
+    }
+}
+
+/// Returns messages with the earliest first, as far as their times and places say it.
+fn in_order(mut messages: Vec<Evidence>) -> Vec<Evidence> {
+    let mut ordered = Vec::new();
+    while !messages.is_empty() {
+        let mut first = 0;
+        for (at, message) in messages.iter().enumerate() {
+            if message.group.first.is_before(&messages[first].group.first) == Some(true) {
+                first = at;
+            }
+        }
+        ordered.push(messages.remove(first));
+    }
+    ordered
+}
+
+/// Returns the most frequent lines that look like errors.
+fn unknown_lines(log: &Log) -> Vec<UnknownLine> {
+    let lines =
+        log.unknown.iter().map(|(text, count)| UnknownLine { text: text.clone(), count: *count });
+    let mut lines: Vec<UnknownLine> = lines.collect();
+    lines.sort_by(|one, other| other.count.cmp(&one.count).then_with(|| one.text.cmp(&other.text)));
+    lines.truncate(MOST_UNKNOWN);
+    lines
+}
+
+/// Returns the longest fixed part of a message.
+fn fragment(evidence: &Evidence) -> String {
+    let anchors = evidence.row.forms.iter().map(Form::anchor);
+    let text = &evidence.group.first.text;
+    anchors.into_iter().find(|anchor| text.contains(anchor)).unwrap_or_default().trim().into()
+}
+
+fn found_message(evidence: &Evidence, names: &[&str]) -> FoundMessage {
+    let (group, first) = (evidence.group, &evidence.group.first);
+    FoundMessage {
+        id: evidence.row.id.into(),
+        code: first.values.get("code").cloned(),
+        fragment: fragment(evidence),
+        role: evidence.role().name().into(),
+        producer: evidence.row.origin.into(),
+        count: group.count,
+        hosts: group.hosts.iter().cloned().collect(),
+        ranks: group.ranks.len(),
+        log: names.get(first.source).map_or_else(String::new, |name| (*name).into()),
+        line: first.line,
+        time: first.circumstances.time.as_ref().map(|time| time.text.clone()),
+        printed_by_host: first.circumstances.host.clone(),
+        printed_by_rank: first.circumstances.rank,
+        text: first.text.clone(),
+    }
+}
+
+/// The part at fault.
+#[derive(Default)]
+struct Suspect {
+    host: Option<String>,
+    device: Option<String>,
+    nid: Option<u32>,
+    rank: Option<u32>,
+}
+
+/// Returns the process or node that printed a message. A name that only one of its lines has is the
+/// name of all of them.
+fn own_suspect(evidence: &Evidence) -> Suspect {
+    let (group, own) = (evidence.group, &evidence.group.first.circumstances);
+    let only_host = group.hosts.first().filter(|_| group.hosts.len() == 1).cloned();
+    let only_rank = group.ranks.first().filter(|_| group.ranks.len() == 1).copied();
+    Suspect {
+        host: own.host.clone().or(only_host),
+        device: own.device.clone(),
+        nid: None,
+        rank: own.rank.or(only_rank),
+    }
+}
+
+fn explained(
+    evidence: &Evidence,
+    all: &[Evidence],
+    names: &[&str],
+    hosts: &BTreeMap<u32, String>,
+) -> ExplainedCause {
+    let first = &evidence.group.first;
+    let own = &first.circumstances;
+    let names_target = |row: &Row| row.says.iter().any(|text| text.contains("{target}"));
+    let answer = if evidence.rows().any(names_target) { unanswered(evidence, all) } else { None };
+    let (mut values, mut says, mut suspect) = (first.values.clone(), None, own_suspect(evidence));
+    values.remove("target");
+    match answer {
+        Some(Unanswered::Nic(nid)) => {
+            let host = hosts.get(&nid).cloned();
+            let name = host.as_ref().map_or_else(String::new, |host| format!("{host}, "));
+            values.insert("target", format!("{nid:#x} ({name}NID {nid})"));
+            suspect = Suspect { host, nid: Some(nid), ..Suspect::default() };
+        }
+        Some(Unanswered::Own(peers)) => {
+            suspect.nid = own.nic;
+            says = Some(format!(
+                "a NIC reaches none of {peers} others: its own link or address is the suspect"
+            ));
+        }
+        Some(Unanswered::Fabric(peers, reporters)) => {
+            suspect = Suspect::default();
+            says = Some(format!(
+                "{peers} NICs do not answer {reporters} others: a switch, a link between groups, or \
+                 one NIC that stops the fabric"
+            ));
+        }
+        None => {}
+    }
+    for (name, value) in [("host", &suspect.host), ("device", &suspect.device)] {
+        values.remove(name);
+        values.extend(value.clone().map(|value| (name, value)));
+    }
+    let rows: Vec<&Row> = evidence.rows().collect();
+    let filled_first = |list: fn(&Row) -> &Vec<&'static str>| {
+        rows.iter().find_map(|row| filled(list(row), &values))
+    };
+    let advice = rows.iter().find_map(|row| row.advice());
+    let has_causes = rows.iter().any(|row| !row.causes.is_empty());
+    let says = says
+        .or_else(|| filled_first(|row| &row.says))
+        .or_else(|| advice.map(|advice| advice.cause.into()))
+        .unwrap_or_default();
+    let reason = rows.iter().find_map(|row| {
+        let errno: i32 = first.values.get("errno")?.parse().ok()?;
+        call_explanation(row.call?, errno.abs())
+    });
+    let causes = rows.iter().flat_map(|row| &row.causes);
+    let mut possible_causes: Vec<PossibleCause> = match reason.or(advice.filter(|_| !has_causes)) {
+        Some(advice) => vec![possible_cause(advice.cause, None)],
+        None => causes.map(|cause| possible_cause(cause.text, cause.key)).collect(),
+    };
+    possible_causes.retain(|cause| cause.text != says);
+    let action = rows.iter().find_map(|row| row.action);
+    let action = action.or_else(|| advice.map(|advice| advice.remedy));
+    ExplainedCause {
+        says,
+        message: found_message(evidence, names),
+        host: suspect.host,
+        device: suspect.device,
+        nid: suspect.nid,
+        rank: suspect.rank,
+        possible_causes,
+        exclusions: rows
+            .iter()
+            .flat_map(|row| &row.exclusions)
+            .map(|text| (*text).into())
+            .collect(),
+        proof: rows.iter().find_map(|row| row.proof).map(str::to_owned),
+        action: action.map(str::to_owned),
+        command: filled_first(|row| &row.commands),
+    }
+}
+
+fn possible_cause(text: &str, key: Option<&'static str>) -> PossibleCause {
+    PossibleCause { text: text.into(), is_here: None, reading: None, key }
+}
+
+/// Returns the first alternative whose places are all known.
+fn filled(alternatives: &[&str], values: &Values) -> Option<String> {
+    alternatives.iter().find_map(|text| {
+        let mut filled = String::new();
+        let mut rest = *text;
+        while let Some((before, behind)) = rest.split_once('{') {
+            let (name, behind) = behind.split_once('}')?;
+            filled += before;
+            filled += values.get(name)?;
+            rest = behind;
+        }
+        Some(filled + rest)
+    })
+}
+
+/// Who is at fault if peers do not answer.
+enum Unanswered {
+    /// A NIC that others name.
+    Nic(u32),
+    /// The NIC that reaches none of this number of peers.
+    Own(usize),
+    /// Neither: numbers of peers that do not answer, and of NICs that name them.
+    Fabric(usize, usize),
+}
+
+/// Returns who is at fault if peers do not answer; `None` without addresses (messages.md 1).
+fn unanswered(evidence: &Evidence, all: &[Evidence]) -> Option<Unanswered> {
+    let code = evidence.group.code;
+    let is_retry_handlers = evidence.row.origin == "retry-handler";
+    let is_about = |other: &&Evidence| {
+        let has_code = code.is_some() && other.group.code == code;
+        let is_given_up = other.row.origin == "retry-handler" && other.role() != Role::Note;
+        has_code || (is_given_up && (is_retry_handlers || evidence.follows(other)))
+    };
+    let mut reporters: BTreeMap<u32, BTreeSet<&str>> = BTreeMap::new();
+    for other in all.iter().filter(is_about) {
+        for (target, names) in &other.group.targets {
+            reporters.entry(*target).or_default().extend(names.iter().map(String::as_str));
+        }
+    }
+    let everybody: BTreeSet<&str> = reporters.values().flatten().copied().collect();
+    let named_by_several = reporters.values().filter(|names| names.len() > 1).count();
+    let (target, names) = reporters.iter().max_by_key(|(_, names)| names.len())?;
+    let is_named_by_most =
+        names.len() > 1 && (named_by_several == 1 || names.len() * 2 > everybody.len());
+    Some(if is_named_by_most || reporters.len() < FEW_PEERS {
+        Unanswered::Nic(*target)
+    } else if everybody.len() == 1 {
+        Unanswered::Own(reporters.len())
+    } else {
+        Unanswered::Fabric(reporters.len(), everybody.len())
+    })
+}
+
+/// Returns what the logs lack for a surer explanation.
+fn missing(log: &Log, all: &[Evidence], cause: Option<&ExplainedCause>) -> Vec<String> {
+    let Some(cause) = cause else { return Vec::new() };
+    let has = |producer: &str| all.iter().any(|evidence| evidence.row.origin == producer);
+    let is_of_library = all.iter().any(|evidence| evidence.row.role == Role::Code)
+        || cause.message.role == Role::Consequence.name();
+    let mut missing = Vec::new();
+    if cause.message.line == 1 && cause.message.role == Role::Consequence.name() {
+        missing.push("the beginning of the log: its first line is a consequence".to_owned());
+    }
+    if is_of_library && !log.has_warnings {
+        missing
+            .push("warnings of libfabric: run again with FI_LOG_LEVEL=warn FI_LOG_PROV=cxi".into());
+    }
+    if cause.nid.is_some() || cause.message.code.as_deref() == Some("UNDELIVERABLE") {
+        let host = cause.message.printed_by_host.as_deref().unwrap_or("the host that reports it");
+        if !has("retry-handler") {
+            missing.push(format!("journalctl -t cxi_rh of {host}"));
+        }
+        if !has("kernel") {
+            let host = cause.host.as_deref().unwrap_or("both hosts");
+            missing.push(format!("dmesg -T of {host}"));
+        }
+    }
+    missing
+}

@@ -1,0 +1,346 @@
+//! The table of messages and return codes, read from `messages.txt`, and the form of a message in
+//! a line.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
+
+use facts::advice::{Advice, code_explanation};
+
+/// What `messages.txt` says.
+pub static TABLE: LazyLock<MessageTable> =
+    LazyLock::new(|| MessageTable::read(include_str!("messages.txt")));
+
+facts::named_enum! {
+    /// What a line says about the failure of a job.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Role {
+        Cause = "cause",
+        /// It follows from something else, which may stand in another log.
+        Consequence = "consequence",
+        /// Harmless, but the cause of a failure without any other.
+        Alone = "alone",
+        /// Harmless.
+        Note = "note",
+        /// The return code in the line decides.
+        Code = "code",
+    }
+    /// Its name in the table and in documents.
+    pub fn name(self);
+}
+
+/// A message, or a return code of the NIC.
+#[derive(Debug)]
+pub struct Row {
+    /// `M01`, or the name of a return code.
+    pub id: &'static str,
+    pub role: Role,
+    /// Who prints it; the peer or the printer as the suspect for a return code.
+    pub origin: &'static str,
+    /// When it is printed; the number of a return code.
+    pub level: &'static str,
+    pub forms: Vec<Form>,
+    /// Words of which the line must have one too; any line if there are none.
+    pub needs: Vec<&'static str>,
+    /// What happened, in alternatives.
+    pub says: Vec<&'static str>,
+    pub causes: Vec<Cause>,
+    pub proof: Option<&'static str>,
+    pub action: Option<&'static str>,
+    /// The next command, in alternatives.
+    pub commands: Vec<&'static str>,
+    /// What it does not mean.
+    pub exclusions: Vec<&'static str>,
+    /// The C function whose error number the message has.
+    pub call: Option<&'static str>,
+    /// Messages and return codes that make this one their consequence.
+    pub follows: Vec<&'static str>,
+    /// The row does not count in a log that has this text anywhere.
+    pub without: Option<&'static str>,
+}
+
+/// A possible cause of a message.
+#[derive(Clone, Copy, Debug)]
+pub struct Cause {
+    /// How this node proves it: `check:link-down`.
+    pub key: Option<&'static str>,
+    pub text: &'static str,
+}
+
+impl Row {
+    /// Returns the explanation of a return code, for messages of our own too.
+    pub fn advice(&self) -> Option<&'static Advice> {
+        self.forms.is_empty().then(|| code_explanation(self.id)).flatten()
+    }
+}
+
+/// A fragment of a message: texts, and what stands between them.
+#[derive(Debug)]
+pub struct Form {
+    pub fragment: &'static str,
+    parts: Vec<Part>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Part {
+    Text(&'static str),
+    Place(&'static str),
+}
+
+/// The values of the places of a message, by name.
+pub type Values = BTreeMap<&'static str, String>;
+
+impl Form {
+    fn read(fragment: &'static str) -> Self {
+        let mut parts = Vec::new();
+        let mut rest = fragment;
+        while let Some((text, place, behind)) = first_place(rest) {
+            if !text.is_empty() {
+                parts.push(Part::Text(text));
+            }
+            parts.push(Part::Place(place));
+            rest = behind;
+        }
+        if !rest.is_empty() {
+            parts.push(Part::Text(rest));
+        }
+        Self { fragment, parts }
+    }
+
+    /// Returns its longest text.
+    pub fn anchor(&self) -> &'static str {
+        let text = |part: &Part| match part {
+            Part::Text(text) => Some(*text),
+            Part::Place(_) => None,
+        };
+        let longest = self.parts.iter().filter_map(text).max_by_key(|text| text.len());
+        longest.expect("each fragment of messages.txt has a text; a test reads them all")
+    }
+
+    /// Returns where the message begins in a line, and its values.
+    pub fn find(&self, line: &str) -> Option<(usize, Values)> {
+        let Some(Part::Text(first)) = self.parts.first() else {
+            // A form that begins with a place: its text stands behind the value.
+            return line.split(' ').find_map(|word| {
+                let start = word.as_ptr().addr() - line.as_ptr().addr();
+                Some((start, self.values(&line[start..])?))
+            });
+        };
+        line.match_indices(first).find_map(|(start, _)| Some((start, self.values(&line[start..])?)))
+    }
+
+    /// Returns the values of a message at the beginning of a text.
+    fn values(&self, text: &str) -> Option<Values> {
+        let mut values = Values::new();
+        let mut rest = text;
+        for (at, part) in self.parts.iter().enumerate() {
+            match *part {
+                Part::Text(text) => rest = rest.strip_prefix(text)?,
+                Part::Place("s") => {
+                    let Some(Part::Text(next)) = self.parts.get(at + 1) else { break };
+                    rest = &rest[rest.find(next)?..];
+                }
+                Part::Place(place) => {
+                    let value = &rest[..length(place, rest)?];
+                    rest = &rest[value.len()..];
+                    if !matches!(place, "n" | "x") {
+                        values.entry(place).or_insert_with(|| value.to_owned());
+                    }
+                }
+            }
+        }
+        Some(values)
+    }
+}
+
+/// Returns the text before the first place of a fragment, its name, and the text behind.
+fn first_place(fragment: &'static str) -> Option<(&'static str, &'static str, &'static str)> {
+    let is_name =
+        |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase());
+    fragment.match_indices('<').find_map(|(start, _)| {
+        let (name, behind) = fragment[start + 1..].split_once('>')?;
+        is_name(name).then_some((&fragment[..start], name, behind))
+    })
+}
+
+/// Returns the length of the value of a place at the beginning of a text.
+fn length(place: &str, text: &str) -> Option<usize> {
+    let signed = text.len() - text.trim_start_matches(['-', '\u{2212}']).len();
+    let prefix = match place {
+        "n" | "errno" => signed.min(3),
+        "x" | "target" if text.starts_with("0x") || text.starts_with("0X") => 2,
+        _ => 0,
+    };
+    let is_part = |letter: char| match place {
+        "n" | "nid" | "rank" | "errno" => letter.is_ascii_digit(),
+        "x" | "target" => letter.is_ascii_hexdigit(),
+        "code" => letter.is_ascii_uppercase() || letter.is_ascii_digit() || letter == '_',
+        "host" => letter.is_ascii_alphanumeric() || matches!(letter, '.' | '-' | '_'),
+        _ => letter.is_ascii_alphanumeric() || letter == '_',
+    };
+    let digits = text.get(prefix..)?.find(|letter| !is_part(letter));
+    let length = digits.map_or(text.len(), |digits| prefix + digits);
+    (length > prefix).then_some(length)
+}
+
+/// The rows, and what finds their messages.
+pub struct MessageTable {
+    pub rows: Vec<Row>,
+    finder: AhoCorasick,
+    patterns: Vec<Pattern>,
+}
+
+/// What a text of `finder` stands for.
+#[derive(Clone, Copy, Debug)]
+enum Pattern {
+    /// A form of a row.
+    Form(usize, usize),
+    /// The row does not count.
+    Exclusion(usize),
+    Heading,
+}
+
+/// Texts in headings of files that people put together.
+const HEADINGS: [&str; 2] = ["dmesg", "journalctl"];
+
+/// What a line says.
+#[derive(Debug, Default)]
+pub struct LineMessages {
+    /// Whether it names the source of the lines behind it.
+    pub is_heading: bool,
+    pub messages: Vec<Message>,
+    /// Rows that do not count in this log.
+    pub excluded: Vec<usize>,
+}
+
+/// A message in a line.
+#[derive(Debug)]
+pub struct Message {
+    pub row: usize,
+    /// Where it begins.
+    pub start: usize,
+    pub values: Values,
+}
+
+impl MessageTable {
+    fn read(text: &'static str) -> Self {
+        let mut rows: Vec<Row> = Vec::new();
+        for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            let (keyword, rest) = line.split_once(' ').expect("a keyword and a text");
+            if matches!(keyword, "message" | "code") {
+                rows.push(row(keyword, rest));
+                continue;
+            }
+            let row = rows.last_mut().expect("the first line is a head");
+            let list = |separator| rest.split(separator).map(str::trim).collect();
+            match keyword {
+                "text" => row.forms.push(Form::read(rest)),
+                "needs" => row.needs = list("|"),
+                "says" => row.says = list("||"),
+                "cause" => row.causes.push(cause(rest)),
+                "proof" => row.proof = Some(rest),
+                "do" => row.action = Some(rest),
+                "run" => row.commands = list("||"),
+                "not" => row.exclusions.push(rest),
+                "call" => row.call = Some(rest),
+                "follows" => row.follows.extend(rest.split_whitespace()),
+                "without" => row.without = Some(rest),
+                "source" => {}
+                other => unreachable!("messages.txt: {other}"),
+            }
+        }
+        let (mut patterns, mut anchors) = (Vec::new(), Vec::new());
+        for (at, row) in rows.iter().enumerate() {
+            for (form, text) in row.forms.iter().enumerate() {
+                patterns.push(Pattern::Form(at, form));
+                anchors.push(text.anchor());
+            }
+            if let Some(text) = row.without {
+                patterns.push(Pattern::Exclusion(at));
+                anchors.push(text);
+            }
+        }
+        for text in HEADINGS {
+            patterns.push(Pattern::Heading);
+            anchors.push(text);
+        }
+        let finder = AhoCorasick::builder().kind(Some(AhoCorasickKind::DFA)).build(anchors);
+        Self { finder: finder.expect("a few hundred short texts"), patterns, rows }
+    }
+
+    /// Returns where the first text of a message begins.
+    pub fn find(&self, bytes: &[u8]) -> Option<usize> {
+        self.finder.find(bytes).map(|found| found.start())
+    }
+
+    /// Returns what a line says.
+    pub fn search(&self, line: &str) -> LineMessages {
+        let mut found = LineMessages::default();
+        for anchor in self.finder.find_overlapping_iter(line) {
+            let (row, form) = match self.patterns[anchor.pattern().as_usize()] {
+                Pattern::Form(row, form) => (row, form),
+                Pattern::Exclusion(row) => {
+                    found.excluded.push(row);
+                    continue;
+                }
+                Pattern::Heading => {
+                    found.is_heading = true;
+                    continue;
+                }
+            };
+            let is_known = found.messages.iter().any(|message| message.row == row);
+            let needs = &self.rows[row].needs;
+            if is_known || !(needs.is_empty() || needs.iter().any(|word| line.contains(word))) {
+                continue;
+            }
+            if let Some((start, values)) = self.rows[row].forms[form].find(line) {
+                found.messages.push(Message { row, start, values });
+            }
+        }
+        found
+    }
+
+    /// Returns the row of a return code.
+    pub fn code(&self, name: &str) -> Option<usize> {
+        self.rows.iter().position(|row| row.forms.is_empty() && row.id == name)
+    }
+}
+
+fn row(keyword: &str, head: &'static str) -> Row {
+    let words: Vec<&str> = head.split(' ').collect();
+    let [id, second, third, fourth] = words[..] else { unreachable!("messages.txt: {head}") };
+    // code NAME NUMBER ROLE SUBJECT; message ID ROLE PRODUCER LEVEL
+    let (role, origin, level) =
+        if keyword == "code" { (third, fourth, second) } else { (second, third, fourth) };
+    let role = Role::ALL.into_iter().find(|known| known.name() == role);
+    Row {
+        id,
+        role: role.unwrap_or_else(|| unreachable!("messages.txt: {head}")),
+        origin,
+        level,
+        forms: Vec::new(),
+        needs: Vec::new(),
+        says: Vec::new(),
+        causes: Vec::new(),
+        proof: None,
+        action: None,
+        commands: Vec::new(),
+        exclusions: Vec::new(),
+        call: None,
+        follows: Vec::new(),
+        without: None,
+    }
+}
+
+/// Reads `KEY:NAME TEXT` or `TEXT`.
+fn cause(text: &'static str) -> Cause {
+    const KINDS: [&str; 5] = ["check", "counter", "full", "module", "job"];
+    let (first, rest) = text.split_once(' ').unwrap_or((text, ""));
+    match first.split_once(':') {
+        Some((kind, name)) if KINDS.contains(&kind) && !name.is_empty() => {
+            Cause { key: Some(first), text: rest }
+        }
+        _ => Cause { key: None, text },
+    }
+}
