@@ -14,8 +14,11 @@ pub const SCHEMA_VERSION: u32 = 1;
 /// Rows of the text that name further messages or hosts.
 const MOST_NAMES: usize = 3;
 
-/// Columns of a line of a log in the text.
-const LINE_COLUMNS: usize = 160;
+/// Columns of a message in the text.
+const MESSAGE_COLUMNS: usize = 100;
+
+/// Possible causes in the text.
+const MOST_CAUSES: usize = 3;
 
 facts::named_enum! {
     /// How sure an explanation is.
@@ -82,8 +85,6 @@ pub struct LogSummary {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct ExplainedCause {
-    /// What happened.
-    pub says: String,
     /// The message.
     #[serde(flatten)]
     pub message: FoundMessage,
@@ -130,6 +131,8 @@ pub struct FoundMessage {
     pub id: String,
     /// Name of the return code in the message.
     pub code: Option<String>,
+    /// What the message says.
+    pub says: String,
     /// The longest fixed part of the message.
     pub fragment: String,
     /// cause, consequence, alone (a note, but the cause of a failure without any other) or note.
@@ -154,6 +157,9 @@ pub struct FoundMessage {
     pub printed_by_rank: Option<u32>,
     /// The line.
     pub text: String,
+    /// The line from the message on.
+    #[serde(skip)]
+    pub message: String,
 }
 
 /// A line that looks like an error.
@@ -188,13 +194,17 @@ impl FoundMessage {
         self.code.clone().unwrap_or_else(|| format!("'{}'", self.fragment))
     }
 
-    /// Returns where the first line stands, with what the line itself does not say.
+    /// Returns where and when the first line was printed.
     fn place(&self) -> String {
         let rank = self.printed_by_rank.map(|rank| format!("rank {rank}"));
-        let is_new = |part: &String| !self.text.contains(part.trim_start_matches("rank "));
         let parts = [self.time.clone(), self.printed_by_host.clone(), rank];
-        let parts = parts.into_iter().flatten().filter(is_new).map(|part| format!(" {part}"));
+        let parts = parts.into_iter().flatten().map(|part| format!(", {part}"));
         format!("{}:{}{}", self.log, self.line, parts.collect::<String>())
+    }
+
+    /// Returns the beginning of the message.
+    fn beginning(&self) -> String {
+        self.message.chars().take(MESSAGE_COLUMNS).collect()
     }
 }
 
@@ -225,13 +235,26 @@ pub fn page(explanation: &Explanation) -> Page {
     if !explanation.consequences.is_empty() {
         page.fact("follows from it", consequences(&explanation.consequences));
     }
+    if explanation.cause.is_none() {
+        for note in explanation.notes.iter().take(MOST_NAMES) {
+            page.fact("note", format!("{} ({})", note.says, note.place()));
+        }
+    }
     if let Some(other) = explanation.other_causes.first() {
         let more = and_more(explanation.other_causes.len() - 1);
-        page.fact("another cause", format!("{} ({}){more}", other.says, other.message.place()));
+        page.fact(
+            "another cause",
+            format!("{} ({}){more}", other.message.says, other.message.place()),
+        );
     }
     for line in &explanation.unknown_lines {
-        let text: String = line.text.chars().take(LINE_COLUMNS).collect();
+        let text: String = line.text.chars().take(MESSAGE_COLUMNS).collect();
         page.fact(&counted(line.count, "line"), text);
+    }
+    if !explanation.unknown_lines.is_empty() {
+        let advice =
+            "send them to those who wrote the program that prints them, with the whole log";
+        page.fact("what to do", advice);
     }
     if !explanation.missing.is_empty() {
         page.fact("missing", explanation.missing.join("; "));
@@ -240,18 +263,18 @@ pub fn page(explanation: &Explanation) -> Page {
 }
 
 fn cause_facts(page: &mut Page, cause: &ExplainedCause) {
-    let text: String = cause.message.text.chars().take(LINE_COLUMNS).collect();
-    page.fact("first line", format!("{}: {text}", cause.message.place()));
+    page.fact("first line", format!("{}: {}", cause.message.place(), cause.message.beginning()));
     match &cause.possible_causes[..] {
         [] => {}
         [only] => page.fact("because", only.shown()),
         several => {
-            let texts = several.iter().enumerate();
+            let texts = several.iter().take(MOST_CAUSES).enumerate();
             let texts = texts.map(|(at, cause)| format!("{}. {}", at + 1, cause.shown()));
-            page.fact("possible causes", texts.collect::<Vec<_>>().join("; "));
+            let more = and_more(several.len().saturating_sub(MOST_CAUSES));
+            page.fact("possible causes", texts.collect::<Vec<_>>().join("; ") + &more);
         }
     }
-    let exclusions = cause.exclusions.join(", ");
+    let exclusions = cause.exclusions.join(", or ");
     for (label, text) in [
         ("this is not", &Some(exclusions).filter(|text| !text.is_empty())),
         ("proof", &cause.proof),
@@ -289,7 +312,6 @@ pub fn all_messages(explanation: &Explanation) -> Page {
     }
     page.empty_line();
     let rows = messages.into_iter().map(|message| {
-        let text: String = message.text.chars().take(LINE_COLUMNS).collect();
         vec![
             message.role.clone(),
             message.name().to_owned(),
@@ -297,7 +319,7 @@ pub fn all_messages(explanation: &Explanation) -> Page {
             message.hosts.len().to_string(),
             message.ranks.to_string(),
             message.place(),
-            text,
+            message.beginning(),
         ]
     });
     page.table(&["role", "message", ">lines", ">hosts", ">ranks", "first", "line"], rows);

@@ -9,6 +9,7 @@ use crate::document::{
 use crate::scan::{Group, Log};
 use crate::table::{Form, Role, Row, TABLE, Values};
 use facts::advice::call_explanation;
+use facts::number::counted;
 
 /// Seconds by which the report of a cause may be later than a consequence: launchers report the end
 /// of a process after its core dump.
@@ -67,10 +68,12 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// Returns whether another message explains this one.
+    /// Returns whether another message explains this one. A consequence explains another one only in
+    /// logs without a cause.
     fn is_explained(&self, others: &[Self]) -> bool {
         others.iter().any(|other| {
-            let may_explain = matches!(other.role(), Role::Cause | Role::Alone);
+            let may_explain = matches!(other.role(), Role::Cause | Role::Alone)
+                || (self.role() == Role::Consequence && other.role() == Role::Consequence);
             let is_mutual = other.follows(self);
             let is_first = self.group.first.is_before(&other.group.first) == Some(true);
             !std::ptr::eq(self.group, other.group)
@@ -178,16 +181,18 @@ fn summary(confidence: Confidence, cause: Option<&ExplainedCause>) -> String {
     match (confidence, cause) {
         (Confidence::NothingWrong, Some(cause)) => format!(
             "nothing wrong: no message of a failure; if the job hangs or is slow, possibly {}",
-            cause.says
+            cause.message.says
         ),
         (Confidence::NothingWrong, None) => "nothing wrong: no known message of a failure".into(),
         (_, None) => "not known: no known message; these lines look like errors".into(),
         (confidence, Some(cause)) => {
-            let mut text = format!("{}: {}", confidence.name(), cause.says);
+            let mut text = format!("{}: {}", confidence.name(), cause.message.says);
             let rank = cause.rank.map(|rank| format!("rank {rank}"));
             let known = [&cause.device, &cause.host, &rank];
-            let known =
-                known.into_iter().flatten().filter(|name| !cause.says.contains(name.as_str()));
+            let known = known
+                .into_iter()
+                .flatten()
+                .filter(|name| !cause.message.says.contains(name.as_str()));
             let places: Vec<&str> = known.map(String::as_str).collect();
             if !places.is_empty() {
                 text += &format!(" ({})", places.join(", "));
@@ -226,7 +231,8 @@ fn unknown_lines(log: &Log) -> Vec<UnknownLine> {
 fn fragment(evidence: &Evidence) -> String {
     let anchors = evidence.row.forms.iter().map(Form::anchor);
     let text = &evidence.group.first.text;
-    anchors.into_iter().find(|anchor| text.contains(anchor)).unwrap_or_default().trim().into()
+    let anchor = anchors.into_iter().find(|anchor| text.contains(anchor)).unwrap_or_default();
+    anchor.trim_matches([' ', '(', ':', '=', ',']).into()
 }
 
 fn found_message(evidence: &Evidence, names: &[&str]) -> FoundMessage {
@@ -234,6 +240,7 @@ fn found_message(evidence: &Evidence, names: &[&str]) -> FoundMessage {
     FoundMessage {
         id: evidence.row.id.into(),
         code: first.values.get("code").cloned(),
+        says: evidence.rows().find_map(|row| filled(&row.says, &first.values)).unwrap_or_default(),
         fragment: fragment(evidence),
         role: evidence.role().name().into(),
         producer: evidence.row.origin.into(),
@@ -246,6 +253,7 @@ fn found_message(evidence: &Evidence, names: &[&str]) -> FoundMessage {
         printed_by_host: first.circumstances.host.clone(),
         printed_by_rank: first.circumstances.rank,
         text: first.text.clone(),
+        message: first.message.clone(),
     }
 }
 
@@ -282,49 +290,52 @@ fn explained(
     let own = &first.circumstances;
     let names_target = |row: &Row| row.says.iter().any(|text| text.contains("{target}"));
     let answer = if evidence.rows().any(names_target) { unanswered(evidence, all) } else { None };
-    let (mut values, mut says, mut suspect) = (first.values.clone(), None, own_suspect(evidence));
+    let (mut values, mut suspect) = (first.values.clone(), own_suspect(evidence));
     values.remove("target");
-    match answer {
-        Some(Unanswered::Nic(nid)) => {
+    let conclusion = match answer {
+        Some(Unanswered::Nic { nid, reporters }) => {
             let host = hosts.get(&nid).cloned();
             let name = host.as_ref().map_or_else(String::new, |host| format!("{host}, "));
             values.insert("target", format!("{nid:#x} ({name}NID {nid})"));
+            values.insert("reporters", counted(reporters as u64, "other"));
             suspect = Suspect { host, nid: Some(nid), ..Suspect::default() };
+            None
         }
-        Some(Unanswered::Own(peers)) => {
+        Some(Unanswered::Own { peers }) => {
             suspect.nid = own.nic;
-            says = Some(format!(
-                "a NIC reaches none of {peers} others: its own link or address is the suspect"
-            ));
+            values.extend(own.nic.map(|nic| ("nic", format!("{nic:#x} (NID {nic})"))));
+            values.insert("peers", peers.to_string());
+            TABLE.code("OWN")
         }
-        Some(Unanswered::Fabric(peers, reporters)) => {
+        Some(Unanswered::Fabric { peers, reporters }) => {
             suspect = Suspect::default();
-            says = Some(format!(
-                "{peers} NICs do not answer {reporters} others: a switch, a link between groups, or \
-                 one NIC that stops the fabric"
-            ));
+            values.extend([("peers", peers.to_string()), ("reporters", reporters.to_string())]);
+            TABLE.code("FABRIC")
         }
-        None => {}
-    }
+        None => None,
+    };
     for (name, value) in [("host", &suspect.host), ("device", &suspect.device)] {
         values.remove(name);
         values.extend(value.clone().map(|value| (name, value)));
     }
-    let rows: Vec<&Row> = evidence.rows().collect();
+    let rows: Vec<&Row> = match conclusion {
+        Some(row) => vec![&TABLE.rows[row]],
+        None => evidence.rows().collect(),
+    };
     let filled_first = |list: fn(&Row) -> &Vec<&'static str>| {
         rows.iter().find_map(|row| filled(list(row), &values))
     };
     let advice = rows.iter().find_map(|row| row.advice());
     let has_causes = rows.iter().any(|row| !row.causes.is_empty());
-    let says = says
-        .or_else(|| filled_first(|row| &row.says))
-        .or_else(|| advice.map(|advice| advice.cause.into()))
-        .unwrap_or_default();
+    let says = filled_first(|row| &row.says);
+    let says = says.or_else(|| advice.map(|advice| advice.cause.into())).unwrap_or_default();
     let reason = rows.iter().find_map(|row| {
         let errno: i32 = first.values.get("errno")?.parse().ok()?;
         call_explanation(row.call?, errno.abs())
     });
+    let errno = first.values.get("errno").map(String::as_str);
     let causes = rows.iter().flat_map(|row| &row.causes);
+    let causes = causes.filter(|cause| cause.errno.is_none() || cause.errno == errno);
     let mut possible_causes: Vec<PossibleCause> = match reason.or(advice.filter(|_| !has_causes)) {
         Some(advice) => vec![possible_cause(advice.cause, None)],
         None => causes.map(|cause| possible_cause(cause.text, cause.key)).collect(),
@@ -333,8 +344,7 @@ fn explained(
     let action = rows.iter().find_map(|row| row.action);
     let action = action.or_else(|| advice.map(|advice| advice.remedy));
     ExplainedCause {
-        says,
-        message: found_message(evidence, names),
+        message: FoundMessage { says, ..found_message(evidence, names) },
         host: suspect.host,
         device: suspect.device,
         nid: suspect.nid,
@@ -373,11 +383,11 @@ fn filled(alternatives: &[&str], values: &Values) -> Option<String> {
 /// Who is at fault if peers do not answer.
 enum Unanswered {
     /// A NIC that others name.
-    Nic(u32),
-    /// The NIC that reaches none of this number of peers.
-    Own(usize),
-    /// Neither: numbers of peers that do not answer, and of NICs that name them.
-    Fabric(usize, usize),
+    Nic { nid: u32, reporters: usize },
+    /// The NIC that reaches none of its peers.
+    Own { peers: usize },
+    /// Neither: many NICs reach many others no more.
+    Fabric { peers: usize, reporters: usize },
 }
 
 /// Returns who is at fault if peers do not answer; `None` without addresses (messages.md 1).
@@ -401,11 +411,11 @@ fn unanswered(evidence: &Evidence, all: &[Evidence]) -> Option<Unanswered> {
     let is_named_by_most =
         names.len() > 1 && (named_by_several == 1 || names.len() * 2 > everybody.len());
     Some(if is_named_by_most || reporters.len() < FEW_PEERS {
-        Unanswered::Nic(*target)
+        Unanswered::Nic { nid: *target, reporters: names.len() }
     } else if everybody.len() == 1 {
-        Unanswered::Own(reporters.len())
+        Unanswered::Own { peers: reporters.len() }
     } else {
-        Unanswered::Fabric(reporters.len(), everybody.len())
+        Unanswered::Fabric { peers: reporters.len(), reporters: everybody.len() }
     })
 }
 
@@ -416,21 +426,24 @@ fn missing(log: &Log, all: &[Evidence], cause: Option<&ExplainedCause>) -> Vec<S
     let is_of_library = all.iter().any(|evidence| evidence.row.role == Role::Code)
         || cause.message.role == Role::Consequence.name();
     let mut missing = Vec::new();
-    if cause.message.line == 1 && cause.message.role == Role::Consequence.name() {
+    let is_consequence = cause.message.role == Role::Consequence.name();
+    if is_consequence && cause.message.line == 1 {
         missing.push("the beginning of the log: its first line is a consequence".to_owned());
     }
     if is_of_library && !log.has_warnings {
         missing
             .push("warnings of libfabric: run again with FI_LOG_LEVEL=warn FI_LOG_PROV=cxi".into());
     }
-    if cause.nid.is_some() || cause.message.code.as_deref() == Some("UNDELIVERABLE") {
+    if is_consequence {
+        missing.push("the log of the rank that ended first".into());
+    } else if cause.nid.is_some() || cause.message.code.as_deref() == Some("UNDELIVERABLE") {
         let host = cause.message.printed_by_host.as_deref().unwrap_or("the host that reports it");
         if !has("retry-handler") {
-            missing.push(format!("journalctl -t cxi_rh of {host}"));
+            missing.push(format!("'journalctl -t cxi_rh' of {host}"));
         }
         if !has("kernel") {
             let host = cause.host.as_deref().unwrap_or("both hosts");
-            missing.push(format!("dmesg -T of {host}"));
+            missing.push(format!("'dmesg -T' of {host}"));
         }
     }
     missing

@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 
+use facts::time_of_day::rfc3339;
+
 /// Words of a line among which the label of a launcher stands.
 const LABEL_WORDS: usize = 4;
 
@@ -165,7 +167,9 @@ fn nccl_host(head: &str) -> Option<&str> {
 fn bracketed_host(head: &str) -> Option<&str> {
     let inner = head.rsplit('[').filter_map(|part| Some(part.split_once(']')?.0));
     inner.into_iter().find_map(|inner| match inner.split_once(':') {
-        Some((name, process)) if !process.is_empty() && digits(process) == process => {
+        Some((name, processes))
+            if processes.split(':').all(|id| !id.is_empty() && digits(id) == id) =>
+        {
             numbered_host(name)
         }
         _ => host_name(inner).filter(|_| head.contains("[Rank ")),
@@ -233,7 +237,8 @@ fn time(text: &str) -> Option<Time> {
     if let Some(rest) = behind(text, "libfabric:") {
         let epoch = digits(rest.split(':').nth(1)?);
         if epoch.len() >= 9 {
-            return of(Clock::Epoch, epoch.parse().ok()?, epoch);
+            let seconds: u64 = epoch.parse().ok()?;
+            return of(Clock::Epoch, seconds as f64, &rfc3339(seconds.saturating_mul(1000)));
         }
     }
     let trimmed = text.trim_start();
@@ -370,6 +375,7 @@ mod tests {
             ("[rank7]:[E1130 10:03:12.5 ProcessGroupNCCL.cpp:1] #", "", Some(7)),
             ("slurmstepd: error: Detected 1 #", "", None),
             ("2025-02-11T12:03:01.1Z [1,58]<stderr>: [wave-7:00144] #", "wave-7", Some(58)),
+            ("[nid1:20:0:20] #", "nid1", None),
             ("cn2109: cxi_ss1 0000:21:00.0: cxi0[hsn0]: #", "cn2109", None),
             ("error: 12.5 #", "", None),
         ] {

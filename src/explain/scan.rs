@@ -59,6 +59,8 @@ pub struct Sighting {
     pub source: usize,
     pub line: u64,
     pub text: String,
+    /// The text from the message on.
+    pub message: String,
     pub circumstances: Circumstances,
     /// The time of the line, or of the last line before it that has one.
     pub time: Option<Time>,
@@ -232,9 +234,15 @@ impl Log {
             if circumstances.time.is_some() {
                 self.last_time.clone_from(&circumstances.time);
             }
-            let text = text.trim().chars().take(LONGEST_LINE).collect();
-            let (time, values) = (self.last_time.clone(), message.values);
-            let sighting = Sighting { source, line, text, circumstances, time, values };
+            let sighting = Sighting {
+                source,
+                line,
+                text: text.trim().into(),
+                message: text[message.start..].trim().into(),
+                circumstances,
+                time: self.last_time.clone(),
+                values: message.values,
+            };
             self.count(message.row, sighting);
         }
     }
@@ -298,7 +306,8 @@ impl Log {
     }
 
     fn add_unknown(&mut self, text: &str) {
-        if self.unknown.len() >= MOST_FORMS || !ERRORS.is_match(text) {
+        let is_full = self.unknown.len() >= MOST_FORMS;
+        if is_full || !ERRORS.is_match(text) || !TABLE.search(text).messages.is_empty() {
             return;
         }
         *self.unknown.entry(form(text)).or_default() += 1;

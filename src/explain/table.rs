@@ -65,6 +65,8 @@ pub struct Row {
 pub struct Cause {
     /// How this node proves it: `check:link-down`.
     pub key: Option<&'static str>,
+    /// The error number in the message for which it is a cause; none for any.
+    pub errno: Option<&'static str>,
     pub text: &'static str,
 }
 
@@ -228,7 +230,7 @@ impl MessageTable {
         let mut rows: Vec<Row> = Vec::new();
         for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
             let (keyword, rest) = line.split_once(' ').expect("a keyword and a text");
-            if matches!(keyword, "message" | "code") {
+            if matches!(keyword, "message" | "code" | "conclusion") {
                 rows.push(row(keyword, rest));
                 continue;
             }
@@ -301,7 +303,7 @@ impl MessageTable {
         found
     }
 
-    /// Returns the row of a return code.
+    /// Returns the row of a return code or of a conclusion.
     pub fn code(&self, name: &str) -> Option<usize> {
         self.rows.iter().position(|row| row.forms.is_empty() && row.id == name)
     }
@@ -309,10 +311,12 @@ impl MessageTable {
 
 fn row(keyword: &str, head: &'static str) -> Row {
     let words: Vec<&str> = head.split(' ').collect();
-    let [id, second, third, fourth] = words[..] else { unreachable!("messages.txt: {head}") };
-    // code NAME NUMBER ROLE SUBJECT; message ID ROLE PRODUCER LEVEL
-    let (role, origin, level) =
-        if keyword == "code" { (third, fourth, second) } else { (second, third, fourth) };
+    let (id, role, origin, level) = match (keyword, &words[..]) {
+        ("message", [id, role, producer, level]) => (*id, *role, *producer, *level),
+        ("code", [name, number, role, subject]) => (*name, *role, *subject, *number),
+        ("conclusion", [name, role, subject]) => (*name, *role, *subject, ""),
+        _ => unreachable!("messages.txt: {head}"),
+    };
     let role = Role::ALL.into_iter().find(|known| known.name() == role);
     Row {
         id,
@@ -333,14 +337,16 @@ fn row(keyword: &str, head: &'static str) -> Row {
     }
 }
 
-/// Reads `KEY:NAME TEXT` or `TEXT`.
+/// Reads `[KEY:NAME] [-ERRNO] TEXT`.
 fn cause(text: &'static str) -> Cause {
     const KINDS: [&str; 5] = ["check", "counter", "full", "module", "job"];
-    let (first, rest) = text.split_once(' ').unwrap_or((text, ""));
-    match first.split_once(':') {
-        Some((kind, name)) if KINDS.contains(&kind) && !name.is_empty() => {
-            Cause { key: Some(first), text: rest }
-        }
-        _ => Cause { key: None, text },
-    }
+    let word = |text: &'static str| text.split_once(' ').unwrap_or((text, ""));
+    let (first, rest) = word(text);
+    let is_key =
+        first.split_once(':').is_some_and(|(kind, name)| KINDS.contains(&kind) && !name.is_empty());
+    let (key, text) = if is_key { (Some(first), rest) } else { (None, text) };
+    let (first, rest) = word(text);
+    let is_errno = first.strip_prefix('-').is_some_and(|number| number.parse::<u16>().is_ok());
+    let (errno, text) = if is_errno { (Some(first), rest) } else { (None, text) };
+    Cause { key, errno, text }
 }
