@@ -140,7 +140,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
 /// # Errors
 ///
 /// Settings of the site or of the job that are invalid, and an interruption.
-pub fn of_this_node() -> Result<document::Check, Failure> {
+pub fn check_node_quickly() -> Result<document::Check, Failure> {
     match options::parse(&["--quick".into(), "--local".into()])? {
         Some(request) => of_node::check(request),
         None => Err(Failure::usage("no check was asked for")),

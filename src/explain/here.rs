@@ -40,11 +40,11 @@ impl Node {
     /// Settings of the site that are invalid, and an interruption.
     pub fn read() -> Result<Self, Failure> {
         let machine = Machine::this();
-        let check = check::of_this_node()?;
+        let check = check::check_node_quickly()?;
         let names = check.devices.iter().filter_map(|device| device.name.parse().ok());
         let nics = names.map(|name| nic(name, &machine)).collect();
         let modules = reading::text(&machine.root().join("proc/modules")).ok();
-        Ok(Self { check, job: check::job::of_this_process().ok(), nics, modules })
+        Ok(Self { check, job: check::job::check_own_settings().ok(), nics, modules })
     }
 
     /// Puts the causes that this node has first, and leaves out those that it does not have.
@@ -96,10 +96,10 @@ impl Node {
 
     /// Returns the worst finding of an item of `check`.
     fn item(&self, code: &str) -> Answer {
-        let of_nics = self.check.devices.iter().flat_map(|device| {
+        let nic_items = self.check.devices.iter().flat_map(|device| {
             device.items.iter().map(move |item| (Some(device.name.as_str()), item))
         });
-        let items = of_nics.chain(self.check.host.iter().map(|item| (None, item)));
+        let items = nic_items.chain(self.check.host.iter().map(|item| (None, item)));
         let judged = items.filter(|(_, item)| item.code == code && item.verdict >= Severity::Good);
         let (device, item) = judged.max_by_key(|(_, item)| item.verdict)?;
         let place = device.map_or_else(String::new, |name| format!("{name} "));
@@ -107,14 +107,22 @@ impl Node {
         Some((item.verdict.is_wrong(), format!("{place}{} {value}", item.name)))
     }
 
-    fn counter(&self, name: &str) -> Answer {
-        let counters = self
-            .nics
-            .iter()
-            .filter_map(|nic| Some((nic, nic.files.as_ref()?.counter(name)?.value)));
-        let (nic, value) = counters.max_by_key(|(_, value)| *value)?;
-        // A counter counts since the driver was loaded: 0 contradicts, a count is no proof of when.
-        (value == 0).then(|| (false, format!("{} {name} 0", nic.name)))
+    /// Returns that counters contradict a cause: all of them are 0 since the driver was loaded. A
+    /// count does not say when it counted, so it proves nothing. `*` in the name stands for any text.
+    fn counter(&self, pattern: &str) -> Answer {
+        let (start, end) = pattern.split_once('*').unwrap_or((pattern, ""));
+        let is_meant = |name: &String| {
+            if pattern.contains('*') {
+                name.starts_with(start) && name.ends_with(end)
+            } else {
+                name == pattern
+            }
+        };
+        let values = self.nics.iter().filter_map(|nic| nic.files.as_ref()).flat_map(|files| {
+            let names = files.entries("telemetry").into_iter().filter(is_meant);
+            names.filter_map(|name| Some(files.counter(&name)?.value)).collect::<Vec<_>>()
+        });
+        (values.max()? == 0).then(|| (false, format!("{pattern} 0")))
     }
 
     fn full(&self, name: &str) -> Answer {

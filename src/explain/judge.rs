@@ -68,8 +68,8 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// Returns whether another message explains this one. A consequence explains another one only in
-    /// logs without a cause.
+    /// Returns whether another message explains this one. A consequence explains another one only
+    /// in logs without a cause.
     fn is_explained(&self, others: &[Self]) -> bool {
         others.iter().any(|other| {
             let may_explain = matches!(other.role(), Role::Cause | Role::Alone)
@@ -133,7 +133,7 @@ pub fn explanation(log: &Log, logs: Vec<LogSummary>, hosts: &BTreeMap<u32, Strin
     }
     let mut causes: Vec<ExplainedCause> = Vec::new();
     for root in &roots {
-        let cause = explained(root, &evidence, &names, hosts);
+        let cause = explained(root, &evidence, log, &names, hosts);
         // The same return code stands in messages of several libraries.
         if !causes
             .iter()
@@ -266,23 +266,26 @@ struct Suspect {
     rank: Option<u32>,
 }
 
-/// Returns the process or node that printed a message. A name that only one of its lines has is the
-/// name of all of them.
-fn own_suspect(evidence: &Evidence) -> Suspect {
+/// Returns the process or node that printed a message. A name that is the only one of its lines is
+/// the name of each; other lines may name the host of the rank.
+fn own_suspect(evidence: &Evidence, log: &Log) -> Suspect {
     let (group, own) = (evidence.group, &evidence.group.first.circumstances);
-    let only_host = group.hosts.first().filter(|_| group.hosts.len() == 1).cloned();
-    let only_rank = group.ranks.first().filter(|_| group.ranks.len() == 1).copied();
+    let only_host = group.hosts.first().filter(|_| group.hosts.len() == 1);
+    let only_rank = group.ranks.first().filter(|_| group.ranks.len() == 1);
+    let rank = own.rank.or(only_rank.copied());
+    let rank_host = rank.and_then(|rank| log.rank_hosts.get(&rank));
     Suspect {
-        host: own.host.clone().or(only_host),
+        host: own.host.as_ref().or(only_host).or(rank_host).cloned(),
         device: own.device.clone(),
         nid: None,
-        rank: own.rank.or(only_rank),
+        rank,
     }
 }
 
 fn explained(
     evidence: &Evidence,
     all: &[Evidence],
+    log: &Log,
     names: &[&str],
     hosts: &BTreeMap<u32, String>,
 ) -> ExplainedCause {
@@ -290,7 +293,7 @@ fn explained(
     let own = &first.circumstances;
     let names_target = |row: &Row| row.says.iter().any(|text| text.contains("{target}"));
     let answer = if evidence.rows().any(names_target) { unanswered(evidence, all) } else { None };
-    let (mut values, mut suspect) = (first.values.clone(), own_suspect(evidence));
+    let (mut values, mut suspect) = (first.values.clone(), own_suspect(evidence, log));
     values.remove("target");
     let conclusion = match answer {
         Some(Unanswered::Nic { nid, reporters }) => {
@@ -447,4 +450,152 @@ fn missing(log: &Log, all: &[Evidence], cause: Option<&ExplainedCause>) -> Vec<S
         }
     }
     missing
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    use super::*;
+
+    /// Directory of logs after public reports, with their causes.
+    fn logs() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/explain/logs")
+    }
+
+    fn explained_text(text: &str) -> Explanation {
+        let mut log = Log::default();
+        log.read(0, text.as_bytes()).unwrap();
+        let name = LogSummary { name: "job".into(), lines: log.lines };
+        let hosts = log.hosts.clone();
+        explanation(&log, vec![name], &hosts)
+    }
+
+    fn names(explanation: &Explanation) -> Vec<&str> {
+        explanation.cause.iter().map(|cause| cause.message.name()).collect()
+    }
+
+    #[test]
+    fn names_cause_of_public_logs() {
+        let expected = fs::read_to_string(logs().join("expected.txt")).unwrap();
+        let mut wrong = Vec::new();
+        for line in expected.lines().filter(|line| !line.starts_with('#')) {
+            let [name, id, subjects] = line.split(' ').collect::<Vec<_>>()[..] else {
+                panic!("{line}");
+            };
+            let text = fs::read(logs().join(format!("{name}.log"))).unwrap();
+            let found = explained_text(&String::from_utf8_lossy(&text));
+            let notes = found.notes.iter().map(|note| note.id.as_str());
+            let is_named = match (&found.cause, id) {
+                (None, "unknown") => found.confidence == Confidence::NotKnown,
+                (None, id) => notes.into_iter().any(|note| note == id),
+                (Some(cause), id) => cause.message.id == id || cause.message.name() == id,
+            };
+            let has_subject = subjects == "-"
+                || subjects.split(',').any(|subject| {
+                    let subject = subject.replace("rank:", "rank ");
+                    found.summary.contains(&subject)
+                        || found.cause.iter().any(|cause| cause.message.text.contains(&subject))
+                });
+            if !is_named || !has_subject {
+                wrong.push(format!("{line}: {}", found.summary));
+            }
+        }
+        assert_eq!(wrong, [""; 0]);
+    }
+
+    /// A line of libfabric: the time, the host and its NIC, the peer, and the return code.
+    fn failed(second: u32, host: u32, target: u32, code: &str) -> String {
+        format!(
+            "libfabric:7:17000000{second:02}::cxi:ep_data:f():1<warn> nid{host}: TXC ({host:#x}:0): \
+             Request dest_addr: 1 caddr.nic: {target:#X} caddr.pid: 0 error: 0x1 (err: 113, {code})\n"
+        )
+    }
+
+    #[test]
+    fn names_the_nic_that_several_others_name() {
+        let lines = (1..5).map(|host| failed(10, host, 9, "UNDELIVERABLE"));
+        let found = explained_text(&lines.collect::<String>());
+        assert!(found.summary.starts_with("probably: NIC 0x9 (NID 9) does not answer 4 others"));
+        assert_eq!(found.cause.unwrap().nid, Some(9));
+    }
+
+    #[test]
+    fn names_the_nic_that_reaches_nobody() {
+        let lines = (1..5).map(|target| failed(10, 9, target, "UNDELIVERABLE"));
+        let found = explained_text(&lines.collect::<String>());
+        assert!(found.summary.starts_with("probably: NIC 0x9 (NID 9) reaches none of 4 others"));
+        assert_eq!(found.cause.unwrap().host.as_deref(), Some("nid9"));
+    }
+
+    #[test]
+    fn names_the_fabric_if_many_reach_many_no_more() {
+        let lines = (1..9).map(|host| failed(10, host, 20 + host, "UNDELIVERABLE"));
+        let found = explained_text(&lines.collect::<String>());
+        assert!(found.summary.starts_with("probably: 8 NICs do not answer 8 others: the fabric"));
+        assert_eq!(found.cause.unwrap().nid, None);
+    }
+
+    #[test]
+    fn consequences_follow_wherever_they_stand() {
+        let crash = "srun: error: nid3: task 3: Segmentation fault\n";
+        let lost = failed(10, 1, 3, "PTLTE_NOT_FOUND");
+        for text in [format!("{crash}{lost}"), format!("{lost}{crash}")] {
+            let found = explained_text(&text);
+            assert_eq!(names(&found), ["M115"]);
+            assert_eq!(found.consequences[0].name(), "PTLTE_NOT_FOUND");
+            assert_eq!(found.confidence, Confidence::Known);
+        }
+        let found = explained_text(&lost);
+        assert_eq!(
+            (names(&found), found.confidence),
+            (vec!["PTLTE_NOT_FOUND"], Confidence::Possibly)
+        );
+    }
+
+    #[test]
+    fn late_message_is_another_cause() {
+        let crash = "2023-11-14T22:40:00Z srun: error: nid3: task 3: Segmentation fault\n";
+        let text = format!("{crash}{}", failed(10, 1, 3, "VNI_NOT_FOUND"));
+        let found = explained_text(&text);
+        assert_eq!(names(&found), ["VNI_NOT_FOUND"]);
+        assert_eq!(found.other_causes[0].message.id, "M115");
+    }
+
+    #[test]
+    fn notes_are_no_failure() {
+        let found = explained_text("MPICH Slingshot Network Summary: 3 network timeouts\n");
+        assert_eq!((found.confidence, found.notes.len()), (Confidence::NothingWrong, 1));
+        let found = explained_text("Flow control EQ full\n");
+        assert_eq!((found.confidence, names(&found)), (Confidence::NothingWrong, vec!["M55"]));
+    }
+
+    #[test]
+    fn unknown_errors_are_shown_and_not_explained() {
+        let found = explained_text("step 1 failed\nstep 2 failed\nfatal\n");
+        assert_eq!((found.confidence, found.exit_status), (Confidence::NotKnown, 4));
+        let lines = found.unknown_lines.iter().map(|line| (line.text.as_str(), line.count));
+        assert_eq!(lines.collect::<Vec<_>>(), [("step # failed", 2), ("fatal", 1)]);
+        assert!(found.cause.is_none());
+    }
+
+    #[test]
+    fn number_in_message_chooses_the_reason() {
+        let causes = |text: &str| {
+            let found = explained_text(text).cause.unwrap();
+            found.possible_causes.into_iter().map(|cause| cause.text).collect::<Vec<_>>()
+        };
+        assert_eq!(causes("Failed to allocate LNI, ret: -128\n"), ["the service is disabled"]);
+        assert_eq!(causes("cxil_map() failed: -14\n"), ["the buffer was freed before"]);
+    }
+
+    #[test]
+    fn fills_first_alternative_with_known_places() {
+        let values = Values::from([("host", "n1".to_owned())]);
+        let alternatives = ["{rank} on {host}", "a rank on {host}", "a rank"];
+        assert_eq!(filled(&alternatives, &values).as_deref(), Some("a rank on n1"));
+        assert_eq!(filled(&alternatives, &Values::new()).as_deref(), Some("a rank"));
+        assert_eq!(filled(&[], &values), None);
+    }
 }

@@ -148,8 +148,8 @@ fn journal_host(head: &str) -> Option<&str> {
 /// Returns the host in `nid001 12: ` of PALS, or `nid001: ` of pdsh.
 fn labelled_host(head: &str) -> Option<&str> {
     let words: Vec<&str> = head.split_whitespace().take(LABEL_WORDS).collect();
-    let of_rank = label(head).and_then(|(at, _)| numbered_host(words[at.checked_sub(1)?]));
-    of_rank.or_else(|| numbered_host(words.first()?.strip_suffix(':')?))
+    let ranked = label(head).and_then(|(at, _)| numbered_host(words[at.checked_sub(1)?]));
+    ranked.or_else(|| numbered_host(words.first()?.strip_suffix(':')?))
 }
 
 /// Returns the host in `nid001:4711:4712 [0] NCCL WARN`.
@@ -204,12 +204,12 @@ fn rank(text: &str) -> Option<u32> {
     };
     let named = ["[Rank ", "(rank ", "Rank ", "rank ", "[rank", "task ", "tasks "];
     let named = named.into_iter().find_map(|name| number(behind(text, name)?));
-    let of_open_mpi = || {
+    let open_mpi_rank = || {
         let (label, _) = text.split_once("]<std")?;
         let (job, task) = label.rsplit_once('[')?.1.split_once(',')?;
         number(task).filter(|_| digits(job) == job)
     };
-    named.or_else(of_open_mpi).or_else(|| label(text).map(|(_, rank)| rank))
+    named.or_else(open_mpi_rank).or_else(|| label(text).map(|(_, rank)| rank))
 }
 
 /// Returns the label of a launcher at the beginning of a line, and its place among the words: `3: `
@@ -233,12 +233,12 @@ fn device(line: &str) -> Option<String> {
 
 /// Returns the first time in a text.
 fn time(text: &str) -> Option<Time> {
-    let of = |clock, seconds, text: &str| Some(Time { clock, seconds, text: text.trim().into() });
+    let read = |clock, seconds, text: &str| Some(Time { clock, seconds, text: text.trim().into() });
     if let Some(rest) = behind(text, "libfabric:") {
         let epoch = digits(rest.split(':').nth(1)?);
         if epoch.len() >= 9 {
             let seconds: u64 = epoch.parse().ok()?;
-            return of(Clock::Epoch, seconds as f64, &rfc3339(seconds.saturating_mul(1000)));
+            return read(Clock::Epoch, seconds as f64, &rfc3339(seconds.saturating_mul(1000)));
         }
     }
     let trimmed = text.trim_start();
@@ -246,7 +246,7 @@ fn time(text: &str) -> Option<Time> {
         && let Ok(seconds) = stamp.trim().parse::<f64>()
         && stamp.contains('.')
     {
-        return of(Clock::Boot, seconds, stamp);
+        return read(Clock::Boot, seconds, stamp);
     }
     let (at, of_day) = clock_time(text)?;
     let end = text[at..].find(|letter: char| !matches!(letter, '0'..='9' | ':' | '.' | ','));
@@ -257,14 +257,14 @@ fn time(text: &str) -> Option<Time> {
         && let Some(days) = days_since_1970(before[start..start + 4].parse().ok()?, month, day)
     {
         let seconds = f64::from(days) * 86_400.0 + of_day - ahead;
-        return of(Clock::Epoch, seconds, &text[start..end]);
+        return read(Clock::Epoch, seconds, &text[start..end]);
     }
     let day = iso_date(before).or_else(|| month_and_day(before)).or_else(|| glog_date(before));
     let Some((start, month, day)) = day else {
-        return of(Clock::Day, of_day, &text[at..end]);
+        return read(Clock::Day, of_day, &text[at..end]);
     };
     let days = DAYS_BEFORE.get(month.checked_sub(1)?)? + day;
-    of(Clock::Date, f64::from(days) * 86_400.0 + of_day, &text[start..end])
+    read(Clock::Date, f64::from(days) * 86_400.0 + of_day, &text[start..end])
 }
 
 /// Days of a leap year before each month.

@@ -101,6 +101,8 @@ pub struct Log {
     pub unknown: HashMap<String, u64>,
     /// Hosts of NICs, by address.
     pub hosts: BTreeMap<u32, String>,
+    /// Hosts of ranks.
+    pub rank_hosts: BTreeMap<u32, String>,
     /// Rows that do not count, because the logs have a text that excludes them.
     excluded: BTreeSet<usize>,
     /// Whether a line says more than a note.
@@ -218,21 +220,20 @@ impl Log {
                 circumstances.fill_from(circumstances_before(before));
             }
             let values = &message.values;
-            circumstances.host = circumstances.host.take().or_else(|| values.get("host").cloned());
+            circumstances.host = values.get("host").cloned().or(circumstances.host.take());
             circumstances.device = values.get("device").cloned().or(circumstances.device.take());
             let rank = values.get("rank").and_then(|rank| rank.parse().ok());
             circumstances.rank = rank.or(circumstances.rank);
-            if let (Some(nic), Some(host)) = (circumstances.nic, &circumstances.host)
-                && self.hosts.len() < MOST_NAMES
-            {
-                self.hosts.entry(nic).or_insert_with(|| host.clone());
-            }
             let is_kernels = TABLE.rows[message.row].origin == "kernel";
             if is_kernels && circumstances.host.is_none() {
                 circumstances.host.clone_from(&self.heading_host);
             }
             if circumstances.time.is_some() {
                 self.last_time.clone_from(&circumstances.time);
+            }
+            if let Some(host) = &circumstances.host {
+                remember(&mut self.hosts, circumstances.nic, host);
+                remember(&mut self.rank_hosts, circumstances.rank, host);
             }
             let sighting = Sighting {
                 source,
@@ -316,6 +317,13 @@ impl Log {
     /// Returns whether no text of the logs excludes a row.
     pub fn counts(&self, row: usize) -> bool {
         !self.excluded.contains(&row)
+    }
+}
+
+/// Remembers the host of a NIC or rank.
+fn remember(hosts: &mut BTreeMap<u32, String>, number: Option<u32>, host: &str) {
+    if let Some(number) = number.filter(|_| hosts.len() < MOST_NAMES) {
+        hosts.entry(number).or_insert_with(|| host.to_owned());
     }
 }
 

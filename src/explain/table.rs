@@ -196,8 +196,8 @@ pub struct MessageTable {
 /// What a text of `finder` stands for.
 #[derive(Clone, Copy, Debug)]
 enum Pattern {
-    /// A form of a row.
-    Form(usize, usize),
+    /// A form of this row.
+    Form(usize),
     /// The row does not count.
     Exclusion(usize),
     Heading,
@@ -254,9 +254,9 @@ impl MessageTable {
         }
         let (mut patterns, mut anchors) = (Vec::new(), Vec::new());
         for (at, row) in rows.iter().enumerate() {
-            for (form, text) in row.forms.iter().enumerate() {
-                patterns.push(Pattern::Form(at, form));
-                anchors.push(text.anchor());
+            for form in &row.forms {
+                patterns.push(Pattern::Form(at));
+                anchors.push(form.anchor());
             }
             if let Some(text) = row.without {
                 patterns.push(Pattern::Exclusion(at));
@@ -280,8 +280,8 @@ impl MessageTable {
     pub fn search(&self, line: &str) -> LineMessages {
         let mut found = LineMessages::default();
         for anchor in self.finder.find_overlapping_iter(line) {
-            let (row, form) = match self.patterns[anchor.pattern().as_usize()] {
-                Pattern::Form(row, form) => (row, form),
+            let row = match self.patterns[anchor.pattern().as_usize()] {
+                Pattern::Form(row) => row,
                 Pattern::Exclusion(row) => {
                     found.excluded.push(row);
                     continue;
@@ -296,7 +296,8 @@ impl MessageTable {
             if is_known || !(needs.is_empty() || needs.iter().any(|word| line.contains(word))) {
                 continue;
             }
-            if let Some((start, values)) = self.rows[row].forms[form].find(line) {
+            let mut forms = self.rows[row].forms.iter();
+            if let Some((start, values)) = forms.find_map(|form| form.find(line)) {
                 found.messages.push(Message { row, start, values });
             }
         }
@@ -349,4 +350,94 @@ fn cause(text: &'static str) -> Cause {
     let is_errno = first.strip_prefix('-').is_some_and(|number| number.parse::<u16>().is_ok());
     let (errno, text) = if is_errno { (Some(first), rest) } else { (None, text) };
     Cause { key, errno, text }
+}
+
+#[cfg(test)]
+mod tests {
+    use facts::advice::{EXPLANATIONS, What};
+
+    use super::*;
+
+    /// Returns a line that has the form.
+    fn sample(form: &Form) -> String {
+        let value = |part: &Part| match part {
+            Part::Text(text) => (*text).to_owned(),
+            Part::Place(place) => match *place {
+                "n" | "nid" | "rank" => "7",
+                "x" | "target" => "0xa7",
+                "errno" => "-28",
+                "code" => "UNDELIVERABLE",
+                "device" => "cxi0",
+                _ => "word1",
+            }
+            .to_owned(),
+        };
+        form.parts.iter().map(value).collect()
+    }
+
+    #[test]
+    fn finds_each_form_of_each_message() {
+        for (at, row) in TABLE.rows.iter().enumerate() {
+            for form in &row.forms {
+                let need = row.needs.first().copied().unwrap_or_default();
+                let line = format!("3: before {} {need}", sample(form));
+                let found = TABLE.search(&line);
+                assert!(
+                    found.messages.iter().any(|message| message.row == at),
+                    "{}: {line}",
+                    row.id
+                );
+                assert!(TABLE.find(line.as_bytes()).is_some(), "{line}");
+            }
+        }
+    }
+
+    #[test]
+    fn rows_are_complete_and_know_each_other() {
+        let ids: Vec<&str> = TABLE.rows.iter().map(|row| row.id).collect();
+        for row in &TABLE.rows {
+            assert_eq!(ids.iter().filter(|id| **id == row.id).count(), 1, "{}", row.id);
+            for other in &row.follows {
+                assert!(ids.contains(other) && *other != row.id, "{} follows {other}", row.id);
+            }
+            let says_something = !row.says.is_empty() || row.advice().is_some();
+            assert!(says_something, "{} says nothing", row.id);
+            for list in [&row.says, &row.commands] {
+                let mut last = list.last().map_or_else(String::new, |text| (*text).to_owned());
+                if row.level.is_empty() {
+                    last = last.replace("{peers}", "").replace("{reporters}", "");
+                }
+                assert!(!last.contains('{'), "{}: nothing fills '{last}' always", row.id);
+            }
+            let needs_cause = row.role == Role::Cause && !row.forms.is_empty();
+            let has_cause = !row.causes.is_empty() || row.call.is_some();
+            assert!(!needs_cause || has_cause, "{} has no cause", row.id);
+        }
+    }
+
+    #[test]
+    fn return_codes_have_their_numbers_and_explanations() {
+        for row in TABLE.rows.iter().filter(|row| row.forms.is_empty() && !row.level.is_empty()) {
+            let number: u8 = row.level.parse().unwrap();
+            let code = cxi::ReturnCode(number);
+            assert_eq!(code.name(), Some(row.id), "{number}");
+            let explained =
+                |what: &What| matches!(what, What::Code(names) if names.contains(&row.id));
+            assert!(EXPLANATIONS.iter().any(|row| explained(&row.what)), "{}", row.id);
+        }
+    }
+
+    #[test]
+    fn reads_places_by_their_kind() {
+        let values =
+            |fragment, line: &str| Form::read(fragment).find(line).map(|(_, values)| values);
+        let found =
+            values("nic: <target> pid: <n> (<code>)", "x nic: 0XA7 pid: -3 (NO_SPACE)").unwrap();
+        assert_eq!(found["target"], "0XA7");
+        assert_eq!(found["code"], "NO_SPACE");
+        assert_eq!(values("nic: <target> pid", "nic: g pid"), None);
+        assert_eq!(values("on <host>: <s> end", "on n1.a-b: a end").unwrap()["host"], "n1.a-b");
+        assert_eq!(values("<host>: rank <rank>", "a n1: rank 3").unwrap()["rank"], "3");
+        assert_eq!(values("a <n>", "a x"), None);
+    }
 }

@@ -56,7 +56,7 @@ pub fn run(
 /// # Errors
 ///
 /// Files of this process that cannot be read.
-pub fn of_this_process() -> Result<JobCheck, Failure> {
+pub fn check_own_settings() -> Result<JobCheck, Failure> {
     let (started, clock) = (SystemTime::now(), Instant::now());
     let evidence = process::read(JobProcess::Own, &[], None)?;
     let answers = judge::judged(vec![(host_name(), Ok(evidence))]);
