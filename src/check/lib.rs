@@ -135,14 +135,14 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     }
 }
 
-/// Reads the health of this node's NICs once: no error rates, no traffic.
+/// Reads the health of NICs once: no error rates, no traffic. Without `devices`, of all hardware.
 ///
 /// # Errors
 ///
 /// Settings of the site or of the job that are invalid, and an interruption.
-pub fn check_node_quickly() -> Result<document::Check, Failure> {
+pub fn check_node_quickly(devices: &[DeviceName]) -> Result<document::Check, Failure> {
     match options::parse(&["--quick".into(), "--local".into()])? {
-        Some(request) => of_node::check(request),
+        Some(request) => of_node::check(CheckRequest { devices: devices.to_vec(), ..request }),
         None => Err(Failure::usage("no check was asked for")),
     }
 }

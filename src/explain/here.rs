@@ -6,12 +6,13 @@ use check::job::document::JobCheck;
 use cxi::RESOURCES;
 use facts::device::DeviceName;
 use facts::error::Failure;
+use facts::host::host_name;
 use facts::severity::Severity;
 use node::machine::Machine;
 use node::nic::files::Files;
 use node::{backend, reading};
 
-use crate::document::{Confidence, Explanation, PossibleCause};
+use crate::document::{Confidence, ExplainedCause, Explanation, PossibleCause};
 
 /// The readings of this node.
 pub struct Node {
@@ -24,23 +25,28 @@ pub struct Node {
 
 struct Nic {
     name: String,
+    /// Its address.
+    nid: Option<u32>,
     files: Option<Files>,
     /// Services that have used up a resource: its name, and the service.
     full: Vec<(&'static str, u32)>,
 }
 
+/// Causes with such a key are settings of this environment.
+const SETTING: &str = "job:";
+
 /// Whether a cause is there, and the reading that says so.
 type Answer = Option<(bool, String)>;
 
 impl Node {
-    /// Reads this node, without traffic.
+    /// Reads this node, without traffic: these NICs, or all hardware if there are none.
     ///
     /// # Errors
     ///
     /// Settings of the site that are invalid, and an interruption.
-    pub fn read() -> Result<Self, Failure> {
+    pub fn read(devices: &[DeviceName]) -> Result<Self, Failure> {
         let machine = Machine::this();
-        let check = check::check_node_quickly()?;
+        let check = check::check_node_quickly(devices)?;
         let names = check.devices.iter().filter_map(|device| device.name.parse().ok());
         let nics = names.map(|name| nic(name, &machine)).collect();
         let modules = reading::text(&machine.root().join("proc/modules")).ok();
@@ -50,8 +56,18 @@ impl Node {
     /// Puts the causes that this node has first, and leaves out those that it does not have.
     pub fn weigh(&self, explanation: &mut Explanation) {
         let Some(cause) = &mut explanation.cause else { return };
+        let has_part = self.has_part(cause);
+        if self.nics.is_empty() {
+            let text =
+                "readings of this node: it has no Cassini NIC (--device names a software NIC)";
+            explanation.missing.push(text.into());
+        } else if !has_part {
+            let host = cause.host.as_deref().unwrap_or("the node of this NIC");
+            explanation.missing.push(format!("readings of {host}: run --here there"));
+        }
         for possible in &mut cause.possible_causes {
-            if let Some((is_here, reading)) = possible.key.and_then(|key| self.answer(key)) {
+            let key = possible.key.filter(|key| has_part || key.starts_with(SETTING));
+            if let Some((is_here, reading)) = key.and_then(|key| self.answer(key)) {
                 possible.is_here = Some(is_here);
                 possible.reading = Some(reading);
             }
@@ -70,6 +86,17 @@ impl Node {
             if let Some(rest) = explanation.summary.strip_prefix(probably) {
                 explanation.summary = format!("{}{rest}", Confidence::Known.name());
             }
+        }
+    }
+
+    /// Returns whether the part at fault is of this node, as far as the logs say which one it is.
+    fn has_part(&self, cause: &ExplainedCause) -> bool {
+        let own = host_name();
+        let first_label = |name: &str| name.split('.').next().map(str::to_ascii_lowercase);
+        match (cause.nid, &cause.host) {
+            (Some(nid), _) => self.nics.iter().any(|nic| nic.nid == Some(nid)),
+            (None, Some(host)) => first_label(host) == first_label(&own),
+            (None, None) => true,
         }
     }
 
@@ -151,9 +178,11 @@ fn nic(name: DeviceName, machine: &Machine) -> Nic {
         });
         Some(full.collect())
     });
+    let files = backend::files(name, machine).ok();
     Nic {
         name: name.to_string(),
-        files: backend::files(name, machine).ok(),
+        nid: files.as_ref().and_then(Files::nid),
+        files,
         full: services.unwrap_or_default(),
     }
 }

@@ -24,9 +24,10 @@ use self::scan::Log;
 use cli::arguments::TypedArguments;
 use cli::usage::{Completion, Usage};
 use cli::{derived, output};
+use facts::device::DeviceName;
 use facts::error::{Failure, cause};
 use facts::interrupt;
-use node::reading;
+use node::{backend, reading};
 use page::destination::Place;
 use page::documents::Documents;
 
@@ -62,6 +63,10 @@ struct ExplainRequest {
     /// environment, without traffic. Causes that this node does not have are left out.
     #[arg(long = "here")]
     is_here: bool,
+
+    #[arg(short, long = "device", help = "NICs to look at with --here (default: all hardware)")]
+    #[arg(value_name = "DEV,...", value_delimiter = ',', add = Completion::Devices)]
+    devices: Vec<DeviceName>,
 
     /// File with the hosts of NICs, to name the host of an address
     ///
@@ -111,6 +116,10 @@ fn parse(arguments: &[OsString]) -> Result<Option<ExplainRequest>, Failure> {
     if logs.iter().filter(|log| **log == Path::new("-")).count() > 1 {
         return Err(Failure::usage("standard input (-) can be read only once"));
     }
+    if !request.devices.is_empty() && !request.is_here {
+        return Err(Failure::usage("--device needs --here"));
+    }
+    request.devices.iter().try_for_each(|device| backend::check(*device))?;
     Ok(Some(ExplainRequest { logs, ..request }))
 }
 
@@ -133,7 +142,7 @@ fn explained(request: &ExplainRequest) -> Result<document::Explanation, Failure>
     let mut explanation = judge::explanation(&log, logs, &hosts);
     if request.is_here {
         reading::limit_waits();
-        Node::read()?.weigh(&mut explanation);
+        Node::read(&request.devices)?.weigh(&mut explanation);
     }
     Ok(explanation)
 }
