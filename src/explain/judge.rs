@@ -467,6 +467,7 @@ mod tests {
     fn explained_text(text: &str) -> Explanation {
         let mut log = Log::default();
         log.read(0, text.as_bytes()).unwrap();
+        log.settle_times();
         let name = LogSummary { name: "job".into(), lines: log.lines };
         let hosts = log.hosts.clone();
         explanation(&log, vec![name], &hosts)
@@ -561,6 +562,19 @@ mod tests {
         let found = explained_text(&text);
         assert_eq!(names(&found), ["VNI_NOT_FOUND"]);
         assert_eq!(found.other_causes[0].message.id, "M115");
+    }
+
+    /// The journal of the host is seven hours behind UTC.
+    #[test]
+    fn dates_of_an_unknown_zone_are_compared_with_times_since_1970() {
+        let link =
+            "Nov 14 15:13:02 nid3 kernel: cxi_ss1 0000:c1:00.0: cxi0[hsn0]: CXI_EVENT_LINK_DOWN\n";
+        let crash = "Nov 14 15:14:40 nid4 slurmd[3]: error: nid4: task 3: Segmentation fault\n";
+        let lost = failed(10, 1, 3, "VNI_NOT_FOUND");
+        let found = explained_text(&format!("{lost}{crash}{link}"));
+        assert_eq!(names(&found), ["K01"]);
+        let others = found.other_causes.iter().map(|cause| cause.message.name());
+        assert_eq!(others.collect::<Vec<_>>(), ["M115"]);
     }
 
     #[test]

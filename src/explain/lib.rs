@@ -136,6 +136,7 @@ fn explained(request: &ExplainRequest) -> Result<document::Explanation, Failure>
         log.read_file(source, path)?;
         logs.push(LogSummary { name: path.display().to_string(), lines: log.lines - before });
     }
+    log.settle_times();
     for (nic, host) in &log.hosts {
         hosts.entry(*nic).or_insert_with(|| host.clone());
     }

@@ -18,6 +18,8 @@ pub struct Circumstances {
     pub nic: Option<u32>,
     /// Name of a NIC.
     pub device: Option<String>,
+    /// Seconds by which the dates of the log are ahead of UTC, if the line has both.
+    pub ahead: Option<f64>,
 }
 
 /// A time by one of the clocks of logs. Times of different clocks cannot be compared.
@@ -43,13 +45,24 @@ pub enum Clock {
     Day,
 }
 
+impl Time {
+    /// Returns the time in the year, in UTC, of a time since 1970; `None` for other clocks.
+    pub fn in_year(&self) -> Option<f64> {
+        let ms = (self.clock == Clock::Epoch).then_some(self.seconds * 1000.0)?;
+        let text = rfc3339(ms as u64);
+        Some(date(text.trim_end_matches('Z'))?.seconds)
+    }
+}
+
 impl Circumstances {
     /// Reads the circumstances of a message that begins at `start` in a line.
     pub fn read(line: &str, start: usize) -> Self {
         let (head, message) = line.split_at(start);
         let host = host(head).or_else(|| task_host(message).map(str::to_owned));
+        let time = time(head).or_else(|| time(message));
         Self {
-            time: time(head).or_else(|| time(message)),
+            ahead: time.as_ref().and_then(|time| ahead(head, time)),
+            time,
             host,
             rank: rank(head).or_else(|| rank(message)),
             nic: ["TXC (", "RXC ("].into_iter().find_map(|name| hexadecimal(behind(line, name)?)),
@@ -64,6 +77,7 @@ impl Circumstances {
         self.rank = self.rank.or(other.rank);
         self.nic = self.nic.or(other.nic);
         self.device = self.device.take().or(other.device);
+        self.ahead = self.ahead.or(other.ahead);
     }
 }
 
@@ -248,6 +262,18 @@ fn time(text: &str) -> Option<Time> {
     {
         return read(Clock::Boot, seconds, stamp);
     }
+    date(text)
+}
+
+/// Returns the seconds by which the date before a time since 1970 is ahead of it.
+fn ahead(head: &str, time: &Time) -> Option<f64> {
+    let local = date(head).filter(|local| local.clock == Clock::Date)?;
+    Some(local.seconds - time.in_year()?)
+}
+
+/// Returns the first date and time of day in a text, or a time of day alone.
+fn date(text: &str) -> Option<Time> {
+    let read = |clock, seconds, text: &str| Some(Time { clock, seconds, text: text.trim().into() });
     let (at, of_day) = clock_time(text)?;
     let end = text[at..].find(|letter: char| !matches!(letter, '0'..='9' | ':' | '.' | ','));
     let end = end.map_or(text.len(), |end| at + end);

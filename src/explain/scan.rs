@@ -4,13 +4,14 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::LazyLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use flate2::bufread::MultiGzDecoder;
 
-use crate::line::{Circumstances, Time, heading_host, hexadecimal, plain};
+use crate::line::{Circumstances, Clock, Time, heading_host, hexadecimal, plain};
 use crate::table::{Role, TABLE, Values};
 use facts::error::{Failure, cause};
 use facts::interrupt;
@@ -33,6 +34,12 @@ const MOST_FORMS: usize = 10_000;
 
 /// Lines before a message that may begin it.
 const LINES_BEFORE: usize = 4;
+
+/// Half hours by which time zones are ahead of UTC.
+const ZONES: RangeInclusive<i32> = -24..=28;
+
+/// Seconds.
+const HALF_HOUR: f64 = 1800.0;
 
 /// All lines with one message, return code and error number.
 #[derive(Debug)]
@@ -103,6 +110,8 @@ pub struct Log {
     pub hosts: BTreeMap<u32, String>,
     /// Hosts of ranks.
     pub rank_hosts: BTreeMap<u32, String>,
+    /// Seconds by which the dates of the logs are ahead of UTC, in a line that has both.
+    ahead: Option<f64>,
     /// Rows that do not count, because the logs have a text that excludes them.
     excluded: BTreeSet<usize>,
     /// Whether a line says more than a note.
@@ -228,6 +237,7 @@ impl Log {
             if is_kernels && circumstances.host.is_none() {
                 circumstances.host.clone_from(&self.heading_host);
             }
+            self.ahead = self.ahead.or(circumstances.ahead);
             if circumstances.time.is_some() {
                 self.last_time.clone_from(&circumstances.time);
             }
@@ -314,10 +324,49 @@ impl Log {
         *self.unknown.entry(form(text)).or_default() += 1;
     }
 
+    /// Makes times since 1970 comparable with dates of an unknown time zone, if the logs have both.
+    pub fn settle_times(&mut self) {
+        let firsts = || self.groups.iter().filter_map(|group| group.first.time.as_ref());
+        let dates = firsts().filter(|time| time.clock == Clock::Date).map(|time| time.seconds);
+        let dates: Vec<f64> = dates.collect();
+        let times: Vec<f64> = firsts().filter_map(Time::in_year).collect();
+        if dates.is_empty() || times.is_empty() {
+            return;
+        }
+        let ahead = self.ahead.unwrap_or_else(|| likely_zone(&dates, &times));
+        for group in &mut self.groups {
+            let first = &mut group.first;
+            let times = [&mut first.time, &mut first.circumstances.time, &mut group.last];
+            for time in times.into_iter().flatten() {
+                if let Some(seconds) = time.in_year() {
+                    (time.clock, time.seconds) = (Clock::Date, seconds + ahead);
+                }
+            }
+        }
+    }
+
     /// Returns whether no text of the logs excludes a row.
     pub fn counts(&self, row: usize) -> bool {
         !self.excluded.contains(&row)
     }
+}
+
+/// Returns the seconds by which a time zone is ahead of UTC in which dates lie closest to times in
+/// UTC: the messages of one failure lie within minutes. UTC if none of them are close in any zone.
+fn likely_zone(dates: &[f64], times: &[f64]) -> f64 {
+    let distance = |ahead: f64| -> f64 {
+        let nearest = |date: &f64| {
+            let distances = times.iter().map(|time| (date - time - ahead).abs());
+            distances.fold(HALF_HOUR / 2.0, f64::min)
+        };
+        dates.iter().map(nearest).sum()
+    };
+    let zones = ZONES.map(|half_hours| f64::from(half_hours) * HALF_HOUR);
+    // UTC and zones close to it first.
+    let mut zones: Vec<f64> = zones.collect();
+    zones.sort_by(|one, other| one.abs().total_cmp(&other.abs()));
+    let best = zones.into_iter().min_by(|one, other| distance(*one).total_cmp(&distance(*other)));
+    best.unwrap_or_default()
 }
 
 /// Remembers the host of a NIC or rank.
