@@ -134,8 +134,8 @@ impl Node {
         Some((item.verdict.is_wrong(), format!("{place}{} {value}", item.name)))
     }
 
-    /// Returns that counters contradict a cause: all of them are 0 since the driver was loaded. A
-    /// count does not say when it counted, so it proves nothing. `*` in the name stands for any text.
+    /// Counters contradict a cause if all of them are 0 since the driver was loaded. A count does
+    /// not say when it counted, so it proves nothing. `*` in the name stands for any text.
     fn counter(&self, pattern: &str) -> Answer {
         let (start, end) = pattern.split_once('*').unwrap_or((pattern, ""));
         let is_meant = |name: &String| {

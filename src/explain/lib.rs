@@ -1,4 +1,24 @@
-//! `explain`: from the messages of a failed job to the cause (docs/explain.md).
+//! `explain`: from the messages of a failed job to the cause (docs/explain.md). The messages are
+//! data, in `messages.txt`.
+//!
+//! <!-- From tests/tidy/houses.rs: src/explain -->
+//!
+//! ```text
+//!    +-------------------------------------------------------------------------------------------+
+//!  3 | lib        arguments -> explanation                                                       |
+//!    +-------------------------------------------------------------------------------------------+
+//!  2 | judge      which message is the cause                                                     |
+//!    +-------------------------------------------------------------------------------------------+
+//!  1 | here       what this node says about possible causes                                      |
+//!    | scan       reads logs, and counts their messages                                          |
+//!    +-------------------------------------------------------------------------------------------+
+//!  0 | document   the explanation, as data, JSON and text                                        |
+//!    | line       time, host, rank and NIC of a line                                             |
+//!    | table      known messages, read from messages.txt                                         |
+//!    +-------------------------------------------------------------------------------------------+
+//! ```
+//!
+//! <!-- End of what tests/tidy/houses.rs says. -->
 
 #![forbid(unsafe_code)]
 
