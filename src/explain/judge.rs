@@ -100,62 +100,37 @@ fn witness(producer: &str) -> &str {
     }
 }
 
-/// Explains what the logs hold. `names` are their names, with their numbers of lines; `hosts` are
-/// the hosts of NICs by address.
+/// Explains what the logs hold. `hosts` are the hosts of NICs by address.
 pub fn explanation(log: &Log, logs: Vec<LogSummary>, hosts: &BTreeMap<u32, String>) -> Explanation {
     let counted = log.groups.iter().filter(|group| log.counts(group.row));
     let evidence: Vec<Evidence> = counted.map(Evidence::new).collect();
-    let with_role = |role| evidence.iter().filter(move |evidence| evidence.role() == role).copied();
-    let is_root = |evidence_of: &Evidence| !evidence_of.is_explained(&evidence);
-    let mut roots: Vec<Evidence> = with_role(Role::Cause).filter(is_root).collect();
-    let mut confidence = Confidence::Probably;
-    if roots.is_empty() {
-        confidence = Confidence::Possibly;
-        if with_role(Role::Consequence).next().is_none() {
-            confidence = Confidence::NothingWrong;
-        }
-        let explains =
-            |alone: &Evidence| with_role(Role::Consequence).any(|other| other.follows(alone));
-        roots = with_role(Role::Alone).filter(is_root).collect();
-        if roots.iter().any(explains) {
-            roots.retain(explains);
-        }
-    }
-    if roots.is_empty() {
-        roots = with_role(Role::Consequence).filter(is_root).collect();
-        roots.truncate(1);
-    }
-    let roots = in_order(roots);
+    let (roots, mut confidence) = roots(&evidence);
     let names: Vec<&str> = logs.iter().map(|log| log.name.as_str()).collect();
-    let is_confirmed = |root: &Evidence| evidence.iter().any(|other| root.is_confirmed_by(other));
-    if confidence == Confidence::Probably && roots.first().is_some_and(is_confirmed) {
-        confidence = Confidence::Known;
-    }
     let mut causes: Vec<ExplainedCause> = Vec::new();
     for root in &roots {
         let cause = explained(root, &evidence, log, &names, hosts);
         // The same return code stands in messages of several libraries.
-        if !causes
-            .iter()
-            .any(|other| other.message.name() == cause.message.name() && other.nid == cause.nid)
-        {
+        let is_same = |other: &ExplainedCause| {
+            other.message.name() == cause.message.name() && other.nid == cause.nid
+        };
+        if !causes.iter().any(is_same) {
             causes.push(cause);
         }
     }
     let mut causes = causes.into_iter();
     let cause = causes.next();
-    let is_further =
-        |evidence: &Evidence| !roots.iter().any(|root| std::ptr::eq(root.group, evidence.group));
-    let further = |is_note: bool| {
-        let found = evidence.iter().filter(|evidence| is_further(evidence));
-        let found = found.filter(move |evidence| is_harmless(evidence.role()) == is_note);
-        found.map(|evidence| found_message(evidence, &names)).collect::<Vec<_>>()
-    };
     let unknown_lines = if cause.is_none() { unknown_lines(log) } else { Vec::new() };
-    if cause.is_none() {
-        let is_clean = unknown_lines.is_empty();
-        confidence = if is_clean { Confidence::NothingWrong } else { Confidence::NotKnown };
+    if cause.is_none() && !unknown_lines.is_empty() {
+        confidence = Confidence::NotKnown;
     }
+    let is_root =
+        |evidence: &Evidence| roots.iter().any(|root| std::ptr::eq(root.group, evidence.group));
+    let further = evidence.iter().filter(|evidence| !is_root(evidence));
+    let is_harmless = |evidence: &&Evidence| matches!(evidence.role(), Role::Note | Role::Alone);
+    let (notes, consequences): (Vec<&Evidence>, Vec<&Evidence>) = further.partition(is_harmless);
+    let messages = |list: Vec<&Evidence>| {
+        list.into_iter().map(|evidence| found_message(evidence, &names)).collect()
+    };
     Explanation {
         schema_version: SCHEMA_VERSION,
         cxidiag_version: env!("CARGO_PKG_VERSION"),
@@ -165,15 +140,33 @@ pub fn explanation(log: &Log, logs: Vec<LogSummary>, hosts: &BTreeMap<u32, Strin
         missing: missing(log, &evidence, cause.as_ref()),
         cause,
         other_causes: causes.collect(),
-        consequences: further(false),
-        notes: further(true),
+        consequences: messages(consequences),
+        notes: messages(notes),
         logs,
         unknown_lines,
     }
 }
 
-fn is_harmless(role: Role) -> bool {
-    matches!(role, Role::Note | Role::Alone)
+/// Returns the messages that no other one explains, the earliest first, and how sure they are.
+fn roots<'a>(evidence: &[Evidence<'a>]) -> (Vec<Evidence<'a>>, Confidence) {
+    let with_role = |role| evidence.iter().filter(move |evidence| evidence.role() == role).copied();
+    let unexplained = |role| -> Vec<Evidence<'a>> {
+        with_role(role).filter(|found| !found.is_explained(evidence)).collect()
+    };
+    let causes = in_order(unexplained(Role::Cause));
+    if let Some(first) = causes.first() {
+        let is_confirmed = evidence.iter().any(|other| first.is_confirmed_by(other));
+        let confidence = if is_confirmed { Confidence::Known } else { Confidence::Probably };
+        return (causes, confidence);
+    }
+    let mut notes = unexplained(Role::Alone);
+    let consequences = unexplained(Role::Consequence);
+    if consequences.is_empty() && with_role(Role::Consequence).next().is_none() {
+        return (in_order(notes), Confidence::NothingWrong);
+    }
+    notes.retain(|note| with_role(Role::Consequence).any(|other| other.follows(note)));
+    let roots = if notes.is_empty() { consequences.into_iter().take(1).collect() } else { notes };
+    (in_order(roots), Confidence::Possibly)
 }
 
 /// Returns the first line of the text.
@@ -289,54 +282,19 @@ fn explained(
     names: &[&str],
     hosts: &BTreeMap<u32, String>,
 ) -> ExplainedCause {
-    let first = &evidence.group.first;
-    let own = &first.circumstances;
-    let names_target = |row: &Row| row.says.iter().any(|text| text.contains("{target}"));
-    let answer = if evidence.rows().any(names_target) { unanswered(evidence, all) } else { None };
-    let (mut values, mut suspect) = (first.values.clone(), own_suspect(evidence, log));
-    values.remove("target");
-    let conclusion = match answer {
-        Some(Unanswered::Nic { nid, reporters }) => {
-            let host = hosts.get(&nid).cloned();
-            let name = host.as_ref().map_or_else(String::new, |host| format!("{host}, "));
-            values.insert("target", format!("{nid:#x} ({name}NID {nid})"));
-            values.insert("reporters", counted(reporters as u64, "other"));
-            suspect = Suspect { host, nid: Some(nid), ..Suspect::default() };
-            None
-        }
-        Some(Unanswered::Own { peers }) => {
-            suspect.nid = own.nic;
-            values.extend(own.nic.map(|nic| ("nic", format!("{nic:#x} (NID {nic})"))));
-            values.insert("peers", peers.to_string());
-            TABLE.code("OWN")
-        }
-        Some(Unanswered::Fabric { peers, reporters }) => {
-            suspect = Suspect::default();
-            values.extend([("peers", peers.to_string()), ("reporters", reporters.to_string())]);
-            TABLE.code("FABRIC")
-        }
-        None => None,
-    };
-    for (name, value) in [("host", &suspect.host), ("device", &suspect.device)] {
-        values.remove(name);
-        values.extend(value.clone().map(|value| (name, value)));
-    }
-    let rows: Vec<&Row> = match conclusion {
-        Some(row) => vec![&TABLE.rows[row]],
-        None => evidence.rows().collect(),
-    };
+    let Case { suspect, values, rows } = case(evidence, all, log, hosts);
     let filled_first = |list: fn(&Row) -> &Vec<&'static str>| {
         rows.iter().find_map(|row| filled(list(row), &values))
     };
     let advice = rows.iter().find_map(|row| row.advice());
-    let has_causes = rows.iter().any(|row| !row.causes.is_empty());
     let says = filled_first(|row| &row.says);
     let says = says.or_else(|| advice.map(|advice| advice.cause.into())).unwrap_or_default();
     let reason = rows.iter().find_map(|row| {
-        let errno: i32 = first.values.get("errno")?.parse().ok()?;
+        let errno: i32 = values.get("errno")?.parse().ok()?;
         call_explanation(row.call?, errno.abs())
     });
-    let errno = first.values.get("errno").map(String::as_str);
+    let has_causes = rows.iter().any(|row| !row.causes.is_empty());
+    let errno = values.get("errno").map(String::as_str);
     let causes = rows.iter().flat_map(|row| &row.causes);
     let causes = causes.filter(|cause| cause.errno.is_none() || cause.errno == errno);
     let mut possible_causes: Vec<PossibleCause> = match reason.or(advice.filter(|_| !has_causes)) {
@@ -362,6 +320,50 @@ fn explained(
         action: action.map(str::to_owned),
         command: filled_first(|row| &row.commands),
     }
+}
+
+/// What explains a message: the part at fault, the values of places, and rows of the table.
+struct Case {
+    suspect: Suspect,
+    values: Values,
+    rows: Vec<&'static Row>,
+}
+
+fn case(evidence: &Evidence, all: &[Evidence], log: &Log, hosts: &BTreeMap<u32, String>) -> Case {
+    let names_target = |row: &Row| row.says.iter().any(|text| text.contains("{target}"));
+    let answer = if evidence.rows().any(names_target) { unanswered(evidence, all) } else { None };
+    let own = own_suspect(evidence, log);
+    let mut values = evidence.group.first.values.clone();
+    values.remove("target");
+    let (suspect, conclusion) = match answer {
+        Some(Unanswered::Nic { nid, reporters }) => {
+            let host = hosts.get(&nid).cloned();
+            let name = host.as_ref().map_or_else(String::new, |host| format!("{host}, "));
+            values.insert("target", format!("{nid:#x} ({name}NID {nid})"));
+            values.insert("reporters", counted(reporters as u64, "other"));
+            (Suspect { host, nid: Some(nid), ..Suspect::default() }, None)
+        }
+        Some(Unanswered::Own { peers }) => {
+            let nid = evidence.group.first.circumstances.nic;
+            values.extend(nid.map(|nic| ("nic", format!("{nic:#x} (NID {nic})"))));
+            values.insert("peers", peers.to_string());
+            (Suspect { nid, ..own }, TABLE.code("OWN"))
+        }
+        Some(Unanswered::Fabric { peers, reporters }) => {
+            values.extend([("peers", peers.to_string()), ("reporters", reporters.to_string())]);
+            (Suspect::default(), TABLE.code("FABRIC"))
+        }
+        None => (own, None),
+    };
+    for (name, value) in [("host", &suspect.host), ("device", &suspect.device)] {
+        values.remove(name);
+        values.extend(value.clone().map(|value| (name, value)));
+    }
+    let rows = match conclusion {
+        Some(row) => vec![&TABLE.rows[row]],
+        None => evidence.rows().collect(),
+    };
+    Case { suspect, values, rows }
 }
 
 fn possible_cause(text: &str, key: Option<&'static str>) -> PossibleCause {
@@ -413,12 +415,17 @@ fn unanswered(evidence: &Evidence, all: &[Evidence]) -> Option<Unanswered> {
     let (target, names) = reporters.iter().max_by_key(|(_, names)| names.len())?;
     let is_named_by_most =
         names.len() > 1 && (named_by_several == 1 || names.len() * 2 > everybody.len());
-    Some(if is_named_by_most || reporters.len() < FEW_PEERS {
-        Unanswered::Nic { nid: *target, reporters: names.len() }
-    } else if everybody.len() == 1 {
-        Unanswered::Own { peers: reporters.len() }
+    if is_named_by_most || reporters.len() < FEW_PEERS {
+        return Some(Unanswered::Nic { nid: *target, reporters: names.len() });
+    }
+    // Other return codes are answers.
+    let is_silence =
+        is_retry_handlers || evidence.code.is_some_and(|code| code.id == "UNDELIVERABLE");
+    let (peers, reporters) = (reporters.len(), everybody.len());
+    is_silence.then_some(if reporters == 1 {
+        Unanswered::Own { peers }
     } else {
-        Unanswered::Fabric { peers: reporters.len(), reporters: everybody.len() }
+        Unanswered::Fabric { peers, reporters }
     })
 }
 
@@ -536,6 +543,14 @@ mod tests {
         let found = explained_text(&lines.collect::<String>());
         assert!(found.summary.starts_with("probably: 8 NICs do not answer 8 others: the fabric"));
         assert_eq!(found.cause.unwrap().nid, None);
+    }
+
+    #[test]
+    fn answers_of_many_peers_say_nothing_about_the_fabric() {
+        let lines = (1..9).map(|host| failed(10, host, 20 + host, "PTLTE_NOT_FOUND"));
+        let found = explained_text(&lines.collect::<String>());
+        assert!(found.summary.starts_with("possibly: "), "{}", found.summary);
+        assert!(!found.summary.contains("fabric"), "{}", found.summary);
     }
 
     #[test]
