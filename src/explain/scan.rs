@@ -465,6 +465,7 @@ mod tests {
             (format!("a\r\nb\r\n{OVERFLOW}\r\n"), 3),
             (format!("{}{OVERFLOW}", "x".repeat(3 * BLOCK)), 1),
             (format!("{}\n{OVERFLOW}", "x\n".repeat(BLOCK)), BLOCK as u64 + 2),
+            (format!("{}\n{OVERFLOW}", "x".repeat(BLOCK - 10)), 2),
         ] {
             assert_eq!(found(&log(text.as_bytes())), [("M50", line, 1)], "{}", text.len());
         }

@@ -393,6 +393,33 @@ mod tests {
     }
 
     #[test]
+    fn words_of_other_programs_are_no_messages() {
+        let found = |line: &str| TABLE.search(line).messages.len();
+        assert_eq!(found("cleanup: exiting normally"), 0);
+        assert_eq!(found("cxi_rh[71]: RH: exiting normally"), 1);
+        assert_eq!(found("fi_getinfo: provider tcp returned -61 (No data available)"), 0);
+    }
+
+    /// Two messages that follow from each other would both be left out as causes.
+    #[test]
+    fn nothing_follows_from_itself() {
+        let row = |id: &str| TABLE.rows.iter().find(|row| row.id == id).unwrap();
+        for first in &TABLE.rows {
+            let mut found = first.follows.clone();
+            let mut at = 0;
+            while at < found.len() {
+                for id in &row(found[at]).follows {
+                    if !found.contains(id) {
+                        found.push(id);
+                    }
+                }
+                at += 1;
+            }
+            assert!(!found.contains(&first.id), "{} follows from itself: {found:?}", first.id);
+        }
+    }
+
+    #[test]
     fn rows_are_complete_and_know_each_other() {
         let ids: Vec<&str> = TABLE.rows.iter().map(|row| row.id).collect();
         for row in &TABLE.rows {
