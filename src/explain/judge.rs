@@ -538,7 +538,8 @@ mod tests {
     #[test]
     fn names_the_fabric_if_many_reach_many_no_more() {
         let lines = (1..9).map(|host| failed(10, host, 20 + host, "UNDELIVERABLE"));
-        let found = explained_text(&lines.collect::<String>());
+        let twice = failed(11, 1, 22, "UNDELIVERABLE");
+        let found = explained_text(&(lines.collect::<String>() + &twice));
         assert!(found.summary.starts_with("probably: 8 NICs do not answer 8 others: the fabric"));
         assert_eq!(found.cause.unwrap().nid, None);
     }
