@@ -96,8 +96,9 @@ fn troubleshooting_shows_the_table_of_explanations() {
             made += &format!("| {name}{} | {} | {} |\n", row.what, row.cause, row.remedy);
         }
     }
-    made += "\n## What logs of jobs say\n\n`cxidiag explain` finds these messages in logs. \
-             [Messages of failed\njobs](reference/messages.md) has their forms and sources.\n\n";
+    made += "\n## What logs of jobs say\n\n[`cxidiag explain`](explain.md) finds \
+             these messages in logs. `docs/reference/messages.md` of\nthe sources has their forms \
+             and where they come from.\n\n";
     made += "| message | what happened | causes | what to check and do |\n|---|---|---|---|\n";
     for row in TABLE.rows.iter().filter(|row| !row.forms.is_empty()) {
         let says = row.says.last().expect("each message says something");
