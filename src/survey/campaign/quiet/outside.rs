@@ -20,6 +20,10 @@ const DECISIVE_ON_CPUS: usize = 1;
 /// Most retests of a suspect pair (jobs.md 3.3).
 pub const MOST_RETESTS: u8 = 4;
 
+/// A pair is far outside its limit if it differs from good pairs by more than this many times the
+/// difference at the limit: noise does not explain that.
+const FAR: f64 = 3.0;
+
 /// What the retests of a suspect say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetestOutcome {
@@ -50,6 +54,8 @@ pub struct Outside {
     pub outcome: RetestOutcome,
     /// Whether operations failed in a retest or in a swap.
     pub fails_again: bool,
+    /// Whether the sweep and several retests, all of them, have a figure far outside the limit.
+    pub is_far: bool,
 }
 
 impl ResultStore {
@@ -102,9 +108,41 @@ impl ResultStore {
                     outcome => outcome,
                 },
                 fails_again,
+                is_far: self.is_far(result, judgement, roster),
             })
         };
         self.records.iter().filter_map(outside).collect()
+    }
+
+    /// Returns whether a pair, of which this is the first result, is far outside its limit in each
+    /// of several measurements, and no process waited for its CPU.
+    fn is_far(&self, first: &PairResult, judgement: &Judgement, roster: &Roster) -> bool {
+        let key = (first.test, roster.class(first.pair));
+        let limit = judgement.limits.get(&key).filter(|limit| limit.has_costs());
+        let Some(limit) = limit else {
+            return false;
+        };
+        let far = (FAR * limit.pair_limit.exp_m1()).ln_1p();
+        let is_far = |one: Option<PairFigures>| {
+            let undisturbed = one.filter(|one| !one.is_disturbed);
+            let corrected = undisturbed.map(|one| judgement.without_drift(self, key, one));
+            corrected.and_then(|one| limit.residual(&one)).is_some_and(|residual| residual > far)
+        };
+        self.has_retests((first.test, first.pair))
+            && is_far(self.figures_of(first, roster))
+            && self.retests[&(first.test, first.pair)]
+                .iter()
+                .all(|result| is_far(PairFigures::of(result, key.1)))
+    }
+
+    /// Returns how often a pair was retested.
+    fn retest_count(&self, key: TestPair) -> usize {
+        self.retests.get(&key).map_or(0, Vec::len)
+    }
+
+    /// Returns whether a pair was retested often enough to say something.
+    pub fn has_retests(&self, key: TestPair) -> bool {
+        self.retest_count(key) >= DECISIVE
     }
 
     fn fails_again(&self, first: &PairResult) -> bool {
@@ -156,10 +194,9 @@ impl ResultStore {
     /// Returns whether further retests of a suspect can change what they say.
     pub fn needs_retest(&self, key: TestPair, judgement: &Judgement, roster: &Roster) -> bool {
         let (failures, passes) = self.retested(key, judgement, roster);
-        let retests = self.retests.get(&key).map_or(0, Vec::len);
         passes < decisive_passes(key.1, roster)
             && failures + DECISIVE <= MOST_RETESTS as usize
-            && retests < 2 * MOST_RETESTS as usize
+            && self.retest_count(key) < 2 * MOST_RETESTS as usize
     }
 }
 

@@ -1,10 +1,13 @@
 //! What a survey measures after the sweep: first retests of suspect pairs, then their NICs with
 //! other partners.
 
+use std::collections::BTreeSet;
+
 use fastrand::Rng;
 
 use super::answer::{Pair, Stage, TestPair};
 use super::explanation::{Explained, FEW_SUSPECTS, explain};
+use super::findings::Certainty;
 use super::ids::NicId;
 use super::limits::Limits;
 use super::outside::MOST_RETESTS;
@@ -12,6 +15,7 @@ use super::result_store::ResultStore;
 use super::retest::{GoodPairs, Queue, pairs_of_unclear_classes, suspects, swaps};
 use super::roster::Roster;
 use super::rounds::Round;
+use super::search::PartExplanation;
 use super::settings::SurveyPhase;
 use super::slow_parts::Judgement;
 use super::unmeasured::{ExcludedNics, why_unusable};
@@ -21,6 +25,9 @@ const MOST_WAVES: u8 = 8;
 
 /// How often the pairs of a class that differ too much are measured again.
 const MOST_AGAIN: u8 = 3;
+
+/// Number of pairs far outside their limits that decide about a part.
+const ENOUGH_FAR: usize = 4;
 
 /// How often NICs get other partners.
 const MOST_SWAPS: u8 = 3;
@@ -119,9 +126,10 @@ impl RetestPlan {
             return None;
         }
         let wave = self.wave.iter().copied();
+        let decided = decided_pairs(explained, sweep.results);
         let is_undecided = |key: &TestPair| {
             let results = sweep.results;
-            results.needs_retest(*key, &explained.judgement, sweep.roster)
+            !decided.contains(key) && results.needs_retest(*key, &explained.judgement, sweep.roster)
         };
         let undecided: Vec<TestPair> = wave.filter(is_undecided).collect();
         if undecided.is_empty() {
@@ -172,6 +180,26 @@ impl RetestPlan {
         let queue = self.queue(pairs, Stage::Swap, self.most_active);
         Some((SurveyPhase::Swap, queue.compare(&mut good)))
     }
+}
+
+/// Returns the pairs of parts that are bad because several pairs are far outside their limits, in
+/// the tests in which the part is bad: further retests of these pairs do not change the verdict.
+fn decided_pairs(explained: &Explained, results: &ResultStore) -> BTreeSet<TestPair> {
+    let slow_parts = &explained.judgement.parts;
+    let is_decided = |part: &&PartExplanation| {
+        let far = part.pairs.iter().filter(|one| one.is_far).count();
+        part.certainty == Certainty::Bad && far >= ENOUGH_FAR
+    };
+    let is_bad_in = |part: &PartExplanation, test| {
+        let mut own = slow_parts.iter().filter(|slow| (slow.test, slow.unit) == (test, part.unit));
+        own.any(|slow| slow.certainty == Certainty::Bad)
+    };
+    let decided = explained.explanations.iter().filter(is_decided);
+    let pairs = decided.flat_map(|part| {
+        let own = part.pairs.iter().filter(move |one| is_bad_in(part, one.test));
+        own.map(|one| (one.test, one.pair))
+    });
+    pairs.filter(|key| results.has_retests(*key)).collect()
 }
 
 /// Returns the good pairs that may be measured beside these.
