@@ -11,7 +11,7 @@ use crew::location::Class;
 
 /// Number of equal retests that decide about a suspect pair. A pair with two passes is transient. A
 /// pair with two failures and fewer passes is confirmed.
-const DECISIVE: usize = 2;
+pub const DECISIVE: usize = 2;
 
 /// The same for passes of software NICs: what else a CPU does makes figures worse, and nothing
 /// makes them better. This deviates from jobs.md 3.3, which is about hardware.
@@ -54,7 +54,7 @@ pub struct Outside {
     pub outcome: RetestOutcome,
     /// Whether operations failed in a retest or in a swap.
     pub fails_again: bool,
-    /// Whether the sweep and several retests, all of them, have a figure far outside the limit.
+    /// Whether the figures of the sweep and of all retests are far outside the limit.
     pub is_far: bool,
 }
 
@@ -114,12 +114,14 @@ impl ResultStore {
         self.records.iter().filter_map(outside).collect()
     }
 
-    /// Returns whether a pair, of which this is the first result, is far outside its limit in each
-    /// of several measurements, and no process waited for its CPU.
+    /// Returns whether a pair, of which this is the first result, is far outside its limit in the
+    /// sweep and in each of its retests, of which it has one at least, and no process waited for
+    /// its CPU.
     fn is_far(&self, first: &PairResult, judgement: &Judgement, roster: &Roster) -> bool {
         let key = (first.test, roster.class(first.pair));
         let limit = judgement.limits.get(&key).filter(|limit| limit.has_costs());
-        let Some(limit) = limit else {
+        let retests = self.retests.get(&(first.test, first.pair));
+        let (Some(limit), Some(retests)) = (limit, retests) else {
             return false;
         };
         let far = (FAR * limit.pair_limit.exp_m1()).ln_1p();
@@ -128,21 +130,13 @@ impl ResultStore {
             let corrected = undisturbed.map(|one| judgement.without_drift(self, key, one));
             corrected.and_then(|one| limit.residual(&one)).is_some_and(|residual| residual > far)
         };
-        self.has_retests((first.test, first.pair))
-            && is_far(self.figures_of(first, roster))
-            && self.retests[&(first.test, first.pair)]
-                .iter()
-                .all(|result| is_far(PairFigures::of(result, key.1)))
+        is_far(self.figures_of(first, roster))
+            && retests.iter().all(|result| is_far(PairFigures::of(result, key.1)))
     }
 
     /// Returns how often a pair was retested.
-    fn retest_count(&self, key: TestPair) -> usize {
+    pub fn retest_count(&self, key: TestPair) -> usize {
         self.retests.get(&key).map_or(0, Vec::len)
-    }
-
-    /// Returns whether a pair was retested often enough to say something.
-    pub fn has_retests(&self, key: TestPair) -> bool {
-        self.retest_count(key) >= DECISIVE
     }
 
     fn fails_again(&self, first: &PairResult) -> bool {
