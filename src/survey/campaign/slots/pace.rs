@@ -66,7 +66,8 @@ pub struct Pace {
     beyond: BTreeMap<TestId, Duration>,
     /// The shortest slot of each slow test.
     shortest: BTreeMap<TestId, Duration>,
-    /// Tests whose slots are longer than the few pairs of the last block needed.
+    /// Tests whose slots are longer than the last block needed, because of few pairs with late or
+    /// busy processes.
     doubtful: BTreeSet<TestId>,
     /// The test that was measured last.
     last: Option<TestId>,
@@ -93,13 +94,13 @@ impl Pace {
         let busy = count(&|pair| is_busy(pair, is_bandwidth));
         let pairs = block.pairs.len();
         if let Some(beyond) = block.beyond {
-            self.note(block.test, beyond, late * LATE_PART > pairs || busy * BUSY_PART > pairs);
+            let needs_longest = late * LATE_PART > pairs || busy * BUSY_PART > pairs;
+            self.note(block.test, beyond, needs_longest);
             let slot = |beyond| sufficient(self.pair, beyond);
             let is_longer = slot(self.beyond[&block.test]) > slot(beyond);
-            if pairs < FEW_PAIRS && (is_longer || beyond >= most_beyond(self.pair)) {
+            let was_doubtful = self.doubtful.remove(&block.test);
+            if pairs < FEW_PAIRS && is_longer && (needs_longest || was_doubtful) {
                 self.doubtful.insert(block.test);
-            } else {
-                self.doubtful.remove(&block.test);
             }
         }
     }
