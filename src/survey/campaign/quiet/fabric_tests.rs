@@ -132,8 +132,8 @@ fn names_no_path_of_links_that_are_slow_in_one_direction() {
     assert!(found >= 10, "{found}");
 }
 
-/// All pairs of two of three groups pass the slow switch. Their NICs are two thirds of all, but most
-/// pairs are good.
+/// All pairs of two of three groups pass the slow switch. Their NICs are two thirds of all, but
+/// most pairs are good.
 #[test]
 fn names_the_slow_switch_between_two_of_three_groups() {
     for seed in 0..20 {
