@@ -119,6 +119,18 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     }
 }
 
+/// Reads the health of NICs once: no error rates, no traffic. Without `devices`, of all hardware.
+///
+/// # Errors
+///
+/// Settings of the site or of the job that are invalid, and an interruption.
+pub fn check_node_quickly(devices: &[DeviceName]) -> Result<document::Check, Failure> {
+    match options::parse(&["--quick".into(), "--local".into()])? {
+        Some(request) => of_node::check(CheckRequest { devices: devices.to_vec(), ..request }),
+        None => Err(Failure::usage("no check was asked for")),
+    }
+}
+
 /// The nodes that a survey is about to measure.
 #[derive(Clone, Copy, Debug)]
 pub enum Nodes<'a> {

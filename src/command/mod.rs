@@ -48,6 +48,7 @@ pub static COMMANDS: &[Command] = &[
     Command { name: "selftest", usage: selftest::usage, run: selftest::run },
     Command { name: "survey", usage: survey::usage, run: survey::run },
     Command { name: "why", usage: survey::why_command::usage, run: survey::why_command::run },
+    Command { name: "explain", usage: explain::usage, run: explain::run },
     Command { name: STAT, usage: stat::usage, run: stat::run },
     Command { name: "compare", usage: compare::command::usage, run: compare::command::run },
     Command { name: "report", usage: compare::report::usage, run: compare::report::run },

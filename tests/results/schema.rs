@@ -16,6 +16,7 @@ use compare::comparison;
 use compare::comparison::Comparison;
 use devices::inventory;
 use devices::inventory::Inventory;
+use explain::document::Explanation;
 use facts::error::Kind;
 use facts::percentile::Percentile;
 use health::ITEMS;
@@ -207,6 +208,17 @@ fn link_schema() -> Value {
     health_schema::<LinkReport>("Links of NICs that cxidiag link shows")
 }
 
+fn explain_schema() -> Value {
+    let rules = [
+        ("/properties/schema_version", "const", json!(explain::document::SCHEMA_VERSION)),
+        ("/properties/exit_status", "enum", json!([0, 4])),
+    ];
+    let mut schema =
+        schema::<Explanation>("Cause of a failed job that cxidiag explain finds", &rules);
+    close(&mut schema);
+    schema
+}
+
 fn health_schema<T: JsonSchema>(title: &str) -> Value {
     let verdicts = json!(["good", "suspect", "bad", "shown", "not_available"]);
     let codes = ITEMS.map(|item| item.code).to_vec();
@@ -291,6 +303,7 @@ fn matches_schemas_in_docs() {
         ("selftest", selftest_schema()),
         ("check", check_schema()),
         ("link", link_schema()),
+        ("explain", explain_schema()),
         ("stress", stress_schema()),
         ("check-fleet", fleet_schema()),
         ("check-job", job_schema()),

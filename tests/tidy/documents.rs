@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use explain::table::{Row, TABLE};
 use facts::advice::{EXPLANATIONS, What};
 use plan::tools::TOOLS;
 use why::causes::cause::Sign;
@@ -95,6 +96,61 @@ fn troubleshooting_shows_the_table_of_explanations() {
             made += &format!("| {name}{} | {} | {} |\n", row.what, row.cause, row.remedy);
         }
     }
+    made += "\n## What logs of jobs say\n\n[`cxidiag explain`](explain.md) finds \
+             these messages in logs. `docs/reference/messages.md` of\nthe sources has their forms \
+             and where they come from.\n\n";
+    made += "| message | what happened | causes | what to check and do |\n|---|---|---|---|\n";
+    for row in TABLE.rows.iter().filter(|row| !row.forms.is_empty()) {
+        let says = row.says.last().expect("each message says something");
+        let causes: Vec<&str> = row.causes.iter().map(|cause| cause.text).collect();
+        let action = row.action.unwrap_or_default();
+        let text = row.forms[0].fragment.replace('|', "\\|");
+        made += &format!("| `{text}` | {says} | {} | {action} |\n", causes.join("; "));
+    }
+    if std::env::var_os("CXIDIAG_UPDATE_DOCS").is_some() {
+        fs::write(root().join(PAGE), &made).expect("a writable page");
+    } else {
+        assert!(page == made, "{PAGE} is out of date");
+    }
+}
+
+/// docs/reference/messages.md has each message and return code of `messages.txt`, with its texts
+/// and its role. `CXIDIAG_UPDATE_DOCS=1 cargo test --test tidy` writes them into the lines that are
+/// there.
+#[test]
+fn reference_has_each_message_of_explain() {
+    const PAGE: &str = "docs/reference/messages.md";
+    let page = read(PAGE);
+    let mut missing: Vec<&str> = TABLE.rows.iter().map(|row| row.id).collect();
+    missing.retain(|id| !matches!(*id, "OWN" | "FABRIC"));
+    let mut made = String::new();
+    for line in page.lines() {
+        let cells: Vec<&str> = line.split(" | ").collect();
+        let id = cells[0].trim_start_matches("| ");
+        let message = TABLE.rows.iter().find(|row| row.id == id && !row.forms.is_empty());
+        let code = cells.get(1).and_then(|name| {
+            let is_code = |row: &&Row| row.forms.is_empty() && row.id == *name && row.level == id;
+            TABLE.rows.iter().find(is_code)
+        });
+        missing.retain(|id| ![message, code].iter().flatten().any(|row| row.id == *id));
+        let columns = match (message, code) {
+            (Some(row), _) => {
+                let texts = row.forms.iter().map(|form| form.fragment.replace('|', "\\|"));
+                let texts: Vec<String> = texts.map(|text| format!("`{text}`")).collect();
+                vec![id.to_owned(), texts.join("; "), row.role.name().to_owned()]
+            }
+            (None, Some(row)) => {
+                [id, row.id, row.role.name(), row.origin].map(str::to_owned).to_vec()
+            }
+            (None, None) => Vec::new(),
+        };
+        let rest = cells.get(columns.len()..).unwrap_or_default();
+        let cells: Vec<&str> =
+            columns.iter().map(String::as_str).chain(rest.iter().copied()).collect();
+        let start = if columns.is_empty() { "" } else { "| " };
+        made += &format!("{start}{}\n", cells.join(" | "));
+    }
+    assert_eq!(missing, [""; 0], "{PAGE} lacks rows");
     if std::env::var_os("CXIDIAG_UPDATE_DOCS").is_some() {
         fs::write(root().join(PAGE), &made).expect("a writable page");
     } else {

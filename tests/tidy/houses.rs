@@ -67,6 +67,7 @@ pub static PACKAGES: &[Package] = &[
     src::PING,
     src::CHECK,
     src::LINK,
+    src::EXPLAIN,
     src::MEMBERS,
     src::SURVEY,
     src::SERVE,

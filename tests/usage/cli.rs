@@ -166,6 +166,7 @@ fn commands_reject_arguments_as_tools_do() {
         "serve",
         "survey",
         "why",
+        "explain",
         "stat",
         "compare",
         "report",

@@ -161,6 +161,7 @@ fn states_default_of_each_value() {
         "start",
         "stop",
         "fail-on",
+        "nids",
     ];
     for (name, usage) in usages() {
         for entry in usage.all_options() {

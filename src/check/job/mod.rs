@@ -53,6 +53,18 @@ pub fn run(
     }
 }
 
+/// Checks the settings of this process.
+///
+/// # Errors
+///
+/// Files of this process that cannot be read.
+pub fn check_own_settings() -> Result<JobCheck, Failure> {
+    let (started, clock) = (SystemTime::now(), Instant::now());
+    let evidence = process::read(JobProcess::Own, &[], None)?;
+    let answers = judge::judged(vec![(host_name(), Ok(evidence))]);
+    Ok(JobCheck::new(started, clock.elapsed(), &answers))
+}
+
 /// Gathers what was found, prints it, and writes the documents.
 fn report(
     request: &CheckRequest,

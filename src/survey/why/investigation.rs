@@ -47,12 +47,14 @@ pub struct Investigation<'a> {
     tests: &'a DiagnosisCourse,
     /// Longest time that a process has needed for a pair, without the time in which pairs are
     /// measured.
-    beyond: Option<Duration>,
+    beyond: Duration,
 }
 
 impl<'a> Investigation<'a> {
     pub fn new(crew: &'a mut dyn Crew, tests: &'a DiagnosisCourse) -> Self {
-        Self { crew, tests, beyond: None }
+        // Pairs for which the first slots are too short are measured again in long ones.
+        let beyond = tests.pair() / 2;
+        Self { crew, tests, beyond }
     }
 
     /// Prints a line that is not part of the result.
@@ -162,7 +164,7 @@ impl<'a> Investigation<'a> {
     fn run_slots(&mut self, slots: &[MeasuredSlot], found: &mut Found) -> Result<(), Failure> {
         let pair = self.tests.pair();
         let longest = longest(pair);
-        let length = self.beyond.map_or(longest, |beyond| sufficient(pair, beyond));
+        let length = sufficient(pair, self.beyond);
         let mut late = Vec::new();
         for (slot, result) in self.run_block(slots, length)? {
             let is_short = matches!(
@@ -195,7 +197,7 @@ impl<'a> Investigation<'a> {
             return Ok(Vec::new());
         }
         let block = pairs::measure(self.crew, &rounds, 0, length, &|test, _| test, &line)?;
-        self.beyond = block.beyond.max(self.beyond.map(|beyond| beyond * 3 / 4));
+        self.beyond = block.beyond.unwrap_or_default().max(self.beyond * 3 / 4);
         let slot = |result: &PairResult| slots.get(result.round as usize).copied();
         let results = block.pairs.into_iter();
         Ok(results.filter_map(|result| Some((slot(&result)?, result))).collect())

@@ -911,12 +911,40 @@ pub const COMPARE: Package = Package {
     repeated_types: &[],
 };
 
+pub const EXPLAIN: Package = Package {
+    name: "explain",
+    directory: "src/explain",
+    uses: &["check", "cli", "cxi", "facts", "node", "page"],
+    holds: "logs of failed jobs, and the cause in them",
+    must_not: "measure, or send traffic",
+    house: House {
+        directory: "src/explain",
+        module: "",
+        shown_in: &["src/explain/lib.rs"],
+        floors: &[
+            &[
+                ("document", "the explanation, as data, JSON and text"),
+                ("line", "time, host, rank and NIC of a line"),
+                ("table", "known messages, read from messages.txt"),
+            ],
+            &[
+                ("here", "what this node says about possible causes"),
+                ("scan", "reads logs, and counts their messages"),
+            ],
+            &[("judge", "which message is the cause")],
+            &[("lib", "arguments -> explanation")],
+        ],
+    },
+    parts: &[],
+    repeated_types: &[],
+};
+
 pub const PROGRAM: Package = Package {
     name: "cxidiag",
     directory: "",
     uses: &[
-        "check", "cli", "compare", "cxi", "devices", "diag", "facts", "link", "node", "page",
-        "ping", "plan", "report", "selftest", "serve", "stat", "survey",
+        "check", "cli", "compare", "cxi", "devices", "diag", "explain", "facts", "link", "node",
+        "page", "ping", "plan", "report", "selftest", "serve", "stat", "survey",
     ],
     holds: "the program: tools and commands by name",
     must_not: "",

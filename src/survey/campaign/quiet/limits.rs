@@ -235,13 +235,14 @@ impl ResultStore {
             .filter(|(_, reading)| !reading.is_bound)
             .map(|(one, reading)| PairCost { pair: one.pair, class: one.class, cost: reading.cost })
             .collect();
+        let ratio = self.ratio(test);
         let fit = fit(&costs, self.nics);
+        let centres = centres_of_most(&costs, fit.centres, ratio);
         let residual = |one: &PairCost| PairResidual {
             pair: one.pair,
-            value: one.cost - fit.centres[one.class as usize].unwrap_or_default(),
+            value: one.cost - centres[one.class as usize].unwrap_or_default(),
         };
         let residuals: Vec<PairResidual> = costs.iter().map(residual).collect();
-        let ratio = self.ratio(test);
         let selected = select(&residuals, ratio, roster);
         let mut limits = Vec::new();
         for (class, statistic) in statistics.iter().map(|(class, statistic)| (*class, *statistic)) {
@@ -251,7 +252,7 @@ impl ResultStore {
             let shift = lower_median(&good).unwrap_or(0.0);
             let all: Vec<f64> = own().map(|index| selected.rest[index]).collect();
             let spread = upper_spread(&all).max(LEAST_SPREAD);
-            let centre = fit.centres[class as usize].unwrap_or_default() + shift;
+            let centre = centres[class as usize].unwrap_or_default() + shift;
             let class_observations = pairs.iter().filter(|one| one.class == class);
             let waits: Vec<f64> = class_observations.map(|one| one.waiting(statistic)).collect();
             let waiting = lower_median(&waits).unwrap_or(f64::NAN);
@@ -285,6 +286,30 @@ impl ResultStore {
         }
         limits
     }
+}
+
+/// Returns the centres of a fit. The centre of a class is the median of its pairs instead if most
+/// pairs are better than the centre by more than the `ratio`, and alike: slow links between two of
+/// three groups look like slow NICs of these groups, which are most of all NICs.
+fn centres_of_most(
+    costs: &[PairCost],
+    fitted: [Option<f64>; Class::ALL.len()],
+    ratio: f64,
+) -> [Option<f64>; Class::ALL.len()] {
+    let mut centres = fitted;
+    for class in Class::ALL {
+        let own = costs.iter().filter(|one| one.class == class).map(|one| one.cost);
+        let own: Vec<f64> = own.collect();
+        let (Some(centre), Some(median)) = (&mut centres[class as usize], lower_median(&own))
+        else {
+            continue;
+        };
+        let alike = own.iter().filter(|cost| (*cost - median).abs() < ratio).count();
+        if 2 * alike > own.len() && *centre - median > ratio {
+            *centre = median;
+        }
+    }
+    centres
 }
 
 /// Returns whether the missing pairs of NICs follow the figures of the NICs. A pair without a

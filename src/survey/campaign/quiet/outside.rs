@@ -11,7 +11,7 @@ use crew::location::Class;
 
 /// Number of equal retests that decide about a suspect pair. A pair with two passes is transient. A
 /// pair with two failures and fewer passes is confirmed.
-const DECISIVE: usize = 2;
+pub const DECISIVE: usize = 2;
 
 /// The same for passes of software NICs: what else a CPU does makes figures worse, and nothing
 /// makes them better. This deviates from jobs.md 3.3, which is about hardware.
@@ -19,6 +19,10 @@ const DECISIVE_ON_CPUS: usize = 1;
 
 /// Most retests of a suspect pair (jobs.md 3.3).
 pub const MOST_RETESTS: u8 = 4;
+
+/// A pair is far outside its limit if it differs from good pairs by more than this many times the
+/// difference at the limit: noise does not explain that.
+const FAR: f64 = 3.0;
 
 /// What the retests of a suspect say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +54,8 @@ pub struct Outside {
     pub outcome: RetestOutcome,
     /// Whether operations failed in a retest or in a swap.
     pub fails_again: bool,
+    /// Whether the figures of the sweep and of all retests are far outside the limit.
+    pub is_far: bool,
 }
 
 impl ResultStore {
@@ -102,9 +108,35 @@ impl ResultStore {
                     outcome => outcome,
                 },
                 fails_again,
+                is_far: self.is_far(result, judgement, roster),
             })
         };
         self.records.iter().filter_map(outside).collect()
+    }
+
+    /// Returns whether a pair, of which this is the first result, is far outside its limit in the
+    /// sweep and in each of its retests, of which it has one at least, and no process waited for
+    /// its CPU.
+    fn is_far(&self, first: &PairResult, judgement: &Judgement, roster: &Roster) -> bool {
+        let key = (first.test, roster.class(first.pair));
+        let limit = judgement.limits.get(&key).filter(|limit| limit.has_costs());
+        let retests = self.retests.get(&(first.test, first.pair));
+        let (Some(limit), Some(retests)) = (limit, retests) else {
+            return false;
+        };
+        let far = (FAR * limit.pair_limit.exp_m1()).ln_1p();
+        let is_far = |one: Option<PairFigures>| {
+            let undisturbed = one.filter(|one| !one.is_disturbed);
+            let corrected = undisturbed.map(|one| judgement.without_drift(self, key, one));
+            corrected.and_then(|one| limit.residual(&one)).is_some_and(|residual| residual > far)
+        };
+        is_far(self.figures_of(first, roster))
+            && retests.iter().all(|result| is_far(PairFigures::of(result, key.1)))
+    }
+
+    /// Returns how often a pair was retested.
+    pub fn retest_count(&self, key: TestPair) -> usize {
+        self.retests.get(&key).map_or(0, Vec::len)
     }
 
     fn fails_again(&self, first: &PairResult) -> bool {
@@ -156,10 +188,9 @@ impl ResultStore {
     /// Returns whether further retests of a suspect can change what they say.
     pub fn needs_retest(&self, key: TestPair, judgement: &Judgement, roster: &Roster) -> bool {
         let (failures, passes) = self.retested(key, judgement, roster);
-        let retests = self.retests.get(&key).map_or(0, Vec::len);
         passes < decisive_passes(key.1, roster)
             && failures + DECISIVE <= MOST_RETESTS as usize
-            && retests < 2 * MOST_RETESTS as usize
+            && self.retest_count(key) < 2 * MOST_RETESTS as usize
     }
 }
 

@@ -1,17 +1,21 @@
 //! What a survey measures after the sweep: first retests of suspect pairs, then their NICs with
 //! other partners.
 
+use std::collections::BTreeSet;
+
 use fastrand::Rng;
 
 use super::answer::{Pair, Stage, TestPair};
 use super::explanation::{Explained, FEW_SUSPECTS, explain};
-use super::ids::NicId;
+use super::findings::Certainty;
+use super::ids::{NicId, TestId};
 use super::limits::Limits;
-use super::outside::MOST_RETESTS;
+use super::outside::{DECISIVE, MOST_RETESTS};
 use super::result_store::ResultStore;
 use super::retest::{GoodPairs, Queue, pairs_of_unclear_classes, suspects, swaps};
 use super::roster::Roster;
 use super::rounds::Round;
+use super::search::PartExplanation;
 use super::settings::SurveyPhase;
 use super::slow_parts::Judgement;
 use super::unmeasured::{ExcludedNics, why_unusable};
@@ -21,6 +25,9 @@ const MOST_WAVES: u8 = 8;
 
 /// How often the pairs of a class that differ too much are measured again.
 const MOST_AGAIN: u8 = 3;
+
+/// Number of pairs far outside their limits that decide about a part.
+const ENOUGH_FAR: usize = 4;
 
 /// How often NICs get other partners.
 const MOST_SWAPS: u8 = 3;
@@ -119,9 +126,10 @@ impl RetestPlan {
             return None;
         }
         let wave = self.wave.iter().copied();
+        let decided = decided_pairs(explained, sweep);
         let is_undecided = |key: &TestPair| {
             let results = sweep.results;
-            results.needs_retest(*key, &explained.judgement, sweep.roster)
+            !decided.contains(key) && results.needs_retest(*key, &explained.judgement, sweep.roster)
         };
         let undecided: Vec<TestPair> = wave.filter(is_undecided).collect();
         if undecided.is_empty() {
@@ -172,6 +180,51 @@ impl RetestPlan {
         let queue = self.queue(pairs, Stage::Swap, self.most_active);
         Some((SurveyPhase::Swap, queue.compare(&mut good)))
     }
+}
+
+/// Returns the pairs whose further retests would not change the verdict. Their part is bad by
+/// several pairs that are far outside their limits, and so in their test; no pair of the part has
+/// passed a retest of the test. Some of its pairs are retested more than once.
+fn decided_pairs(explained: &Explained, sweep: SweepResults<'_>) -> BTreeSet<TestPair> {
+    let SweepResults { roster, results, .. } = sweep;
+    let judgement = &explained.judgement;
+    let is_far = |part: &&PartExplanation| {
+        let far = part.pairs.iter().filter(|one| one.is_far).count();
+        part.certainty == Certainty::Bad && far >= ENOUGH_FAR
+    };
+    let mut decided = BTreeSet::new();
+    for part in explained.explanations.iter().filter(is_far) {
+        let bad_in = judgement
+            .parts
+            .iter()
+            .filter(|slow| slow.unit == part.unit && slow.certainty == Certainty::Bad);
+        for test in bad_in.map(|slow| slow.test).collect::<BTreeSet<TestId>>() {
+            let own = part.pairs.iter().filter(|one| one.test == test);
+            let own: Vec<TestPair> = own.map(|one| (test, one.pair)).collect();
+            let has_passed = |key: &TestPair| results.retested(*key, judgement, roster).1 > 0;
+            if !own.iter().any(has_passed) {
+                let again = pairs_for_second_retest(&own, results);
+                decided.extend(own.into_iter().filter(|key| !again.contains(key)));
+            }
+        }
+    }
+    decided
+}
+
+/// Returns the pairs of a part in a test that need a second retest, with different NICs if there
+/// are such pairs: so many that with the pairs that have it they are decisive.
+fn pairs_for_second_retest(own: &[TestPair], results: &ResultStore) -> Vec<TestPair> {
+    let (again, mut once): (Vec<TestPair>, Vec<TestPair>) =
+        own.iter().partition(|key| results.retest_count(**key) >= DECISIVE);
+    let missing = DECISIVE.saturating_sub(again.len());
+    let Some(first) = again.first().or(once.first()).copied() else {
+        return Vec::new();
+    };
+    let is_alike =
+        |(_, pair): &TestPair| pair.initiator == first.1.initiator || pair.target == first.1.target;
+    once.sort_by_key(|key| *key != first && is_alike(key));
+    once.truncate(missing);
+    once
 }
 
 /// Returns the good pairs that may be measured beside these.

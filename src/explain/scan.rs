@@ -1,0 +1,540 @@
+//! Reads logs as a stream, and counts the messages that it knows.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::ops::RangeInclusive;
+use std::path::Path;
+use std::sync::LazyLock;
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
+use flate2::bufread::MultiGzDecoder;
+
+use crate::line::{Circumstances, Clock, Time, heading_host, hexadecimal, plain};
+use crate::table::{Role, TABLE, Values};
+use facts::error::{Failure, cause};
+use facts::interrupt;
+
+/// The first bytes of a file of gzip.
+const GZIP: &[u8] = b"\x1f\x8b";
+
+/// Bytes that are searched at a time. A longer line is read in parts.
+const BLOCK: usize = 1 << 20;
+
+/// Bytes of a line that are looked at around a message, and shown of one.
+const LONGEST_LINE: usize = 4096;
+
+/// Hosts, ranks and NICs that are kept for each message: enough for the largest jobs, and a bound
+/// for logs that are none.
+const MOST_NAMES: usize = 1 << 17;
+
+/// Lines of different form that look like errors.
+const MOST_FORMS: usize = 10_000;
+
+/// Lines before a message that may begin it.
+const LINES_BEFORE: usize = 4;
+
+/// Half hours by which time zones are ahead of UTC.
+const ZONES: RangeInclusive<i32> = -24..=28;
+
+/// Seconds.
+const HALF_HOUR: f64 = 1800.0;
+
+/// All lines with one message, return code and error number.
+#[derive(Debug)]
+pub struct Group {
+    /// Index of the message among the rows of the table.
+    pub row: usize,
+    /// Index of the return code among these rows, if the message names one.
+    pub code: Option<usize>,
+    pub count: u64,
+    /// The earliest line by its time, if all have a time of one clock; else the first one.
+    pub first: Sighting,
+    /// Time of the latest line.
+    pub last: Option<Time>,
+    pub hosts: BTreeSet<String>,
+    pub ranks: BTreeSet<u32>,
+    /// Addresses of peers' NICs, and who named them: a host or, without its name, a NIC.
+    pub targets: BTreeMap<u32, BTreeSet<String>>,
+}
+
+/// A line with a message.
+#[derive(Clone, Debug)]
+pub struct Sighting {
+    /// Index of the log among the sources.
+    pub source: usize,
+    pub line: u64,
+    pub text: String,
+    /// The text from the message on.
+    pub message: String,
+    pub circumstances: Circumstances,
+    /// The time of the line, or of the last line before it that has one.
+    pub time: Option<Time>,
+    pub values: Values,
+}
+
+impl Sighting {
+    /// Returns whether the line was printed before another one; `None` if their places and times do
+    /// not say.
+    pub fn is_before(&self, other: &Self) -> Option<bool> {
+        let (own, others) = (&self.circumstances.time, &other.circumstances.time);
+        let by_time = match (own, others) {
+            (Some(_), Some(_)) => order(own, others),
+            // A line without a time stands behind one that has it.
+            (None, Some(_)) => order(&self.time, others).filter(|order| order.is_ge()),
+            (Some(_), None) => order(own, &other.time).filter(|order| order.is_le()),
+            (None, None) => None,
+        };
+        let by_place = (self.source == other.source).then(|| self.line.cmp(&other.line));
+        let by_time = by_time.filter(|order| order.is_ne() || by_place.is_none());
+        by_time.or(by_place).map(Ordering::is_lt)
+    }
+}
+
+/// Returns which time is the earlier one, if they are of one clock.
+fn order(one: &Option<Time>, other: &Option<Time>) -> Option<Ordering> {
+    let (one, other) = (one.as_ref()?, other.as_ref()?);
+    (one.clock == other.clock).then(|| one.seconds.total_cmp(&other.seconds))
+}
+
+/// What logs hold.
+#[derive(Debug, Default)]
+pub struct Log {
+    pub groups: Vec<Group>,
+    places: HashMap<(usize, Option<usize>, String), usize>,
+    pub lines: u64,
+    /// Lines of other form that look like errors, with numbers replaced, and how often they stand.
+    pub unknown: HashMap<String, u64>,
+    /// Hosts of NICs, by address.
+    pub hosts: BTreeMap<u32, String>,
+    /// Hosts of ranks.
+    pub rank_hosts: BTreeMap<u32, String>,
+    /// Seconds by which the dates of the logs are ahead of UTC, in a line that has both.
+    ahead: Option<f64>,
+    /// Rows that do not count, because the logs have a text that excludes them.
+    excluded: BTreeSet<usize>,
+    /// Whether a line says more than a note.
+    has_failure: bool,
+    /// The host that the last heading names, such as `--- nid001: dmesg -T`.
+    heading_host: Option<String>,
+    /// The last time in the source that is read.
+    last_time: Option<Time>,
+    /// Whether lines of libfabric of level warn stand in the logs.
+    pub has_warnings: bool,
+}
+
+/// Words of lines that look like errors.
+const ERROR_WORDS: [&str; 12] = [
+    "rror", "ERROR", "ail", "FAIL", "bort", "ABORT", "atal", "FATAL", "anic", "illed", "imeout",
+    "imed out",
+];
+
+static ERRORS: LazyLock<AhoCorasick> = LazyLock::new(|| {
+    let finder = AhoCorasick::builder().kind(Some(AhoCorasickKind::DFA)).build(ERROR_WORDS);
+    finder.expect("a few short words")
+});
+
+impl Log {
+    /// Reads a file; `-` is standard input.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or an interruption.
+    pub fn read_file(&mut self, source: usize, path: &Path) -> Result<(), Failure> {
+        let name = if path == Path::new("-") {
+            "standard input".into()
+        } else {
+            path.display().to_string()
+        };
+        let refused = |error: io::Error| Failure::environment(format!("{name}: {}", cause(&error)));
+        let stream: Box<dyn Read> = if path == Path::new("-") {
+            Box::new(io::stdin())
+        } else {
+            let file = File::open(path).map_err(refused)?;
+            if file.metadata().map_err(refused)?.is_dir() {
+                return Err(Failure::environment(format!("{name}: is a directory")));
+            }
+            Box::new(file)
+        };
+        let mut stream = BufReader::new(stream);
+        let is_compressed = stream.fill_buf().map_err(refused)?.starts_with(GZIP);
+        if is_compressed {
+            self.read(source, MultiGzDecoder::new(stream)).map_err(refused)?;
+        } else {
+            self.read(source, stream).map_err(refused)?;
+        }
+        interrupt::check()
+    }
+
+    /// Reads a stream to its end, or to an interruption.
+    pub fn read(&mut self, source: usize, mut stream: impl Read) -> io::Result<()> {
+        (self.heading_host, self.last_time) = (None, None);
+        let mut block = vec![0; BLOCK];
+        let (mut filled, mut line) = (0, 1);
+        while interrupt::check().is_ok() {
+            let read = match stream.read(&mut block[filled..]) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                read => read?,
+            };
+            filled += read;
+            let is_end = read == 0;
+            if !is_end && filled < block.len() {
+                continue;
+            }
+            let last = block[..filled].iter().rposition(|byte| is_line_end(*byte)).map(|at| at + 1);
+            let end = if is_end { filled } else { last.unwrap_or(filled) };
+            line += self.search(source, line, &block[..end]);
+            block.copy_within(end..filled, 0);
+            filled -= end;
+            if is_end {
+                break;
+            }
+        }
+        self.lines += line - 1;
+        Ok(())
+    }
+
+    /// Searches whole lines. Returns their number.
+    fn search(&mut self, source: usize, first_line: u64, block: &[u8]) -> u64 {
+        let (mut at, mut counted, mut line) = (0, 0, 0);
+        while let Some(found) = TABLE.find(&block[at..]).map(|found| at + found) {
+            line += count_lines(&block[counted..found]);
+            counted = found;
+            let (start, end) = line_around(block, found);
+            let text = plain(cut(&block[start..end], found - start));
+            self.add(source, first_line + line, &text, &block[..start]);
+            at = end;
+        }
+        if !self.has_failure {
+            self.search_errors(block);
+        }
+        line + count_lines(&block[counted..])
+    }
+
+    /// Adds the messages in a line.
+    fn add(&mut self, source: usize, line: u64, text: &str, before: &[u8]) {
+        if text.contains(":cxi:") && text.contains("<warn>") {
+            self.has_warnings = true;
+        }
+        let found = TABLE.search(text);
+        self.excluded.extend(found.excluded);
+        if found.is_heading {
+            self.heading_host = heading_host(text).map(str::to_owned);
+        }
+        for message in found.messages {
+            self.has_failure |= TABLE.rows[message.row].role != Role::Note;
+            let mut circumstances = Circumstances::read(text, message.start);
+            if circumstances.host.is_none() && circumstances.time.is_none() {
+                circumstances.fill_from(circumstances_before(before));
+            }
+            let values = &message.values;
+            circumstances.host = values.get("host").cloned().or(circumstances.host.take());
+            circumstances.device = values.get("device").cloned().or(circumstances.device.take());
+            let rank = values.get("rank").and_then(|rank| rank.parse().ok());
+            circumstances.rank = rank.or(circumstances.rank);
+            let is_kernels = TABLE.rows[message.row].origin == "kernel";
+            if is_kernels && circumstances.host.is_none() {
+                circumstances.host.clone_from(&self.heading_host);
+            }
+            self.ahead = self.ahead.or(circumstances.ahead);
+            if circumstances.time.is_some() {
+                self.last_time.clone_from(&circumstances.time);
+            }
+            if let Some(host) = &circumstances.host {
+                remember(&mut self.hosts, circumstances.nic, host);
+                remember(&mut self.rank_hosts, circumstances.rank, host);
+            }
+            let sighting = Sighting {
+                source,
+                line,
+                text: text.trim().into(),
+                message: text[message.start..].trim().into(),
+                circumstances,
+                time: self.last_time.clone(),
+                values: message.values,
+            };
+            self.count(message.row, sighting);
+        }
+    }
+
+    fn count(&mut self, row: usize, sighting: Sighting) {
+        let code = sighting.values.get("code").and_then(|name| TABLE.code(name));
+        let errno = sighting.values.get("errno").cloned().unwrap_or_default();
+        let place = *self.places.entry((row, code, errno)).or_insert_with(|| {
+            self.groups.push(Group {
+                row,
+                code,
+                count: 0,
+                first: sighting.clone(),
+                last: None,
+                hosts: BTreeSet::new(),
+                ranks: BTreeSet::new(),
+                targets: BTreeMap::new(),
+            });
+            self.groups.len() - 1
+        });
+        let group = &mut self.groups[place];
+        group.count += 1;
+        let own = &sighting.circumstances;
+        if let Some(host) = &own.host
+            && group.hosts.len() < MOST_NAMES
+            && !group.hosts.contains(host)
+        {
+            group.hosts.insert(host.clone());
+        }
+        if group.ranks.len() < MOST_NAMES {
+            group.ranks.extend(own.rank);
+        }
+        let target = target(&sighting.values);
+        if let Some(target) = target
+            && group.targets.len() < MOST_NAMES
+        {
+            let reporter = own.nic.map(|nic| format!("{nic:#x}")).or_else(|| own.host.clone());
+            let reporter = reporter.or_else(|| own.rank.map(|rank| format!("rank {rank}")));
+            group.targets.entry(target).or_default().extend(reporter);
+        }
+        let is_latest = match (&group.last, &own.time) {
+            (Some(last), Some(time)) => last.clock == time.clock && time.seconds > last.seconds,
+            (last, time) => last.is_none() && time.is_some(),
+        };
+        if is_latest {
+            group.last.clone_from(&own.time);
+        }
+        if sighting.is_before(&group.first) == Some(true) {
+            group.first = sighting;
+        }
+    }
+
+    /// Counts the lines that look like errors.
+    fn search_errors(&mut self, block: &[u8]) {
+        let mut at = 0;
+        while let Some(found) = ERRORS.find(&block[at..]).map(|found| at + found.start()) {
+            let (start, end) = line_around(block, found);
+            self.add_unknown(&plain(cut(&block[start..end], found - start)));
+            at = end;
+        }
+    }
+
+    fn add_unknown(&mut self, text: &str) {
+        let is_full = self.unknown.len() >= MOST_FORMS;
+        if is_full || !ERRORS.is_match(text) || !TABLE.search(text).messages.is_empty() {
+            return;
+        }
+        *self.unknown.entry(form(text)).or_default() += 1;
+    }
+
+    /// Makes times since 1970 comparable with dates of an unknown time zone, if the logs have both.
+    pub fn settle_times(&mut self) {
+        let firsts = || self.groups.iter().filter_map(|group| group.first.time.as_ref());
+        let dates = firsts().filter(|time| time.clock == Clock::Date).map(|time| time.seconds);
+        let dates: Vec<f64> = dates.collect();
+        let times: Vec<f64> = firsts().filter_map(Time::in_year).collect();
+        if dates.is_empty() || times.is_empty() {
+            return;
+        }
+        let ahead = self.ahead.unwrap_or_else(|| likely_zone(&dates, &times));
+        for group in &mut self.groups {
+            let first = &mut group.first;
+            let times = [&mut first.time, &mut first.circumstances.time, &mut group.last];
+            for time in times.into_iter().flatten() {
+                if let Some(seconds) = time.in_year() {
+                    (time.clock, time.seconds) = (Clock::Date, seconds + ahead);
+                }
+            }
+        }
+    }
+
+    /// Returns whether no text of the logs excludes a row.
+    pub fn counts(&self, row: usize) -> bool {
+        !self.excluded.contains(&row)
+    }
+}
+
+/// Returns the seconds by which a time zone is ahead of UTC in which dates lie closest to times in
+/// UTC: the messages of one failure lie within minutes. UTC if none of them are close in any zone.
+fn likely_zone(dates: &[f64], times: &[f64]) -> f64 {
+    let distance = |ahead: f64| -> f64 {
+        let nearest = |date: &f64| {
+            let distances = times.iter().map(|time| (date - time - ahead).abs());
+            distances.fold(HALF_HOUR / 2.0, f64::min)
+        };
+        dates.iter().map(nearest).sum()
+    };
+    let zones = ZONES.map(|half_hours| f64::from(half_hours) * HALF_HOUR);
+    // UTC and zones close to it first.
+    let mut zones: Vec<f64> = zones.collect();
+    zones.sort_by(|one, other| one.abs().total_cmp(&other.abs()));
+    let best = zones.into_iter().min_by(|one, other| distance(*one).total_cmp(&distance(*other)));
+    best.unwrap_or_default()
+}
+
+/// Remembers the host of a NIC or rank.
+fn remember(hosts: &mut BTreeMap<u32, String>, number: Option<u32>, host: &str) {
+    if let Some(number) = number.filter(|_| hosts.len() < MOST_NAMES) {
+        hosts.entry(number).or_insert_with(|| host.to_owned());
+    }
+}
+
+/// Returns the address of the peer's NIC in a message.
+fn target(values: &Values) -> Option<u32> {
+    let hexadecimal = values.get("target").and_then(|text| hexadecimal(text));
+    hexadecimal.or_else(|| values.get("nid").and_then(|text| text.parse().ok()))
+}
+
+fn is_line_end(byte: u8) -> bool {
+    // Progress bars end their lines with a carriage return only.
+    matches!(byte, b'\n' | b'\r')
+}
+
+fn count_lines(bytes: &[u8]) -> u64 {
+    bytes.iter().filter(|byte| **byte == b'\n').count() as u64
+}
+
+/// Returns the line around a place, without its end.
+fn line_around(block: &[u8], place: usize) -> (usize, usize) {
+    let start = block[..place].iter().rposition(|byte| is_line_end(*byte)).map_or(0, |at| at + 1);
+    let end = block[place..].iter().position(|byte| is_line_end(*byte));
+    (start, end.map_or(block.len(), |end| place + end))
+}
+
+/// Returns the part of a long line around a place.
+fn cut(line: &[u8], place: usize) -> &[u8] {
+    let start = place.saturating_sub(LONGEST_LINE / 2);
+    &line[start..line.len().min(start + LONGEST_LINE)]
+}
+
+/// Returns the circumstances in the lines before a message: libfabric's line can be cut in two, and
+/// Open MPI names the host in a line of its own.
+fn circumstances_before(before: &[u8]) -> Circumstances {
+    let lines = before.rsplit(|byte| is_line_end(*byte)).skip(1).take(LINES_BEFORE);
+    let mut found = Circumstances::default();
+    for (distance, line) in lines.enumerate() {
+        let text = plain(cut(line, 0));
+        if distance == 0 && text.contains("libfabric:") {
+            return Circumstances::read(&text, text.len());
+        }
+        if let Some((_, host)) = text.split_once("Local host:") {
+            found.host = Some(host.trim().to_owned());
+            return found;
+        }
+    }
+    found
+}
+
+/// Returns a line with its numbers replaced, so that equal messages count as one.
+fn form(text: &str) -> String {
+    let mut form = String::new();
+    for letter in text.trim().chars().take(200) {
+        let letter = if letter.is_ascii_digit() { '#' } else { letter };
+        if letter != '#' || !form.ends_with('#') {
+            form.push(letter);
+        }
+    }
+    form
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const OVERFLOW: &str = "H/W Event Queue overflow detected.";
+
+    fn log(bytes: &[u8]) -> Log {
+        let mut log = Log::default();
+        log.read(0, bytes).unwrap();
+        log
+    }
+
+    fn found(log: &Log) -> Vec<(&'static str, u64, u64)> {
+        let groups = log.groups.iter();
+        groups.map(|group| (TABLE.rows[group.row].id, group.first.line, group.count)).collect()
+    }
+
+    #[test]
+    fn finds_messages_in_any_text() {
+        for (text, line) in [
+            (format!("\0\0\n\u{1b}[31m{OVERFLOW}\u{1b}[0m\n"), 2),
+            (format!("10 %\r20 %\r{OVERFLOW}\r30 %"), 1),
+            (format!("a\r\nb\r\n{OVERFLOW}\r\n"), 3),
+            (format!("{}{OVERFLOW}", "x".repeat(3 * BLOCK)), 1),
+            (format!("{}\n{OVERFLOW}", "x\n".repeat(BLOCK)), BLOCK as u64 + 2),
+            (format!("{}\n{OVERFLOW}", "x".repeat(BLOCK - 10)), 2),
+        ] {
+            assert_eq!(found(&log(text.as_bytes())), [("M50", line, 1)], "{}", text.len());
+        }
+    }
+
+    #[test]
+    fn reads_files_of_gzip() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut encoder = GzEncoder::new(file.reopen().unwrap(), Compression::fast());
+        writeln!(encoder, "a\n{OVERFLOW}").unwrap();
+        encoder.finish().unwrap();
+        let mut log = Log::default();
+        log.read_file(0, file.path()).unwrap();
+        assert_eq!(found(&log), [("M50", 2, 1)]);
+        let missing = log.read_file(0, Path::new("/nonexistent")).unwrap_err();
+        assert!(missing.message().contains("/nonexistent"), "{}", missing.message());
+        assert!(log.read_file(0, Path::new("/")).is_err());
+    }
+
+    #[test]
+    fn remembers_earliest_line_by_time() {
+        let line = |time: &str, rank| format!("2026-11-30T{time} nid001 {rank}: {OVERFLOW}\n");
+        let text = line("10:00:02", 4) + &line("10:00:01", 2) + &line("10:00:03", 1);
+        let log = log(text.as_bytes());
+        let group = &log.groups[0];
+        assert_eq!((group.first.line, group.first.circumstances.rank), (2, Some(2)));
+        assert_eq!(group.last.as_ref().unwrap().text, "2026-11-30T10:00:03");
+        assert_eq!(group.ranks.iter().collect::<Vec<_>>(), [&1, &2, &4]);
+    }
+
+    #[test]
+    fn takes_circumstances_from_lines_before() {
+        let text = format!(
+            "3: libfabric:71:1700000000::cxi:core:f():9<warn> nid007:\n{OVERFLOW}\n\
+             ----\n  Local host: nid008\n  Location: a.c:3\n{OVERFLOW}\n"
+        );
+        let log = log(text.as_bytes());
+        let group = &log.groups[0];
+        assert_eq!(group.hosts.iter().collect::<Vec<_>>(), ["nid007", "nid008"]);
+        assert_eq!(group.first.circumstances.rank, Some(3));
+    }
+
+    #[test]
+    fn counts_lines_that_look_like_errors() {
+        let log = log("step 1 failed\nstep 22 failed\nresult 3\nError 7\n".as_bytes());
+        let mut unknown: Vec<_> = log.unknown.into_iter().collect();
+        unknown.sort_unstable();
+        assert_eq!(unknown, [("Error #".to_owned(), 1), ("step # failed".to_owned(), 2)]);
+    }
+
+    proptest! {
+        #[test]
+        fn reads_any_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..512)) {
+            log(&bytes);
+        }
+
+        #[test]
+        fn reads_any_mixture_of_messages(
+            pieces in proptest::collection::vec((0..TABLE.rows.len(), any::<u8>(), "\\PC{0,12}"), 0..24)
+        ) {
+            let mut text = String::new();
+            for (row, separator, noise) in pieces {
+                for form in &TABLE.rows[row].forms {
+                    text += form.fragment.split('<').next().unwrap();
+                    text += &noise;
+                }
+                text.push(char::from(separator));
+            }
+            log(text.as_bytes());
+        }
+    }
+}
