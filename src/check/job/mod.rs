@@ -61,7 +61,7 @@ pub fn run(
 pub fn check_own_settings() -> Result<JobCheck, Failure> {
     let (started, clock) = (SystemTime::now(), Instant::now());
     let evidence = process::read(JobProcess::Own, &[], None)?;
-    let answers = judge::judged(vec![(host_name(), Ok(evidence))]);
+    let answers = judged(vec![(host_name(), Ok(evidence))]);
     Ok(JobCheck::new(started, clock.elapsed(), &answers))
 }
 
