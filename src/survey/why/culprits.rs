@@ -75,6 +75,15 @@ pub struct Parts<'a> {
     pub left_out: Vec<Explanation>,
 }
 
+impl<'a> Parts<'a> {
+    /// Returns the causes of the parts that can be investigated.
+    pub fn causes(&self) -> impl Iterator<Item = &'a Cause> {
+        let culprits = self.culprits.iter().map(|culprit| culprit.cause);
+        let fabric_parts = self.fabric_parts.iter().map(|fabric| fabric.cause);
+        culprits.chain(fabric_parts).chain(self.links.iter().map(|link| link.cause))
+    }
+}
+
 /// Returns the parts that a verdict names.
 pub fn parts<'a>(roster: &Roster, verdict: &'a Findings) -> Parts<'a> {
     let mut parts = Parts::default();

@@ -72,13 +72,7 @@ pub fn diagnose(
     let members = crew.members();
     let suspect = suspect(members, rank)?;
     let roster = members.roster.clone();
-    let cause = Cause {
-        unit: Unit::Nic(suspect),
-        certainty: Certainty::Suspect,
-        direction: Direction::Both,
-        evidence: Vec::new(),
-        counters: Vec::new(),
-    };
+    let cause = suspicion(suspect);
     let culprit = CulpritNic { cause: &cause, nic: suspect };
     let states = states(&roster, joined, rank, suspect);
     let candidates = controls(members, &states, &[], suspect);
@@ -96,20 +90,14 @@ pub fn diagnose(
     }
     let number = find(&own, GENERATION).and_then(|reading| reading.number);
     let healthy = healthy(number.filter(|_| controls.is_empty()));
-    let mut found = Found::default();
-    if let Some(why) = &roster.nic(suspect).failure {
-        found.fail(why);
-    } else if is_idle(&own) {
-        investigation.prepare(&ranks)?;
-        let places = SlotNics {
-            roster: &roster,
-            nic: suspect,
-            controls: &controls,
-            has_parked_peers: has_parked_peers(&own),
-        };
-        let others = first.all_readings(&controls, &roster);
-        measure(&mut investigation, &culprit, places, (&own, &others), &mut found)?;
-    }
+    let places = SlotNics {
+        roster: &roster,
+        nic: suspect,
+        controls: &controls,
+        has_parked_peers: has_parked_peers(&own),
+    };
+    let others = first.all_readings(&controls, &roster);
+    let mut found = measured(&mut investigation, &ranks, &culprit, places, (&own, &others))?;
     add_healthy(&mut found.measured, healthy);
     let second = investigation.checks(&ranks)?;
     let latest = |nic| second.latest_readings(&first, nic, &roster);
@@ -133,6 +121,17 @@ pub fn diagnose(
         healthy,
         explanation,
     })
+}
+
+/// Returns a cause without evidence: the NIC is suspected.
+fn suspicion(suspect: NicId) -> Cause {
+    Cause {
+        unit: Unit::Nic(suspect),
+        certainty: Certainty::Suspect,
+        direction: Direction::Both,
+        evidence: Vec::new(),
+        counters: Vec::new(),
+    }
 }
 
 /// Checks that there is a good NIC to compare with, unless there are no other NICs at all. `unfit`
@@ -196,6 +195,25 @@ fn fit(
         }
     }
     (controls, left_out)
+}
+
+/// Measures the NIC if it can be opened and no other process uses it. The processes with these
+/// `ranks` take part. The readings are its own, then the good NICs'.
+fn measured(
+    investigation: &mut Investigation,
+    ranks: &BTreeSet<u32>,
+    culprit: &CulpritNic,
+    places: SlotNics,
+    (own, others): (&Readings, &[Readings]),
+) -> Result<Found, Failure> {
+    let mut found = Found::default();
+    if let Some(why) = &places.roster.nic(places.nic).failure {
+        found.fail(why);
+    } else if is_idle(own) {
+        investigation.prepare(ranks)?;
+        measure(investigation, culprit, places, (own, others), &mut found)?;
+    }
+    Ok(found)
 }
 
 /// Measures the NIC, and again what says nothing, what shows that it is slower, and what decides

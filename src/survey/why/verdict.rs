@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use super::course::DiagnosisCourse;
-use super::culprits::{CulpritNic, FabricPart, Parts, left_out, parts, signature};
+use super::culprits::{CulpritNic, FabricPart, GroupLinks, Parts, left_out, parts, signature};
 use super::explanation::Explanation;
 use super::investigation::{
     Checks, Diagnosed, Investigation, PARTNERS, UNTESTED, by_kind, has_huge_pages,
@@ -112,28 +112,19 @@ fn explain_parts(
     found: &mut Diagnoses,
 ) -> Result<(), Failure> {
     let explanations = &mut found.explanations;
-    let Parts { culprits, fabric_parts, links, left_out: others } = parts(roster, verdict);
-    explanations.extend(others);
+    let mut parts = parts(roster, verdict);
+    explanations.append(&mut parts.left_out);
     let states = states_beside_bad(roster, verdict);
     let untested = untested::untested(roster, &states);
-    let parts = culprits.len() + fabric_parts.len() + links.len();
-    if parts + untested.len() == 0 {
+    if parts.causes().count() + untested.len() == 0 {
         return Ok(());
     }
     if deadline.is_near() {
-        let causes = culprits.iter().map(|culprit| culprit.cause);
-        let causes = causes.chain(fabric_parts.iter().map(|fabric| fabric.cause));
-        let causes = causes.chain(links.iter().map(|link| link.cause));
-        explanations.extend(causes.map(|cause| left_out(cause, NO_TIME)));
+        explanations.extend(parts.causes().map(|cause| left_out(cause, NO_TIME)));
         return Ok(());
     }
-    if parts > 0 {
-        crew.note(&format!("finding out why: {}", counted(parts as u64, "part")));
-    }
-    if !untested.is_empty() {
-        let nics = counted(untested.len() as u64, "NIC");
-        crew.note(&format!("reading the files of {nics} left untested"));
-    }
+    announce(crew, parts.causes().count(), untested.len());
+    let Parts { culprits, fabric_parts, links, .. } = parts;
     let beside = |nic| controls(crew.members(), &states, &culprits, nic);
     let controls: Vec<Vec<NicId>> = culprits.iter().map(|culprit| beside(culprit.nic)).collect();
     let beside_part = |part: &FabricPart| part.nics.first().copied().map(beside);
@@ -163,19 +154,43 @@ fn explain_parts(
     }
     found.shared = shared_by_kind(&culprits, &controls, &first, roster);
     investigation.prepare(&measured)?;
-    for (group_links, crossings) in links.iter().zip(&crossings) {
-        explanations.push(if deadline.is_near() {
-            left_out(group_links.cause, NO_TIME)
-        } else {
-            group_links::explanation(group_links.cause, crossings, &mut investigation)?
-        });
-    }
+    explain_links(&mut investigation, &links, &crossings, deadline, explanations)?;
     if culprits.is_empty() {
         return Ok(());
     }
     let surroundings = Surroundings { roster, states: &states, first: &first };
     let all = culprits.iter().zip(controls).collect();
     diagnose(&mut investigation, &surroundings, all, deadline, explanations)
+}
+
+/// Notes what is investigated: this number of parts, and of untested NICs.
+fn announce(crew: &mut dyn Crew, parts: usize, untested: usize) {
+    if parts > 0 {
+        crew.note(&format!("finding out why: {}", counted(parts as u64, "part")));
+    }
+    if untested > 0 {
+        let nics = counted(untested as u64, "NIC");
+        crew.note(&format!("reading the files of {nics} left untested"));
+    }
+}
+
+/// Measures the links between groups at their `crossings`, and adds what is known about them to
+/// `explanations`.
+fn explain_links(
+    investigation: &mut Investigation,
+    links: &[GroupLinks],
+    crossings: &[Vec<Crossings>],
+    deadline: CulpritDeadline,
+    explanations: &mut Vec<Explanation>,
+) -> Result<(), Failure> {
+    for (group_links, crossings) in links.iter().zip(crossings) {
+        explanations.push(if deadline.is_near() {
+            left_out(group_links.cause, NO_TIME)
+        } else {
+            group_links::explanation(group_links.cause, crossings, investigation)?
+        });
+    }
+    Ok(())
 }
 
 /// Diagnoses culprits that can be measured, one of each kind, each beside the NICs that are listed
