@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::time::{Duration, Instant};
 
+use super::timetable::{BlockTimes, blocks};
 use crate::quiet::findings::Test;
 use crate::slots::members::Members;
 use crate::slots::{
     AnsweredBlock, BlockLoad, CheckedNodes, Crew, LostMembers, MemberWork, ProgressText,
 };
-use crate::timetable::blocks::{BlockTimes, blocks};
 use crate::timetable::{Block, Report, Slot, SurveyWork, TestSetup};
 use crew::host_list::compress;
 use crew::introduction::Introduction;

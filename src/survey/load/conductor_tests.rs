@@ -8,9 +8,9 @@ use super::pattern::{Pattern, Set};
 use super::results::ResultFacts;
 use super::slot::{LoadMeasurement, LoadSlot};
 use super::testing::{all, conductor, d4, fabric, results, setup};
+use campaign::quiet::answer::Untested;
 use campaign::quiet::findings::Certainty;
 use campaign::quiet::ids::{NicId, NodeId};
-use campaign::quiet::untested::Untested;
 use campaign::timetable::histogram::Histogram;
 use campaign::timetable::{PARTS, TaskAnswer, TaskResult, Watched};
 

@@ -125,7 +125,7 @@ mod tests {
     use super::super::pattern::Pattern;
     use super::*;
     use crate::slot::LoadMeasurement;
-    use campaign::quiet::untested::Untested;
+    use campaign::quiet::answer::Untested;
 
     fn load_slot(flows: &[(u32, &[u32])]) -> LoadSlot {
         let flow = |(source, peers): &(u32, &[u32])| LoadFlow {

@@ -6,9 +6,9 @@ use super::pattern::Pattern;
 use super::safety::{Alarm, Cap, alarms};
 use super::testing::{fabric, results};
 use crate::slot::{LoadFlow, LoadMeasurement, LoadSlot};
+use campaign::quiet::answer::Untested;
 use campaign::quiet::ids::NicId;
 use campaign::quiet::testing::pair;
-use campaign::quiet::untested::Untested;
 use campaign::timetable::{PARTS, TaskAnswer, TaskResult, Watched};
 
 /// Returns a load slot in which each of the first `sources` NICs sends to the NIC after them, and

@@ -10,7 +10,7 @@ use super::findings::LoadUnit;
 use super::limits::{EqualParts, GradeLimits, LEAST_EQUAL, NIC, SET};
 use super::pattern::{Pattern, Set};
 use super::rates::SlotRates;
-use campaign::blame::limits::{LARGER_SHARE, LEAST_PARTNERS};
+use campaign::blame::{LARGER_SHARE, LEAST_PARTNERS};
 use campaign::quiet::answer::Pair;
 use campaign::quiet::findings::Direction;
 use campaign::quiet::ids::{NicId, Role};

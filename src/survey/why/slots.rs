@@ -356,10 +356,9 @@ impl Found {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use campaign::quiet::answer::{CounterEvidence, Figures as Answered, RETRIES, Stage};
+    use campaign::quiet::answer::{CounterEvidence, Figures as Answered, RETRIES, Stage, Untested};
     use campaign::quiet::ids::NodeId;
     use campaign::quiet::roster::{Nic, Node};
-    use campaign::quiet::untested::Untested;
     use crew::location::Location;
 
     /// Returns a roster with a NIC on a node of its own at each of these switches of a group.

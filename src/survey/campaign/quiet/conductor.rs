@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::answer::{Answer, Pair, PairResult, Stage};
+use super::answer::{Untested, Answer, Pair, PairResult, Stage};
 use super::conclusion::EndedSurvey;
 use super::coverage::Coverage;
 use super::explanation::{FEW_NICS, explain};
@@ -13,13 +13,11 @@ use super::limits::Limits;
 use super::pairs::Selection;
 use super::population::MOST_EXACT;
 use super::result_store::ResultStore;
-use super::retest_plan::{RetestPlan, SweepResults};
+use super::retest_plan::{RetestPlan, SweepResults, RoundPlan};
 use super::roster::Roster;
-use super::round_plan::RoundPlan;
 use super::rounds::{Round, Sweep};
 pub use super::settings::{Settings, SurveyPhase, SurveyProgress};
 use super::unmeasured::{ExcludedNics, why_unusable};
-use super::untested::Untested;
 
 /// Most NICs whose figures are kept for pictures without a request.
 const NICS_OF_MATRIX: usize = 1024;

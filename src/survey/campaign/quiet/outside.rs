@@ -1,13 +1,20 @@
 //! The pairs outside the limits, and what their retests say (jobs.md 3.3).
+//!
+//! Failures that are not noise: the operations of a NIC failed with several partners. Most retests
+//! of a NIC that loses packets now and then pass, so passed retests do not clear such a NIC.
 
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::blame::LEAST_PARTNERS;
+use crew::location::Class;
 use super::answer::{Answer, Pair, PairResult, Stage, TestPair};
 use super::findings::LimitSource;
-use super::ids::TestId;
+use super::ids::{TestId, NicId};
 use super::observation::{PairFigures, figure};
 use super::result_store::ResultStore;
 use super::roster::Roster;
 use super::slow_parts::Judgement;
-use crew::location::Class;
 
 /// Number of equal retests that decide about a suspect pair. A pair with two passes is transient. A
 /// pair with two failures and fewer passes is confirmed.
@@ -203,12 +210,71 @@ fn decisive_passes(pair: Pair, roster: &Roster) -> usize {
     }
 }
 
+/// Returns each NIC that failed with at least two partners and more than any of these partners did,
+/// with the indices of its failures. Ties: the NIC with the fewest `answers`.
+pub fn most_failing<'a>(
+    open: impl Iterator<Item = (usize, &'a Outside)>,
+    answers: impl Fn(NicId) -> u32,
+) -> BTreeMap<NicId, Vec<usize>> {
+    let mut failures: BTreeMap<NicId, (BTreeSet<NicId>, Vec<usize>)> = BTreeMap::new();
+    for (index, one) in open.filter(|(_, one)| one.value.is_none()) {
+        if one.pair.is_loopback() {
+            continue;
+        }
+        let Pair { initiator, target } = one.pair;
+        for (nic, partner) in [(initiator, target), (target, initiator)] {
+            let (partners, indices) = failures.entry(nic).or_default();
+            partners.insert(partner);
+            indices.push(index);
+        }
+    }
+    failures.retain(|_, (partners, _)| partners.len() >= LEAST_PARTNERS);
+    let mut ranked: Vec<_> = failures.into_iter().collect();
+    ranked.sort_by_key(|(nic, (partners, _))| {
+        (Reverse(partners.len()), answers(*nic), Reverse(*nic))
+    });
+    let mut touched: BTreeSet<NicId> = BTreeSet::new();
+    let mut most = BTreeMap::new();
+    for (nic, (partners, indices)) in ranked {
+        if !touched.contains(&nic) {
+            most.insert(nic, indices);
+        }
+        touched.extend(partners);
+    }
+    most
+}
+
+/// Keeps retests from clearing a NIC that failed with several partners. Its failures are confirmed
+/// if an operation of the NIC has failed in a retest or in a swap too.
+pub fn keep_failures(outside: &mut [Outside], answers: impl Fn(NicId) -> u32) {
+    let mut is_open = vec![true; outside.len()];
+    loop {
+        let open = outside.iter().enumerate().filter(|(index, _)| is_open[*index]);
+        let failing = most_failing(open, &answers);
+        if failing.is_empty() {
+            return;
+        }
+        for failures in failing.into_values() {
+            let fails_again = failures.iter().any(|index| outside[*index].fails_again);
+            for index in failures {
+                is_open[index] = false;
+                let outcome = &mut outside[index].outcome;
+                if fails_again {
+                    *outcome = RetestOutcome::Confirmed;
+                } else if *outcome == RetestOutcome::Transient {
+                    *outcome = RetestOutcome::Open;
+                }
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::*;
     use super::super::answer::Figures;
     use super::super::findings::{Certainty, Unit};
     use super::super::testing::{Cluster, named, pair, settings, survey_with};
-    use super::*;
 
     /// Returns how certain the survey is of a path whose measurements with these numbers fail.
     fn certainty(failing: &[usize]) -> Option<Certainty> {

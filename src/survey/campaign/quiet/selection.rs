@@ -10,13 +10,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::answer::Pair;
 use super::findings::Unit;
+use super::fit::{PairResidual, has_effect, spread};
 use super::ids::{NicId, Role};
-use super::residual::{PairResidual, has_effect};
-use super::robust::spread;
 use super::roster::{self, Roster, crossing, parts_of_nic};
 use super::routes::{PairsByRoute, SwitchId};
-use crate::blame::chance::{LEAST_ERROR, binomial_tail, error_of_median, score_limit};
-use crate::blame::limits::{FALSE_ALARM, LARGER_SHARE, LEAST_PARTNERS};
+use crate::blame::{
+    FALSE_ALARM, LARGER_SHARE, LEAST_ERROR, LEAST_PARTNERS, binomial_tail, error_of_median,
+    score_limit,
+};
 use facts::robust::{lower_median, sorted};
 
 /// Fewest members of a larger part that is a cause, and fewest pairs between two groups.

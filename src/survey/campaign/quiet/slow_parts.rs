@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::answer::{Answer, Pair, Stage};
 use super::findings::{Certainty, Statistic, Unit};
+use super::fit::PairResidual;
 use super::ids::{NicId, PopulationKey, Role, TestId};
 use super::limits::{Limit, Limits};
 use super::observation::PairFigures;
-use super::residual::PairResidual;
 use super::result_store::ResultStore;
 use super::roster::{Roster, crossing, members, parts_of_nic};
 use super::selection::{PartEffect, Selected, select};
-use crate::blame::chance::{LEAST_ERROR, error_of_median};
+use crate::blame::{LEAST_ERROR, error_of_median};
 use crew::location::Class;
 use facts::robust::lower_median;
 

@@ -12,7 +12,7 @@ use super::result_store::{PopulationData, ResultStore};
 use super::roster::{Roster, parts_of_pair};
 use super::routes::{Route, route};
 use super::slow_parts::Judgement;
-use crate::blame::limits::LEAST_FIGURES;
+use crate::blame::LEAST_FIGURES;
 use crew::location::Class;
 use facts::expect::{Expectation, Metric};
 use facts::percentile::Percentile;

@@ -17,9 +17,8 @@
 
 mod answer_times;
 mod busy_note;
-pub mod lengths;
 pub mod members;
-mod pace;
+pub mod pace;
 pub mod pairs;
 pub mod quiet;
 #[cfg(test)]

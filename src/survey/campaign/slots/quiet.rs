@@ -4,20 +4,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use super::{Crew, LostMembers, MemberWork, pairs};
 use super::answer_times::{self, AnswerTimes, Suspects, probes, windows};
 use super::busy_note::BusyCpus;
-use super::lengths::with_window;
+use super::pace::{with_window, Pace, estimate};
 use super::members::Members;
-use super::pace::{Pace, estimate};
-use super::{Crew, LostMembers, MemberWork, pairs};
-use crate::quiet::answer::{Answer, Pair, PairResult, Stage};
+use crate::quiet::answer::{Answer, Pair, PairResult, Stage, Untested};
 use crate::quiet::busy::{BusyNode, BusySlots};
 use crate::quiet::conductor::{Conductor, Settings, SurveyPhase, SurveyProgress};
 use crate::quiet::findings::{Findings, Test};
 use crate::quiet::ids::TestId;
 use crate::quiet::roster::Roster;
 use crate::quiet::rounds::Round;
-use crate::quiet::untested::Untested;
 use crate::timetable::TestSetup;
 use crew::host_list::compress;
 use crew::location::Class;
