@@ -1,14 +1,6 @@
-//! What quiet pairs and load have in common where they ask which part of the cluster is to blame
-//! for what is outside its limits (docs/blame.md).
-//!
-//! * `limits`: the limits of all searches. `chance`: what chance explains.
-//! * `count`: the part that explains most of the rows that are outside.
-//!
-//! The limits that the searches for a cause among quiet pairs and under load have in common.
-//!
-//! What chance explains.
-//!
-//! The part that explains most of the rows that are outside their limits.
+//! The statistics and limits that the searches among quiet pairs and under load share when they ask
+//! which part of the cluster is to blame for what is outside its limits (docs/blame.md): the
+//! limits, what chance explains, and the part that explains most of the rows that are outside.
 
 use std::collections::BTreeMap;
 

@@ -6,8 +6,8 @@ use serde_json::Value;
 pub use targets::targets;
 use targets::{block, course, load_block, rounds, tests};
 
+use super::spec::Pattern;
 use crate::conductor::{Cap, LoadConductor, LoadSetup, LoadSizes};
-use crate::pattern::Pattern;
 use crate::results::ResultFacts;
 use crate::safety::foreign_traffic;
 use crate::slot::{LoadFlow, LoadMeasurement, LoadSlot};

@@ -122,7 +122,7 @@ fn is_late(bytes: &[u64; PARTS]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::pattern::Pattern;
+    use super::super::spec::Pattern;
     use super::*;
     use crate::slot::LoadMeasurement;
     use campaign::quiet::answer::Untested;

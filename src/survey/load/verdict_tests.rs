@@ -4,7 +4,7 @@ use super::findings::{
     FarVictim, Grade, LoadFigure, LoadFindings, LoadJudgement, LoadUnit, Spread,
 };
 use super::model::{ModelFabric, bandwidth_load_slot, bisect, d4, flow, flows};
-use super::pattern::{Pattern, Set};
+use super::spec::{Pattern, Set};
 use super::verdicts::{grade_patterns, unexplained};
 use crate::results::{LoadResults, ResultFacts};
 use crate::slot::{LoadFlow, LoadMeasurement, LoadSlot, VictimKey};

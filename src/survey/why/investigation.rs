@@ -4,9 +4,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::course::DiagnosisCourse;
-use super::culprits::CulpritNic;
-use super::explanation::Explanation;
+use super::causes::procedure::DiagnosisCourse;
+use super::culprits::{CulpritNic, Explanation};
 use super::links::Crossings;
 use super::slots::{Found, MeasuredSlot, SlotNics};
 use crate::causes::evaluation::evaluate;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::course::DiagnosisCourse;
+use super::causes::procedure::DiagnosisCourse;
 use super::culprits::CulpritNic;
 use crate::causes::columns::Column;
 use crate::causes::comparison::{
@@ -210,7 +210,7 @@ impl Found {
         }
     }
 
-    /// Adds the figures of a slot. Those of a process that waited for its CPU are kept apart.
+    /// Adds the figures of a slot; figures of a process that waited for its CPU are kept apart.
     fn add_measured(
         &mut self,
         slot: &MeasuredSlot,

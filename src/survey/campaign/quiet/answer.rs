@@ -1,6 +1,5 @@
-//! The result of one pair of NICs.
-//!
-//! The reasons why a pair was not measured, or why its figures say nothing.
+//! The result of one pair of NICs, and the reasons why a pair was not measured or its figures say
+//! nothing.
 
 use std::cmp::Ordering;
 use std::fmt::{self, Display};

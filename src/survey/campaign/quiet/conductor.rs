@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::answer::{Untested, Answer, Pair, PairResult, Stage};
+use super::answer::{Answer, Pair, PairResult, Stage, Untested};
 use super::conclusion::EndedSurvey;
 use super::coverage::Coverage;
 use super::explanation::{FEW_NICS, explain};
@@ -11,9 +11,9 @@ use super::findings::{Certainty, Findings, Test};
 use super::ids::{NicId, NodeId, TestId};
 use super::limits::Limits;
 use super::pairs::Selection;
+use super::plan::{RetestPlan, RoundPlan, SweepResults};
 use super::population::MOST_EXACT;
 use super::result_store::ResultStore;
-use super::retest_plan::{RetestPlan, SweepResults, RoundPlan};
 use super::roster::Roster;
 use super::rounds::{Round, Sweep};
 pub use super::settings::{Settings, SurveyPhase, SurveyProgress};

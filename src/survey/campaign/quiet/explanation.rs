@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use super::outside::{keep_failures, Outside, RetestOutcome};
 use super::findings::{LimitSource, Unit};
 use super::ids::{NicId, PopulationKey};
 use super::limits::Limits;
+use super::outside::{Outside, RetestOutcome, keep_failures};
 use super::result_store::ResultStore;
 use super::roster::{Roster, members};
 use super::search::{PartExplanation, search};

@@ -3,9 +3,7 @@
 //! are the costs of good pairs, even if bad NICs take part in most pairs: one NIC of four is in
 //! half of the pairs, a third of many NICs in more than half.
 //!
-//! What the fit of a test leaves of the cost of a pair, and whether a part explains it.
-//!
-//! Robust statistics of residuals.
+//! The fit leaves a residual of each pair; robust statistics say what residuals have in common.
 
 use super::answer::Pair;
 use crew::location::Class;

@@ -1,20 +1,20 @@
 //! The pairs outside the limits, and what their retests say (jobs.md 3.3).
 //!
-//! Failures that are not noise: the operations of a NIC failed with several partners. Most retests
-//! of a NIC that loses packets now and then pass, so passed retests do not clear such a NIC.
+//! Failures are not noise if the operations of a NIC failed with several partners. Most retests of
+//! a NIC that loses packets now and then pass, so passed retests do not clear such a NIC.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::blame::LEAST_PARTNERS;
-use crew::location::Class;
 use super::answer::{Answer, Pair, PairResult, Stage, TestPair};
 use super::findings::LimitSource;
-use super::ids::{TestId, NicId};
+use super::ids::{NicId, TestId};
 use super::observation::{PairFigures, figure};
 use super::result_store::ResultStore;
 use super::roster::Roster;
 use super::slow_parts::Judgement;
+use crate::blame::LEAST_PARTNERS;
+use crew::location::Class;
 
 /// Number of equal retests that decide about a suspect pair. A pair with two passes is transient. A
 /// pair with two failures and fewer passes is confirmed.
@@ -271,10 +271,10 @@ pub fn keep_failures(outside: &mut [Outside], answers: impl Fn(NicId) -> u32) {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use super::super::answer::Figures;
     use super::super::findings::{Certainty, Unit};
     use super::super::testing::{Cluster, named, pair, settings, survey_with};
+    use super::*;
 
     /// Returns how certain the survey is of a path whose measurements with these numbers fail.
     fn certainty(failing: &[usize]) -> Option<Certainty> {

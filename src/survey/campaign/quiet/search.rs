@@ -16,11 +16,11 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::answer::{Pair, TestPair};
-use super::outside::{most_failing, Outside, RetestOutcome};
 use super::findings::{Certainty, Direction, LimitSource, Unit};
 use super::fit::has_effect;
 use super::ids::{NicId, Role, TestId};
 use super::observation::PairFigures;
+use super::outside::{Outside, RetestOutcome, most_failing};
 use super::result_store::{ResultStore, RoleCounts};
 use super::roster::{Roster, crossing, group_pair, members, parts_of_nic};
 use super::selection::{LEAST_MEMBERS, are_enough_of_links};

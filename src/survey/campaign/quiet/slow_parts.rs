@@ -357,7 +357,7 @@ impl Judgement {
     }
 }
 
-/// What measurements say about a slow part. Residuals are those that the other parts leave.
+/// The measurements of a slow part, without the effects of other parts.
 #[derive(Clone, Default)]
 struct PartEvidence {
     /// The residuals of its pairs in the sweep.
@@ -380,8 +380,8 @@ impl PartEvidence {
         self.undisturbed >= DECISIVE || disturbed as f64 >= AS_DISTURBED * others as f64
     }
 
-    /// Returns what measurements say that followed a selection; `None` if all together are inside the
-    /// limits.
+    /// Returns what measurements say that followed a selection; `None` if all together are inside
+    /// the limits.
     fn certainty(&self, value: f64, ratio: f64, spread: f64) -> Option<Certainty> {
         if self.again.len() < DECISIVE {
             return Some(Certainty::Suspect);

@@ -1,16 +1,15 @@
-//! The length of slots, and the rounds of a block. The time that processes needed in earlier blocks
-//! determines the slots. Pairs that were late or failed before have longer ones.
-//!
-//! The lengths of slots in which a pair is measured by itself.
+//! The lengths of slots, and the rounds of a block. The time that processes needed in earlier
+//! blocks determines the slots; pairs that were late or failed before have longer ones. Slots in
+//! which a pair is measured by itself have lengths of their own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::pairs::MeasuredRounds;
 use crate::quiet::answer::{Answer, PairResult, Untested};
 use crate::quiet::busy::is_busy;
 use crate::quiet::ids::TestId;
 use crate::quiet::rounds::Round;
-use super::pairs::MeasuredRounds;
 
 /// Most slots of a block, and its longest time. A survey that ends within a block loses the block.
 const MOST_SLOTS: usize = 100;
@@ -213,10 +212,10 @@ pub(super) fn with_window(window: Duration) -> Duration {
 mod tests {
     use std::collections::BTreeSet;
 
+    use super::super::LostMembers;
+    use super::*;
     use crate::quiet::answer::{Figures, Pair, Stage};
     use crate::quiet::ids::NicId;
-    use super::*;
-    use super::super::LostMembers;
 
     const TEST: TestId = TestId(0);
 

@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use super::{Crew, LostMembers, MemberWork, pairs};
 use super::answer_times::{self, AnswerTimes, Suspects, probes, windows};
 use super::busy_note::BusyCpus;
-use super::pace::{with_window, Pace, estimate};
 use super::members::Members;
+use super::pace::{Pace, estimate, with_window};
+use super::{Crew, LostMembers, MemberWork, pairs};
 use crate::quiet::answer::{Answer, Pair, PairResult, Stage, Untested};
 use crate::quiet::busy::{BusyNode, BusySlots};
 use crate::quiet::conductor::{Conductor, Settings, SurveyPhase, SurveyProgress};

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::pace::{longest, most_beyond};
 use super::members::Members;
+use super::pace::{longest, most_beyond};
 use super::{AnsweredBlock, BlockLoad, CheckedNodes, Crew, LostMembers, MemberWork, ProgressText};
 use crate::quiet::answer::{Answer, Figures, Pair, Untested};
 use crate::quiet::ids::{NicId, NodeId};

@@ -4,22 +4,13 @@
 //! A block consists of slots of equal length, and each NIC does one thing in a slot. All processes
 //! follow the same clock, so no pair has to wait at a barrier.
 //!
-//! * This file: orders and reports.
-//! * `times`: the parts of a slot under load.
-//! * `watched`: counters that are watched under load.
+//! In a slot under load, aggressors run from before the first operation of a victim until after its
+//! last one, so that each counted moment is loaded (load.md 3.4).
+//!
+//! * This file: the slots of a block -> orders of processes; their reports -> results of slots;
+//!   counters that are watched under load.
 //! * `histogram`: latencies under load.
-//! * `blocks`: the slots of a block -> the order of each process.
 //! * `acceptance`: which orders and reports are accepted.
-//!
-//! When aggressors send and victims measure in a slot under load.
-//!
-//! Aggressors run from before the first operation of a victim until after its last one, so that
-//! each counted moment is loaded (load.md 3.4).
-//!
-//! The counters of a NIC that are watched under load.
-//!
-//! The slots of a block -> the order of each process, and the reports of the processes -> the
-//! results of each slot.
 
 mod acceptance;
 pub mod histogram;

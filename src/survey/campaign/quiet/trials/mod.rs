@@ -4,9 +4,9 @@
 
 use std::collections::BTreeSet;
 
-use planted::Truth;
 use dragonfly::ModelDragonfly;
 use fastrand::Rng;
+use planted::Truth;
 
 use super::answer::Pair;
 use super::findings::{Certainty, Direction, Findings, Unit};

@@ -1,10 +1,8 @@
-//! Clusters with one fault.
-//!
-//! Clusters with a fault and with busy CPUs.
+//! Clusters with one fault: with free CPUs, and with busy ones.
 
 use crate::quiet::findings::{Direction, Unit};
 use crate::quiet::ids::{NicId, NodeId};
-use crate::quiet::testing::{Effect, Fault, pair, Cluster, Load};
+use crate::quiet::testing::{Cluster, Effect, Fault, Load, pair};
 
 /// A cluster with a fault, and the pairs of its survey.
 pub struct PlantedSurvey {
@@ -192,4 +190,3 @@ pub const SHAPES: [([u16; 4], &str); 13] = [
 /// Busy CPUs: their names, parts of the pairs that are disturbed and untested.
 pub const LOADS: [(&str, f64, f64); 4] =
     [("idle", 0.0, 0.0), ("some", 0.05, 0.02), ("busy", 0.4, 0.1), ("very busy", 0.9, 0.5)];
-

@@ -1,13 +1,10 @@
-//! What a survey measures after the sweep: first retests of suspect pairs, then their NICs with
-//! other partners.
-//!
-//! The next round of a survey: of the sweep, or of the pairs that a later phase measures.
+//! What a survey measures next: the rounds of the sweep; then retests of suspect pairs, and their
+//! NICs with other partners.
 
 use std::collections::BTreeSet;
 
 use fastrand::Rng;
 
-use crate::blame::LEAST_PARTNERS;
 use super::answer::{Pair, Stage, TestPair, Untested};
 use super::coverage::Coverage;
 use super::explanation::{Explained, FEW_SUSPECTS, explain};
@@ -18,11 +15,12 @@ use super::outside::{DECISIVE, MOST_RETESTS};
 use super::result_store::ResultStore;
 use super::retest::{GoodPairs, Queue, pairs_of_unclear_classes, suspects, swaps};
 use super::roster::Roster;
-use super::rounds::{Round, NicOrder, Sweep};
+use super::rounds::{NicOrder, Round, Sweep};
 use super::search::PartExplanation;
 use super::settings::SurveyPhase;
 use super::slow_parts::Judgement;
 use super::unmeasured::{ExcludedNics, why_unusable};
+use crate::blame::LEAST_PARTNERS;
 
 /// How often the survey chooses suspects.
 const MOST_WAVES: u8 = 8;
@@ -320,4 +318,3 @@ impl RoundPlan {
         })
     }
 }
-
