@@ -21,7 +21,7 @@ use report::outcome::{self, Outcome};
 use stat::job as stat_document;
 use stat::job::JobStat;
 use survey::result::Survey;
-use why::explanation::Explanation;
+use why::culprits::Explanation;
 
 /// A document, and the file that it was read from.
 #[derive(Debug)]

@@ -13,12 +13,12 @@ use campaign::quiet::roster::Roster;
 use facts::device::DeviceName;
 use facts::error::{Failure, UNDECIDED};
 use facts::time_of_day::{milliseconds, unix_ms};
+use why::causes::cause::{Confidence, Why};
 use why::causes::columns::Column;
 use why::causes::comparison::{Compared, Comparison, TestFigures, compare, own_figure};
 use why::causes::procedure::{TESTS, TestRoute, TestStep};
 use why::causes::table::cause;
-use why::causes::why::{Confidence, Why};
-use why::explanation::Explanation;
+use why::culprits::Explanation;
 use why::suspect::SuspectFindings;
 
 /// Version of the document. It changes when a field is removed or changes its meaning.

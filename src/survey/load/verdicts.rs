@@ -9,9 +9,9 @@ use super::findings::{
 };
 use super::impacts::MOST_FAR;
 use super::limits::{FAIRNESS, IMPACT, IMPACT_P99, INCAST_SUM, LEAST_EQUAL, SHARE, SMALLEST_SHARE};
-use super::pattern::Pattern;
 use super::rates::SlotRates;
 use super::slot::{pattern_name, under_name};
+use super::spec::Pattern;
 use super::victims::Victims;
 use crate::slot::VictimKey;
 use campaign::quiet::findings::Certainty;

@@ -8,7 +8,7 @@ use super::text::{measured, place};
 use super::{Survey, evidence, load_text, load_words, why_text, words};
 use campaign::quiet::findings::{Cause, Certainty};
 use page::page::Page;
-use why::explanation::Explanation;
+use why::culprits::Explanation;
 
 /// Most parts on the page.
 const MOST: usize = 5;

@@ -4,20 +4,18 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::course::DiagnosisCourse;
-use super::culprits::CulpritNic;
-use super::explanation::Explanation;
+use super::causes::procedure::DiagnosisCourse;
+use super::culprits::{CulpritNic, Explanation};
 use super::links::Crossings;
 use super::slots::{Found, MeasuredSlot, SlotNics};
 use crate::causes::evaluation::evaluate;
 use crate::causes::procedure::{TESTS, TestCode, TestStep, test};
 use crate::causes::table::FOREIGN;
-use campaign::quiet::answer::{Answer, PairResult, Stage};
+use campaign::quiet::answer::{Answer, PairResult, Stage, Untested};
 use campaign::quiet::ids::{NicId, TestId};
 use campaign::quiet::roster::Roster;
 use campaign::quiet::rounds::Round;
-use campaign::quiet::untested::Untested;
-use campaign::slots::lengths::{longest, sufficient};
+use campaign::slots::pace::{longest, sufficient};
 use campaign::slots::{CheckedNodes, Crew, pairs};
 use facts::error::Failure;
 use facts::groups::by_key;

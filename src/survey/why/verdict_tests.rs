@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use super::course::DiagnosisCourse;
+use super::causes::cause::{Confidence, Observation};
+use super::causes::procedure::DiagnosisCourse;
 use super::suspect;
 use super::verdict::{Diagnoses, explain};
 use crate::causes::procedure::TESTS;
-use crate::causes::why::{Confidence, Observation};
 use campaign::quiet::answer::Pair;
 use campaign::quiet::findings::{
     Cause, Certainty, Direction, Evidence, Findings, LimitSource, Statistic, Test, Unit,

@@ -274,13 +274,12 @@ pub const LOAD: Package = Package {
         floors: &[
             &[
                 ("findings", "what the fabric does under load, as data"),
-                ("pattern", "the patterns of load"),
+                ("spec", "the patterns of load, and which of them the user wants"),
             ],
             &[
                 ("limits", "the limits of figures under load"),
                 ("roles", "who makes load and who is judged"),
                 ("slot", "all flows of one slot, and what its results are counted for"),
-                ("spec", "which load the user wants, as typed"),
                 ("theory", "what the shape of a fabric allows"),
             ],
             &[
@@ -330,19 +329,11 @@ pub const WHY: Package = Package {
         shown_in: &["src/survey/why/lib.rs"],
         floors: &[
             &[("causes", "what figures and files prove: causes, and how they fit")],
-            &[
-                ("course", "the tests, as members measure them"),
-                ("explanation", "what is known about the cause of a culprit"),
-            ],
-            &[("culprits", "the culprits of a verdict")],
+            &[("culprits", "the culprits of a verdict, and why they are slow")],
             &[("slots", "what is measured for a culprit, and what has come of it")],
             &[("links", "the pairs that show why links between groups are slow")],
             &[("investigation", "the members read files and measure")],
-            &[
-                ("fabric_parts", "why switches and groups are slow"),
-                ("group_links", "why links between two groups are slow"),
-                ("untested", "NICs that the verdict calls neither good nor bad"),
-            ],
+            &[("unmeasured", "NICs, switches and groups of which only files are read")],
             &[("verdict", "the campaign after a survey")],
             &[("suspect", "the campaign about one NIC")],
             &[("lib", "the list of modules")],

@@ -5,17 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::answer::{FEW_RETRIES, Pair, TestPair};
 use super::findings::{LimitSource, Statistic};
-use super::fit::{PairCost, fit};
+use super::fit::{Fit, PairCost, PairResidual, fit, rank_correlation, upper_spread};
 use super::ids::{PopulationKey, TestId};
 use super::observation::{JudgedCost, PairFigures, statistics};
 use super::population::Sorted;
-use super::residual::PairResidual;
 use super::result_store::ResultStore;
-use super::robust::{rank_correlation, upper_spread};
 use super::roster::Roster;
-use super::selection::select;
-use crate::blame::chance::score_limit;
-use crate::blame::limits::LEAST_FIGURES;
+use super::selection::{Selected, select};
+use crate::blame::{LEAST_FIGURES, score_limit};
 use crew::location::Class;
 use facts::figures::{LEAST_BANDWIDTH, MOST_LATENCY};
 use facts::robust::lower_median;
@@ -236,14 +233,7 @@ impl ResultStore {
             .map(|(one, reading)| PairCost { pair: one.pair, class: one.class, cost: reading.cost })
             .collect();
         let ratio = self.ratio(test);
-        let fit = fit(&costs, self.nics);
-        let centres = centres_of_most(&costs, fit.centres, ratio);
-        let residual = |one: &PairCost| PairResidual {
-            pair: one.pair,
-            value: one.cost - centres[one.class as usize].unwrap_or_default(),
-        };
-        let residuals: Vec<PairResidual> = costs.iter().map(residual).collect();
-        let selected = select(&residuals, ratio, roster);
+        let (fit, selected) = self.fit_and_select(&costs, ratio, roster);
         let mut limits = Vec::new();
         for (class, statistic) in statistics.iter().map(|(class, statistic)| (*class, *statistic)) {
             let own = || (0..costs.len()).filter(|index| costs[*index].class == class);
@@ -252,7 +242,7 @@ impl ResultStore {
             let shift = lower_median(&good).unwrap_or(0.0);
             let all: Vec<f64> = own().map(|index| selected.rest[index]).collect();
             let spread = upper_spread(&all).max(LEAST_SPREAD);
-            let centre = centres[class as usize].unwrap_or_default() + shift;
+            let centre = fit.centres[class as usize].unwrap_or_default() + shift;
             let class_observations = pairs.iter().filter(|one| one.class == class);
             let waits: Vec<f64> = class_observations.map(|one| one.waiting(statistic)).collect();
             let waiting = lower_median(&waits).unwrap_or(f64::NAN);
@@ -285,6 +275,19 @@ impl ResultStore {
             limits.push((class, limit));
         }
         limits
+    }
+
+    /// Returns the centres of classes and the effects of NICs that fit costs best, and the parts
+    /// that explain what the centres leave.
+    fn fit_and_select(&self, costs: &[PairCost], ratio: f64, roster: &Roster) -> (Fit, Selected) {
+        let Fit { centres, effects } = fit(costs, self.nics);
+        let centres = centres_of_most(costs, centres, ratio);
+        let residual = |one: &PairCost| PairResidual {
+            pair: one.pair,
+            value: one.cost - centres[one.class as usize].unwrap_or_default(),
+        };
+        let residuals: Vec<PairResidual> = costs.iter().map(residual).collect();
+        (Fit { centres, effects }, select(&residuals, ratio, roster))
     }
 }
 

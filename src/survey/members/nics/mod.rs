@@ -30,8 +30,8 @@ pub use crate::targets::{NicPlan, TestPlan};
 use nic::{CurrentStep, MemberNic, ThreadOrder};
 pub use rules::{buffer_bytes, is_two_sided};
 
+use campaign::quiet::answer::Untested;
 use campaign::quiet::ids::NicId;
-use campaign::quiet::untested::Untested;
 use campaign::timetable::{Block, Report, Task, TaskAnswer, TaskResult, TestSetup};
 use crew::introduction::IntroducedNic;
 use facts::device::FabricAddress;

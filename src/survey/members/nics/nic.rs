@@ -10,9 +10,9 @@ use crossbeam_channel::{Receiver, Sender};
 use super::counter_watch::{CounterWatch, LoadWatch};
 use super::load_task::perform;
 use crate::targets::{Attempt, LoadTimes, NicPlan, TargetNic, TestPlan, Window};
+use campaign::quiet::answer::Untested;
 use campaign::quiet::ids::{NicId, TestId};
-use campaign::quiet::untested::Untested;
-use campaign::slots::lengths::{MARGIN, longest_window, most_beyond};
+use campaign::slots::pace::{MARGIN, longest_window, most_beyond};
 use campaign::timetable::{Block, SlotTask, SlotTimes, Task, TaskAnswer, TaskResult};
 use crew::introduction::IntroducedNic;
 use facts::device::FabricAddress;
@@ -327,7 +327,7 @@ fn is_too_short(attempt: &Attempt, pair: Duration) -> bool {
 mod tests {
     use super::super::tests::nic_plan;
     use super::*;
-    use campaign::slots::lengths::{longest, sufficient};
+    use campaign::slots::pace::{longest, sufficient};
     use measure::Supervisor;
     use plan::run_options::Side;
 

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use campaign::quiet::untested::Untested;
+use campaign::quiet::answer::Untested;
 use diag::run::context::{Barriers, LoopContext};
 use diag::run::watchdog::Notices;
 use facts::error::Failure;

@@ -1,11 +1,7 @@
 //! The vectors of diagnosis.md 8 that need no NIC, by their numbers.
 
-#[path = "evaluation_busy_tests.rs"]
-mod busy_cpus;
 #[path = "evaluation_host_tests.rs"]
 mod hosts;
-#[path = "evaluation_links_tests.rs"]
-mod links;
 #[path = "evaluation_ways_tests.rs"]
 mod other_ways;
 
