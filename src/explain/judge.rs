@@ -59,13 +59,8 @@ impl<'a> Evidence<'a> {
 
     /// Returns whether this message is too late to be the cause of another one.
     fn is_late(&self, consequence: &Self) -> bool {
-        let time = |evidence: &Self| evidence.group.first.time.clone();
-        match (time(self), time(consequence)) {
-            (Some(own), Some(other)) => {
-                own.clock == other.clock && own.seconds > other.seconds + REPORT_DELAY
-            }
-            _ => false,
-        }
+        let delay = self.group.first.seconds_behind(&consequence.group.first);
+        delay.is_some_and(|delay| delay > REPORT_DELAY)
     }
 
     /// Returns whether another message explains this one. A consequence explains another one only
@@ -96,7 +91,11 @@ fn witness(producer: &str) -> &str {
 }
 
 /// Explains what the logs hold. `hosts` are the hosts of NICs by address.
-pub fn explanation(log: &Log, logs: Vec<LogSummary>, hosts: &BTreeMap<u32, String>) -> Explanation {
+pub fn explanation(
+    log: &Log,
+    logs: Vec<LogSummary>,
+    hosts: &BTreeMap<u32, Option<String>>,
+) -> Explanation {
     let counted = log.groups.iter().filter(|group| log.counts(group.row));
     let evidence: Vec<Evidence> = counted.map(Evidence::new).collect();
     let (roots, mut confidence) = roots(&evidence);
@@ -261,7 +260,7 @@ fn own_suspect(evidence: &Evidence, log: &Log) -> Suspect {
     let only_host = group.hosts.first().filter(|_| group.hosts.len() == 1);
     let only_rank = group.ranks.first().filter(|_| group.ranks.len() == 1);
     let rank = own.rank.or(only_rank.copied());
-    let rank_host = rank.and_then(|rank| log.rank_hosts.get(&rank));
+    let rank_host = rank.and_then(|rank| log.rank_hosts.get(&rank)?.as_ref());
     Suspect {
         host: own.host.as_ref().or(only_host).or(rank_host).cloned(),
         device: own.device.clone(),
@@ -275,7 +274,7 @@ fn explained(
     all: &[Evidence],
     log: &Log,
     names: &[&str],
-    hosts: &BTreeMap<u32, String>,
+    hosts: &BTreeMap<u32, Option<String>>,
 ) -> ExplainedCause {
     let Case { suspect, values, rows } = case(evidence, all, log, hosts);
     let filled_first = |list: fn(&Row) -> &Vec<&'static str>| {
@@ -324,7 +323,12 @@ struct Case {
     rows: Vec<&'static Row>,
 }
 
-fn case(evidence: &Evidence, all: &[Evidence], log: &Log, hosts: &BTreeMap<u32, String>) -> Case {
+fn case(
+    evidence: &Evidence,
+    all: &[Evidence],
+    log: &Log,
+    hosts: &BTreeMap<u32, Option<String>>,
+) -> Case {
     let names_target = |row: &Row| row.says.iter().any(|text| text.contains("{target}"));
     let answer = if evidence.rows().any(names_target) { unanswered(evidence, all) } else { None };
     let own = own_suspect(evidence, log);
@@ -332,7 +336,7 @@ fn case(evidence: &Evidence, all: &[Evidence], log: &Log, hosts: &BTreeMap<u32, 
     values.remove("target");
     let (suspect, conclusion) = match answer {
         Some(Unanswered::Nic { nid, reporters }) => {
-            let host = hosts.get(&nid).cloned();
+            let host = hosts.get(&nid).cloned().flatten();
             let name = host.as_ref().map_or_else(String::new, |host| format!("{host}, "));
             values.insert("target", format!("{nid:#x} ({name}NID {nid})"));
             values.insert("reporters", counted(reporters as u64, "other"));

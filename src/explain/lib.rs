@@ -169,14 +169,14 @@ fn explained(request: &ExplainRequest) -> Result<document::Explanation, Failure>
 }
 
 /// Reads the hosts of NICs, by address.
-fn hosts_of_nics(path: &Path) -> Result<BTreeMap<u32, String>, Failure> {
+fn hosts_of_nics(path: &Path) -> Result<BTreeMap<u32, Option<String>>, Failure> {
     let text = fs::read_to_string(path).map_err(|error| {
         Failure::environment(format!("--nids: {}: {}", path.display(), cause(&error)))
     })?;
     let hosts = text.lines().filter_map(|line| {
         let mut words = line.split_whitespace();
         let host = words.next()?;
-        Some((words.find_map(nid)?, host.to_owned()))
+        Some((words.find_map(nid)?, Some(host.to_owned())))
     });
     Ok(hosts.collect())
 }
