@@ -48,6 +48,11 @@ impl<'a> Evidence<'a> {
         }
     }
 
+    /// Returns whether it speaks of the peer of the process that prints it.
+    fn is_about_peer(&self) -> bool {
+        self.row.role == Role::Code && self.code.is_some_and(|code| code.origin == "target")
+    }
+
     fn is_named_in(&self, follows: &[&str]) -> bool {
         self.rows().any(|row| follows.contains(&row.id))
     }
@@ -253,6 +258,15 @@ struct Suspect {
     rank: Option<u32>,
 }
 
+impl Suspect {
+    /// Returns its host and rank.
+    fn name(&self) -> Option<String> {
+        let rank = self.rank.map(|rank| format!("rank {rank}"));
+        let parts: Vec<String> = self.host.clone().into_iter().chain(rank).collect();
+        (!parts.is_empty()).then(|| parts.join(", "))
+    }
+}
+
 /// Returns the process or node that printed a message. A name that is the only one of its lines is
 /// the name of each; other lines may name the host of the rank.
 fn own_suspect(evidence: &Evidence, log: &Log) -> Suspect {
@@ -277,6 +291,8 @@ fn explained(
     hosts: &BTreeMap<u32, Option<String>>,
 ) -> ExplainedCause {
     let Case { suspect, values, rows } = case(evidence, all, log, hosts);
+    let is_about_unknown_peer =
+        suspect.nid.is_none() && evidence.is_about_peer() && rows[0].origin == "target";
     let filled_first = |list: fn(&Row) -> &Vec<&'static str>| {
         rows.iter().find_map(|row| filled(list(row), &values))
     };
@@ -296,6 +312,10 @@ fn explained(
         None => causes.map(|cause| possible_cause(cause.text, cause.key)).collect(),
     };
     possible_causes.retain(|cause| cause.text != says);
+    let says = match own_suspect(evidence, log).name() {
+        Some(printer) if is_about_unknown_peer => format!("{says} (seen by {printer})"),
+        _ => says,
+    };
     let action = rows.iter().find_map(|row| row.action);
     let action = action.or_else(|| advice.map(|advice| advice.remedy));
     ExplainedCause {
@@ -352,6 +372,8 @@ fn case(
             values.extend([("peers", peers.to_string()), ("reporters", reporters.to_string())]);
             (Suspect::default(), TABLE.code("FABRIC"))
         }
+        // Who prints a return code of a peer is no suspect.
+        None if evidence.is_about_peer() => (Suspect::default(), None),
         None => (own, None),
     };
     for (name, value) in [("host", &suspect.host), ("device", &suspect.device)] {
@@ -403,17 +425,21 @@ fn unanswered(evidence: &Evidence, all: &[Evidence]) -> Option<Unanswered> {
         let is_given_up = other.row.origin == "retry-handler" && other.role() != Role::Note;
         has_code || (is_given_up && (is_retry_handlers || evidence.follows(other)))
     };
-    let mut reporters: BTreeMap<u32, BTreeSet<&str>> = BTreeMap::new();
+    let mut reporters: BTreeMap<u32, BTreeSet<u64>> = BTreeMap::new();
     for other in all.iter().filter(is_about) {
         for (target, names) in &other.group.targets {
-            reporters.entry(*target).or_default().extend(names.iter().map(String::as_str));
+            reporters.entry(*target).or_default().extend(names);
         }
     }
-    let everybody: BTreeSet<&str> = reporters.values().flatten().copied().collect();
+    let everybody: BTreeSet<u64> = reporters.values().flatten().copied().collect();
     let (target, names) = reporters.iter().max_by_key(|(_, names)| names.len())?;
     let is_named_by_most = names.len() > 1 && names.len() * 2 > everybody.len();
-    if is_named_by_most || reporters.len() < FEW_PEERS {
+    let has_most = reporters.iter().filter(|(_, other)| other.len() == names.len()).count() == 1;
+    if is_named_by_most || reporters.len() == 1 || (has_most && reporters.len() < FEW_PEERS) {
         return Some(Unanswered::Nic { nid: *target, reporters: names.len() });
+    }
+    if reporters.len() < FEW_PEERS {
+        return None;
     }
     // Other return codes are answers.
     let is_silence =
@@ -428,7 +454,16 @@ fn unanswered(evidence: &Evidence, all: &[Evidence]) -> Option<Unanswered> {
 
 /// Returns what the logs lack for a surer explanation.
 fn missing(log: &Log, all: &[Evidence], cause: Option<&ExplainedCause>) -> Vec<String> {
-    let Some(cause) = cause else { return Vec::new() };
+    let Some(cause) = cause else {
+        let has_lines = log.unknown.is_empty() && log.lines > 0;
+        let hint = if log.lines == 0 {
+            "the output of the job: the log is empty"
+        } else {
+            "messages of a failure: if the job failed, give the output of all ranks and 'dmesg -T' \
+             too; if it hangs, 'cxidiag stat --top' shows its NICs"
+        };
+        return (has_lines || log.lines == 0).then(|| hint.to_owned()).into_iter().collect();
+    };
     let has = |producer: &str| all.iter().any(|evidence| evidence.row.origin == producer);
     let is_of_library = all.iter().any(|evidence| evidence.row.role == Role::Code)
         || cause.message.role == Role::Consequence.name();
@@ -546,6 +581,57 @@ mod tests {
         let found = explained_text(&(lines.collect::<String>() + &twice));
         assert!(found.summary.starts_with("probably: 8 NICs do not answer 8 others: the fabric"));
         assert_eq!(found.cause.unwrap().nid, None);
+    }
+
+    /// One host that loses two peers may have lost its own link.
+    #[test]
+    fn names_no_nic_if_two_are_named_equally() {
+        let found = explained_text(
+            &(failed(10, 7, 1, "UNDELIVERABLE") + &failed(10, 7, 2, "UNDELIVERABLE")),
+        );
+        assert_eq!(found.summary, "probably: the NIC of a peer does not answer (seen by nid7)");
+        assert_eq!(found.cause.unwrap().nid, None);
+    }
+
+    /// Who prints a return code of a peer is not at fault.
+    #[test]
+    fn names_who_saw_an_unknown_peer() {
+        let line = "nid7 3: OFI poll failed (f:1:g:Input/output error - UNDELIVERABLE)\n";
+        let cause = explained_text(line).cause.unwrap();
+        assert_eq!((cause.host, cause.rank), (None, None));
+        assert!(cause.message.says.ends_with("(seen by nid7, rank 3)"), "{}", cause.message.says);
+    }
+
+    #[test]
+    fn says_where_a_command_has_to_run() {
+        let shown = |text: &str| page(&explained_text(text)).text(TextStyle::Plain);
+        let link = "Nov 30 10:03:12 nid3 kernel: cxi_ss1 0: cxi0[hsn0]: CXI_EVENT_LINK_DOWN\n";
+        assert!(shown(link).contains(": cxidiag link cxi0  # on nid3\n"), "{}", shown(link));
+        let lost = failed(10, 7, 9, "UNDELIVERABLE");
+        let text = shown(&lost);
+        assert!(text.contains(": cxidiag check  # on the node of NIC 0x9\n"), "{text}");
+        let text = shown("nid7 3: H/W Event Queue overflow detected\n");
+        assert!(text.contains(": cxidiag check --job\n"), "{text}");
+    }
+
+    #[test]
+    fn corrected_hardware_errors_are_no_cause() {
+        for line in [
+            "nid3: {1}[Hardware Error]: It has been corrected by h/w and requires no further action",
+            "nid3: [Hardware Error]: Corrected error, no action required.",
+            "nid3: mce: [Hardware Error]: Machine check events logged",
+        ] {
+            assert!(explained_text(line).cause.is_none(), "{line}");
+        }
+        let line = "nid3: {1}[Hardware Error]: event severity: fatal\n";
+        assert_eq!(names(&explained_text(line)), ["K21"]);
+    }
+
+    #[test]
+    fn logs_without_messages_are_not_called_complete() {
+        let missing = |text: &str| explained_text(text).missing.join("");
+        assert!(missing("").contains("the log is empty"));
+        assert!(missing("step 1\n").contains("if it hangs, 'cxidiag stat --top' shows its NICs"));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! journals, kernel and libraries (messages.md 1).
 
 use std::borrow::Cow;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::LazyLock;
 
 use crate::table::{Form, is_host_letter, node_length};
@@ -122,6 +123,19 @@ impl Circumstances {
             nic: ["TXC (", "RXC ("].into_iter().find_map(|name| hexadecimal(behind(line, name)?)),
             device: device(line),
         }
+    }
+
+    /// Returns a hash of the NIC that a line speaks of or, without its address, of the host or rank.
+    pub fn reporter(&self) -> Option<u64> {
+        let name = match (self.nic, &self.host, self.rank) {
+            (None, None, None) => return None,
+            (Some(nic), ..) => (Some(nic), None, None),
+            (None, Some(host), _) => (None, Some(host), None),
+            (None, None, rank) => (None, None, rank),
+        };
+        let mut hasher = DefaultHasher::new();
+        name.hash(&mut hasher);
+        Some(hasher.finish())
     }
 
     /// Takes what these lack from the line before, which is the beginning of the same message.

@@ -27,10 +27,11 @@ const LONGEST_LINE: usize = 4096;
 
 /// Bytes of names of hosts, ranks and NICs that are kept: enough for the largest jobs, and a bound
 /// for logs that are none.
-const MOST_BYTES: usize = 20 << 20;
+const MOST_BYTES: usize = 24 << 20;
 
-/// Bytes that a name costs beside its text.
+/// Bytes that a name costs beside its text, and a number.
 const NAME_COST: usize = 48;
+const NUMBER_COST: usize = 16;
 
 /// Groups by error number; further numbers of a message count as one.
 const MOST_GROUPS: usize = 1000;
@@ -61,8 +62,9 @@ pub struct Group {
     pub last: Option<Time>,
     pub hosts: BTreeSet<String>,
     pub ranks: BTreeSet<u32>,
-    /// Addresses of peers' NICs, and who named them: a NIC or, without its address, a host.
-    pub targets: BTreeMap<u32, BTreeSet<String>>,
+    /// Addresses of peers' NICs, and hashes of those who named them: a NIC or, without its address,
+    /// a host or rank.
+    pub targets: BTreeMap<u32, BTreeSet<u64>>,
 }
 
 /// A line with a message.
@@ -297,28 +299,27 @@ impl Log {
         let group = &mut self.groups[place];
         group.count += 1;
         let own = &sighting.circumstances;
+        let mut has_room = |bytes| has_room(&mut self.name_bytes, bytes);
         if let Some(host) = &own.host
             && !group.hosts.contains(host)
-            && has_room(&mut self.name_bytes, host)
+            && has_room(NAME_COST + host.len())
         {
             group.hosts.insert(host.clone());
         }
         if let Some(rank) = own.rank
             && !group.ranks.contains(&rank)
-            && has_room(&mut self.name_bytes, "")
+            && has_room(NUMBER_COST)
         {
             group.ranks.insert(rank);
         }
         if let Some(target) = target(&sighting.values) {
-            let reporter = own.nic.map(|nic| format!("{nic:#x}")).or_else(|| own.host.clone());
-            let reporter = reporter.or_else(|| own.rank.map(|rank| format!("rank {rank}")));
-            let reporter = reporter.unwrap_or_default();
-            let known = group.targets.get(&target);
-            if !known.is_some_and(|names| reporter.is_empty() || names.contains(&reporter))
-                && has_room(&mut self.name_bytes, &reporter)
-            {
-                let names = group.targets.entry(target).or_default();
-                names.extend(Some(reporter).filter(|name| !name.is_empty()));
+            let reporter = own.reporter();
+            let is_new = group
+                .targets
+                .get(&target)
+                .is_none_or(|known| reporter.is_some_and(|reporter| !known.contains(&reporter)));
+            if is_new && has_room(2 * NUMBER_COST) {
+                group.targets.entry(target).or_default().extend(reporter);
             }
         }
         let is_latest = match (&group.last, &own.time) {
@@ -414,16 +415,16 @@ fn remember(
                 *known = None;
             }
         }
-        None if has_room(name_bytes, host) => {
+        None if has_room(name_bytes, NAME_COST + host.len()) => {
             hosts.insert(number, Some(host.to_owned()));
         }
         None => {}
     }
 }
 
-/// Returns whether one more name may be kept.
-fn has_room(name_bytes: &mut usize, name: &str) -> bool {
-    *name_bytes += NAME_COST + name.len();
+/// Returns whether so many more bytes of names may be kept.
+fn has_room(name_bytes: &mut usize, bytes: usize) -> bool {
+    *name_bytes += bytes;
     *name_bytes <= MOST_BYTES
 }
 
@@ -602,7 +603,7 @@ mod tests {
         let numbers = (0..3 * MOST_GROUPS).map(|number| format!("cxil_map() failed: -{number}\n"));
         assert!(log(numbers.collect::<String>().as_bytes()).groups.len() <= MOST_GROUPS + 1);
         let name = "h".repeat(2000);
-        let names = (0..12_000).map(|number| format!("{name}{number} kernel: {OVERFLOW}\n"));
+        let names = (0..14_000).map(|number| format!("{name}{number} kernel: {OVERFLOW}\n"));
         let log = log(names.collect::<String>().as_bytes());
         assert!(log.groups[0].hosts.len() * name.len() < 2 * MOST_BYTES);
     }
