@@ -211,9 +211,9 @@ fn in_order(mut messages: Vec<Evidence>) -> Vec<Evidence> {
 
 /// Returns the most frequent lines that look like errors.
 fn unknown_lines(log: &Log) -> Vec<UnknownLine> {
-    let lines =
-        log.unknown.iter().map(|(text, count)| UnknownLine { text: text.clone(), count: *count });
-    let mut lines: Vec<UnknownLine> = lines.collect();
+    let lines = log.unknown.iter();
+    let mut lines: Vec<UnknownLine> =
+        lines.map(|(text, count)| UnknownLine { text: text.clone(), count: *count }).collect();
     lines.sort_by(|one, other| other.count.cmp(&one.count).then_with(|| one.text.cmp(&other.text)));
     lines.truncate(MOST_UNKNOWN);
     lines
@@ -250,7 +250,7 @@ fn found_message(evidence: &Evidence, names: &[&str]) -> FoundMessage {
 }
 
 /// The part at fault.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Suspect {
     host: Option<String>,
     device: Option<String>,
@@ -290,9 +290,41 @@ fn explained(
     names: &[&str],
     hosts: &BTreeMap<u32, Option<String>>,
 ) -> ExplainedCause {
-    let Case { suspect, values, rows } = case(evidence, all, log, hosts);
+    let own = own_suspect(evidence, log);
+    let mut values = evidence.group.first.values.clone();
+    values.remove("target");
+    let (suspect, conclusion) = match unanswered(evidence, all) {
+        Some(Unanswered::Nic { nid, reporters }) => {
+            let host = hosts.get(&nid).cloned().flatten();
+            let name = host.as_ref().map_or_else(String::new, |host| format!("{host}, "));
+            values.insert("target", format!("{nid:#x} ({name}NID {nid})"));
+            values.insert("reporters", counted(reporters as u64, "other"));
+            (Suspect { host, nid: Some(nid), ..Suspect::default() }, None)
+        }
+        Some(Unanswered::Own { peers }) => {
+            let nid = evidence.group.first.circumstances.nic;
+            values.extend(nid.map(|nic| ("nic", format!("{nic:#x} (NID {nic})"))));
+            values.insert("peers", peers.to_string());
+            (Suspect { nid, ..own.clone() }, TABLE.code("OWN"))
+        }
+        Some(Unanswered::Fabric { peers, reporters }) => {
+            values.extend([("peers", peers.to_string()), ("reporters", reporters.to_string())]);
+            (Suspect::default(), TABLE.code("FABRIC"))
+        }
+        // Who prints a return code of a peer is no suspect.
+        None if evidence.is_about_peer() => (Suspect::default(), None),
+        None => (own.clone(), None),
+    };
+    for (name, value) in [("host", &suspect.host), ("device", &suspect.device)] {
+        values.remove(name);
+        values.extend(value.clone().map(|value| (name, value)));
+    }
+    let rows: Vec<&Row> = match conclusion {
+        Some(row) => vec![&TABLE.rows[row]],
+        None => evidence.rows().collect(),
+    };
     let is_about_unknown_peer =
-        suspect.nid.is_none() && evidence.is_about_peer() && rows[0].origin == "target";
+        suspect.nid.is_none() && conclusion.is_none() && evidence.is_about_peer();
     let filled_first = |list: fn(&Row) -> &Vec<&'static str>| {
         rows.iter().find_map(|row| filled(list(row), &values))
     };
@@ -312,12 +344,12 @@ fn explained(
         None => causes.map(|cause| possible_cause(cause.text, cause.key)).collect(),
     };
     possible_causes.retain(|cause| cause.text != says);
-    let says = match own_suspect(evidence, log).name() {
+    let says = match own.name() {
         Some(printer) if is_about_unknown_peer => format!("{says} (seen by {printer})"),
         _ => says,
     };
-    let action = rows.iter().find_map(|row| row.action);
-    let action = action.or_else(|| advice.map(|advice| advice.remedy));
+    let action = rows.iter().find_map(|row| row.action).or(advice.map(|advice| advice.remedy));
+    let exclusions = rows.iter().flat_map(|row| &row.exclusions);
     ExplainedCause {
         message: FoundMessage { says, ..found_message(evidence, names) },
         host: suspect.host,
@@ -325,66 +357,11 @@ fn explained(
         nid: suspect.nid,
         rank: suspect.rank,
         possible_causes,
-        exclusions: rows
-            .iter()
-            .flat_map(|row| &row.exclusions)
-            .map(|text| (*text).into())
-            .collect(),
+        exclusions: exclusions.map(|text| (*text).into()).collect(),
         proof: rows.iter().find_map(|row| row.proof).map(str::to_owned),
         action: action.map(str::to_owned),
         command: filled_first(|row| &row.commands),
     }
-}
-
-/// What explains a message: the part at fault, the values of places, and rows of the table.
-struct Case {
-    suspect: Suspect,
-    values: Values,
-    rows: Vec<&'static Row>,
-}
-
-fn case(
-    evidence: &Evidence,
-    all: &[Evidence],
-    log: &Log,
-    hosts: &BTreeMap<u32, Option<String>>,
-) -> Case {
-    let names_target = |row: &Row| row.says.iter().any(|text| text.contains("{target}"));
-    let answer = if evidence.rows().any(names_target) { unanswered(evidence, all) } else { None };
-    let own = own_suspect(evidence, log);
-    let mut values = evidence.group.first.values.clone();
-    values.remove("target");
-    let (suspect, conclusion) = match answer {
-        Some(Unanswered::Nic { nid, reporters }) => {
-            let host = hosts.get(&nid).cloned().flatten();
-            let name = host.as_ref().map_or_else(String::new, |host| format!("{host}, "));
-            values.insert("target", format!("{nid:#x} ({name}NID {nid})"));
-            values.insert("reporters", counted(reporters as u64, "other"));
-            (Suspect { host, nid: Some(nid), ..Suspect::default() }, None)
-        }
-        Some(Unanswered::Own { peers }) => {
-            let nid = evidence.group.first.circumstances.nic;
-            values.extend(nid.map(|nic| ("nic", format!("{nic:#x} (NID {nic})"))));
-            values.insert("peers", peers.to_string());
-            (Suspect { nid, ..own }, TABLE.code("OWN"))
-        }
-        Some(Unanswered::Fabric { peers, reporters }) => {
-            values.extend([("peers", peers.to_string()), ("reporters", reporters.to_string())]);
-            (Suspect::default(), TABLE.code("FABRIC"))
-        }
-        // Who prints a return code of a peer is no suspect.
-        None if evidence.is_about_peer() => (Suspect::default(), None),
-        None => (own, None),
-    };
-    for (name, value) in [("host", &suspect.host), ("device", &suspect.device)] {
-        values.remove(name);
-        values.extend(value.clone().map(|value| (name, value)));
-    }
-    let rows = match conclusion {
-        Some(row) => vec![&TABLE.rows[row]],
-        None => evidence.rows().collect(),
-    };
-    Case { suspect, values, rows }
 }
 
 fn possible_cause(text: &str, key: Option<&'static str>) -> PossibleCause {
@@ -418,6 +395,9 @@ enum Unanswered {
 
 /// Returns who is at fault if peers do not answer; `None` without addresses (messages.md 1).
 fn unanswered(evidence: &Evidence, all: &[Evidence]) -> Option<Unanswered> {
+    if !evidence.rows().any(|row| row.says.iter().any(|text| text.contains("{target}"))) {
+        return None;
+    }
     let code = evidence.group.code;
     let is_retry_handlers = evidence.row.origin == "retry-handler";
     let is_about = |other: &&Evidence| {

@@ -14,53 +14,11 @@ const LABEL_WORDS: usize = 8;
 /// Digits of the rank in such a label: more are a time.
 const MOST_DIGITS: usize = 8;
 
-/// What names the host of a line before its message: libfabric, journals, NCCL, Cray MPICH, Open
-/// MPI, UCX, Slurm.
-static HOSTS: LazyLock<Vec<Form>> = LazyLock::new(|| {
-    forms(&[
-        "warn> <host>: ",
-        "trace> <host>: ",
-        "info> <host>: ",
-        "debug> <host>: ",
-        "<host> kernel: ",
-        "<host> slurmd: ",
-        "<host> slurmctld: ",
-        "<host> <word>[<n>]: ",
-        "<host>:<n>:<n> [<n>]",
-        "[Rank <rank>] [job id <s>] [<s>] [<host>]",
-        "[<node>:<n>]",
-        "[<node>:<n>:<n>:<n>]",
-        "error: <node>: ",
-        " on <node>",
-    ])
-});
-
-/// What names the host in a message of a launcher, or in the fields of JSON.
-static TASK_HOSTS: LazyLock<Vec<Form>> =
-    LazyLock::new(|| forms(&[" on <node>", " host <node>", " node <node>", " nodes <node>"]));
-static FIELDS: LazyLock<Vec<Form>> = LazyLock::new(|| {
-    forms(&[
-        "\"host\":\"<host>\"",
-        "\"hostname\":\"<host>\"",
-        "\"_HOSTNAME\":\"<host>\"",
-        "\"rank\":<rank>",
-    ])
-});
-
-/// What names the rank. `on node` of MPICH is the rank of the process; the rank behind it may be
-/// one of a part of the job.
-static RANKS: LazyLock<Vec<Form>> = LazyLock::new(|| {
-    forms(&[
-        "[Rank <rank>",
-        "on node <rank> (rank",
-        "Rank <rank>",
-        "rank <rank>",
-        "[rank<rank>",
-        "task <rank>",
-        "tasks <rank>",
-        "[<n>,<rank>]<std",
-        "internal error: <rank>: ",
-    ])
+/// Forms of what names hosts and ranks, with the part of a line in which they stand.
+static PLACES: LazyLock<Vec<(&str, Form)>> = LazyLock::new(|| {
+    let lines = include_str!("places.txt").lines();
+    let forms = lines.filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once(' '));
+    forms.map(|(part, form)| (part, Form::read(form))).collect()
 });
 
 /// Circumstances of a line, as far as it says them.
@@ -113,13 +71,13 @@ impl Circumstances {
     /// Reads the circumstances of a message that begins at `start` in a line.
     pub fn read(line: &str, start: usize) -> Self {
         let (head, message) = line.split_at(start);
-        let host = host(head).or_else(|| value(message, &TASK_HOSTS, "host"));
+        let host = host(head).or_else(|| value(message, "message", "host"));
         let time = time(head).or_else(|| time(message));
         Self {
             ahead: time.as_ref().and_then(|time| ahead(head, time)),
             time,
-            host: host.or_else(|| value(line, &FIELDS, "host")),
-            rank: rank(head).or_else(|| rank(message)).or_else(|| number(line, &FIELDS)),
+            host: host.or_else(|| value(line, "field", "host")),
+            rank: rank(head).or_else(|| rank(message)).or_else(|| number(line, "field")),
             nic: ["TXC (", "RXC ("].into_iter().find_map(|name| hexadecimal(behind(line, name)?)),
             device: device(line),
         }
@@ -167,13 +125,9 @@ pub fn plain(line: &[u8]) -> Cow<'_, str> {
     Cow::Owned(String::from_utf8_lossy(&text).into_owned())
 }
 
-fn forms(fragments: &[&'static str]) -> Vec<Form> {
-    fragments.iter().map(|fragment| Form::read(fragment)).collect()
-}
-
-/// Returns the value of a place in the first form that a text has.
-fn value(text: &str, forms: &[Form], place: &str) -> Option<String> {
-    forms.iter().find_map(|form| {
+/// Returns the value of a place in the first form of a part of lines that a text has.
+fn value(text: &str, part: &str, place: &str) -> Option<String> {
+    PLACES.iter().filter(|(known, _)| *known == part).find_map(|(_, form)| {
         let (start, mut values) = form.find(text)?;
         // `subtask 3` is no task, and `local rank 3` counts within a node.
         let is_word = text[start..].starts_with(|letter: char| letter.is_ascii_alphanumeric());
@@ -183,9 +137,9 @@ fn value(text: &str, forms: &[Form], place: &str) -> Option<String> {
     })
 }
 
-/// Returns the rank in the first form that a text has.
-fn number(text: &str, forms: &[Form]) -> Option<u32> {
-    value(text, forms, "rank")?.parse().ok()
+/// Returns the rank in the first form of a part of lines that a text has.
+fn number(text: &str, part: &str) -> Option<u32> {
+    value(text, part, "rank")?.parse().ok()
 }
 
 /// Returns the text behind the first occurrence of another one.
@@ -215,8 +169,7 @@ fn host(head: &str) -> Option<String> {
         let ranked = label(head).and_then(|(at, _)| node(words[at.checked_sub(1)?]));
         ranked.or_else(|| node(words.first()?.strip_suffix(':')?)).map(str::to_owned)
     };
-    // A place at the end of a line is as good as one before a space.
-    value(&format!("{head} "), &HOSTS, "host").filter(is_name).or_else(labelled)
+    value(head, "head", "host").filter(is_name).or_else(labelled)
 }
 
 /// Returns a word that is the name of a host with a number.
@@ -236,7 +189,7 @@ pub fn is_same_host(one: &str, other: &str) -> bool {
 }
 
 fn rank(text: &str) -> Option<u32> {
-    number(text, &RANKS).or_else(|| label(text).map(|(_, rank)| rank))
+    number(text, "rank").or_else(|| label(text).map(|(_, rank)| rank))
 }
 
 /// Returns the label of a launcher at the beginning of a line, and its place among the words: `3: `

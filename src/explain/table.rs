@@ -15,8 +15,9 @@ pub static TABLE: LazyLock<MessageTable> =
 
 facts::named_enum! {
     /// What a line says about the failure of a job.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
     pub enum Role {
+        #[default]
         Cause = "cause",
         /// It follows from something else, which may stand in another log.
         Consequence = "consequence",
@@ -32,7 +33,7 @@ facts::named_enum! {
 }
 
 /// A message, or a return code of the NIC.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Row {
     /// `M01`, or the name of a return code.
     pub id: &'static str,
@@ -188,13 +189,11 @@ fn length(place: &str, text: &str) -> Option<usize> {
     if place == "node" {
         return node_length(text);
     }
-    // A name with a sign before it would be an option of a command.
-    if place == "host" && !text.starts_with(|letter: char| letter.is_ascii_alphanumeric()) {
-        return None;
-    }
     let digits = text.get(prefix..)?.find(|letter| !is_part(letter));
     let length = digits.map_or(text.len(), |digits| prefix + digits);
-    (length > prefix).then_some(length)
+    // A name with a sign before it would be an option of a command, and `fe80::1` is no name.
+    let is_host = !text.starts_with(['.', '-', '_']) && !text[length..].starts_with("::");
+    (length > prefix && (place != "host" || is_host)).then_some(length)
 }
 
 /// Returns whether a letter may stand in the name of a host.
@@ -357,23 +356,8 @@ fn row(keyword: &str, head: &'static str) -> Row {
         _ => unreachable!("messages.txt: {head}"),
     };
     let role = Role::ALL.into_iter().find(|known| known.name() == role);
-    Row {
-        id,
-        role: role.unwrap_or_else(|| unreachable!("messages.txt: {head}")),
-        origin,
-        level,
-        forms: Vec::new(),
-        needs: Vec::new(),
-        says: Vec::new(),
-        causes: Vec::new(),
-        proof: None,
-        action: None,
-        commands: Vec::new(),
-        exclusions: Vec::new(),
-        call: None,
-        follows: Vec::new(),
-        without: None,
-    }
+    let role = role.unwrap_or_else(|| unreachable!("messages.txt: {head}"));
+    Row { id, role, origin, level, ..Row::default() }
 }
 
 /// Reads `[KEY:NAME] [-ERRNO] TEXT`.
