@@ -139,11 +139,7 @@ impl Node {
     fn counter(&self, pattern: &str) -> Answer {
         let (start, end) = pattern.split_once('*').unwrap_or((pattern, ""));
         let is_meant = |name: &String| {
-            if pattern.contains('*') {
-                name.starts_with(start) && name.ends_with(end)
-            } else {
-                name == pattern
-            }
+            name.starts_with(start) && name.ends_with(end) && (name == pattern || start != pattern)
         };
         let values = self.nics.iter().filter_map(|nic| nic.files.as_ref()).flat_map(|files| {
             let names = files.entries("telemetry").into_iter().filter(is_meant);

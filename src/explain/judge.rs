@@ -197,16 +197,14 @@ fn summary(confidence: Confidence, cause: Option<&ExplainedCause>) -> String {
 /// Returns messages with the earliest first, as far as their times and places say it.
 fn in_order(mut messages: Vec<Evidence>) -> Vec<Evidence> {
     let mut ordered = Vec::new();
-    while !messages.is_empty() {
-        let mut first = 0;
-        for (at, message) in messages.iter().enumerate() {
-            if message.group.first.is_before(&messages[first].group.first) == Some(true) {
-                first = at;
-            }
-        }
-        ordered.push(messages.remove(first));
+    loop {
+        let first = |at: usize| &messages[at].group.first;
+        let earlier = |one, other| {
+            if first(other).is_before(first(one)) == Some(true) { other } else { one }
+        };
+        let Some(earliest) = (0..messages.len()).reduce(earlier) else { return ordered };
+        ordered.push(messages.remove(earliest));
     }
-    ordered
 }
 
 /// Returns the most frequent lines that look like errors.
@@ -435,40 +433,38 @@ fn unanswered(evidence: &Evidence, all: &[Evidence]) -> Option<Unanswered> {
 /// Returns what the logs lack for a surer explanation.
 fn missing(log: &Log, all: &[Evidence], cause: Option<&ExplainedCause>) -> Vec<String> {
     let Some(cause) = cause else {
-        let has_lines = log.unknown.is_empty() && log.lines > 0;
-        let hint = if log.lines == 0 {
-            "the output of the job: the log is empty"
-        } else {
-            "messages of a failure: if the job failed, give the output of all ranks and 'dmesg -T' \
-             too; if it hangs, 'cxidiag stat --top' shows its NICs"
+        let text = match (log.lines, log.unknown.is_empty()) {
+            (0, _) => "the output of the job: the log is empty",
+            (_, false) => return Vec::new(),
+            _ => {
+                "messages of a failure: if the job failed, give the output of all ranks and \
+                 'dmesg -T' too; if it hangs, 'cxidiag stat --top' shows its NICs"
+            }
         };
-        return (has_lines || log.lines == 0).then(|| hint.to_owned()).into_iter().collect();
+        return vec![text.into()];
     };
+    let message = &cause.message;
     let has = |producer: &str| all.iter().any(|evidence| evidence.row.origin == producer);
-    let is_of_library = all.iter().any(|evidence| evidence.row.role == Role::Code)
-        || cause.message.role == Role::Consequence.name();
-    let mut missing = Vec::new();
-    let is_consequence = cause.message.role == Role::Consequence.name();
-    if is_consequence && cause.message.line == 1 {
-        missing.push("the beginning of the log: its first line is a consequence".to_owned());
-    }
-    if is_of_library && !log.has_warnings {
-        missing
-            .push("warnings of libfabric: run again with FI_LOG_LEVEL=warn FI_LOG_PROV=cxi".into());
-    }
-    if is_consequence {
-        missing.push("the log of the rank that ended first".into());
-    } else if cause.nid.is_some() || cause.message.code.as_deref() == Some("UNDELIVERABLE") {
-        let host = cause.message.printed_by_host.as_deref().unwrap_or("the host that reports it");
-        if !has("retry-handler") {
-            missing.push(format!("'journalctl -t cxi_rh' of {host}"));
-        }
-        if !has("kernel") {
-            let host = cause.host.as_deref().unwrap_or("both hosts");
-            missing.push(format!("'dmesg -T' of {host}"));
-        }
-    }
-    missing
+    let is_consequence = message.role == Role::Consequence.name();
+    let has_codes = all.iter().any(|evidence| evidence.row.role == Role::Code);
+    let is_silence = cause.nid.is_some() || message.code.as_deref() == Some("UNDELIVERABLE");
+    let needs_logs = is_silence && !is_consequence;
+    let reporter = message.printed_by_host.as_deref().unwrap_or("the host that reports it");
+    let host = cause.host.as_deref().unwrap_or("both hosts");
+    let texts = [
+        (
+            is_consequence && message.line == 1,
+            "the beginning of the log: its first line is a consequence".to_owned(),
+        ),
+        (
+            (has_codes || is_consequence) && !log.has_warnings,
+            "warnings of libfabric: run again with FI_LOG_LEVEL=warn FI_LOG_PROV=cxi".into(),
+        ),
+        (is_consequence, "the log of the rank that ended first".into()),
+        (needs_logs && !has("retry-handler"), format!("'journalctl -t cxi_rh' of {reporter}")),
+        (needs_logs && !has("kernel"), format!("'dmesg -T' of {host}")),
+    ];
+    texts.into_iter().filter(|(is_missing, _)| *is_missing).map(|(_, text)| text).collect()
 }
 
 #[cfg(test)]
