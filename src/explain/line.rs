@@ -83,14 +83,10 @@ impl Circumstances {
         }
     }
 
-    /// Returns a hash of the NIC that a line speaks of or, without its address, of the host or rank.
+    /// Returns a hash of the NIC that prints a line or, without its address, of the host or rank.
     pub fn reporter(&self) -> Option<u64> {
-        let name = match (self.nic, &self.host, self.rank) {
-            (None, None, None) => return None,
-            (Some(nic), ..) => (Some(nic), None, None),
-            (None, Some(host), _) => (None, Some(host), None),
-            (None, None, rank) => (None, None, rank),
-        };
+        let name = self.nic.map(|nic| format!("{nic:#x}")).or_else(|| self.host.clone());
+        let name = name.or_else(|| self.rank.map(|rank| format!("rank {rank}")))?;
         let mut hasher = DefaultHasher::new();
         name.hash(&mut hasher);
         Some(hasher.finish())
@@ -409,6 +405,10 @@ mod tests {
             "main2.c:120:15: #",
             "local rank 2: #",
             "localRank 2 #",
+            "on line2: #",
+            "f() on x86_64 #",
+            "error: attempt2: #",
+            "GPU0: #",
             "subtask 3 #",
             "1700000000: #",
             "5000000000: #",

@@ -49,7 +49,7 @@ const ZONES: RangeInclusive<i32> = -24..=28;
 const HALF_HOUR: f64 = 1800.0;
 
 /// All lines with one message, return code and error number.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Group {
     /// Index of the message among the rows of the table.
     pub row: usize,
@@ -68,7 +68,7 @@ pub struct Group {
 }
 
 /// A line with a message.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Sighting {
     /// Index of the log among the sources.
     pub source: usize,
@@ -169,22 +169,19 @@ impl Log {
             path.display().to_string()
         };
         let refused = |error: io::Error| Failure::environment(format!("{name}: {}", cause(&error)));
-        let stream: Box<dyn Read> = if path == Path::new("-") {
-            Box::new(io::stdin())
+        let mut stream: Box<dyn BufRead> = if path == Path::new("-") {
+            Box::new(io::stdin().lock())
         } else {
             let file = File::open(path).map_err(refused)?;
             if file.metadata().map_err(refused)?.is_dir() {
                 return Err(Failure::environment(format!("{name}: is a directory")));
             }
-            Box::new(file)
+            Box::new(BufReader::new(file))
         };
-        let mut stream = BufReader::new(stream);
-        let is_compressed = stream.fill_buf().map_err(refused)?.starts_with(GZIP);
-        if is_compressed {
-            self.read(source, MultiGzDecoder::new(stream)).map_err(refused)?;
-        } else {
-            self.read(source, stream).map_err(refused)?;
+        if stream.fill_buf().map_err(refused)?.starts_with(GZIP) {
+            stream = Box::new(BufReader::new(MultiGzDecoder::new(stream)));
         }
+        self.read(source, stream).map_err(refused)?;
         interrupt::check()
     }
 
@@ -284,16 +281,7 @@ impl Log {
         let errno = sighting.values.get("errno").filter(|_| self.groups.len() < MOST_GROUPS);
         let errno = errno.cloned().unwrap_or_default();
         let place = *self.places.entry((row, code, errno)).or_insert_with(|| {
-            self.groups.push(Group {
-                row,
-                code,
-                count: 0,
-                first: sighting.clone(),
-                last: None,
-                hosts: BTreeSet::new(),
-                ranks: BTreeSet::new(),
-                targets: BTreeMap::new(),
-            });
+            self.groups.push(Group { row, code, first: sighting.clone(), ..Group::default() });
             self.groups.len() - 1
         });
         let group = &mut self.groups[place];
@@ -393,9 +381,8 @@ fn likely_zone(dates: &[f64], times: &[f64]) -> f64 {
         };
         dates.iter().map(nearest).sum()
     };
-    let zones = ZONES.map(|half_hours| f64::from(half_hours) * HALF_HOUR);
+    let mut zones: Vec<f64> = ZONES.map(|half_hours| f64::from(half_hours) * HALF_HOUR).collect();
     // UTC and zones close to it first.
-    let mut zones: Vec<f64> = zones.collect();
     zones.sort_by(|one, other| one.abs().total_cmp(&other.abs()));
     let best = zones.into_iter().min_by(|one, other| distance(*one).total_cmp(&distance(*other)));
     best.unwrap_or_default()
@@ -602,10 +589,18 @@ mod tests {
     fn memory_has_a_bound() {
         let numbers = (0..3 * MOST_GROUPS).map(|number| format!("cxil_map() failed: -{number}\n"));
         assert!(log(numbers.collect::<String>().as_bytes()).groups.len() <= MOST_GROUPS + 1);
-        let name = "h".repeat(2000);
-        let names = (0..14_000).map(|number| format!("{name}{number} kernel: {OVERFLOW}\n"));
-        let log = log(names.collect::<String>().as_bytes());
-        assert!(log.groups[0].hosts.len() * name.len() < 2 * MOST_BYTES);
+        let mut log = Log { name_bytes: MOST_BYTES - 1000, ..Log::default() };
+        let line = |number| {
+            format!(
+                "{number}: nid{number} kernel: Fatal, FC peer not found: NIC: {number} PID: 1\n"
+            )
+        };
+        log.read(0, (10..100).map(line).collect::<String>().as_bytes()).unwrap();
+        let group = &log.groups[0];
+        assert_eq!(group.count, 90);
+        for kept in [group.hosts.len(), group.ranks.len(), group.targets.len(), log.hosts.len()] {
+            assert!(kept < 30, "{kept}");
+        }
     }
 
     #[test]

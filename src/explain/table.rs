@@ -204,7 +204,10 @@ pub fn is_host_letter(letter: char) -> bool {
 /// Returns the length of the name of a host with a number at the beginning of a text: most words
 /// without one are no hosts. Programs, files, NICs and ranks are none either.
 pub fn node_length(text: &str) -> Option<usize> {
-    const OTHERS: [&str; 8] = ["cxi", "rank", "hsn", "python", "lib", "gpu", "GPU", "-"];
+    const OTHERS: [&str; 17] = [
+        "cxi", "rank", "hsn", "python", "pytorch", "lib", "GPU", "CPU", "cuda", "x86_64",
+        "aarch64", "line", "step", "attempt", "epoch", "iter", "-",
+    ];
     const FILES: [&str; 8] = [".py", ".c", ".cc", ".cpp", ".cu", ".h", ".sh", ".so"];
     let end = text.find(|letter| !is_host_letter(letter)).unwrap_or(text.len());
     let name = text[..end].trim_end_matches(['.', '-']);
