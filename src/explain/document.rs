@@ -100,6 +100,9 @@ pub struct ExplainedCause {
     pub nid: Option<u32>,
     /// The rank at fault.
     pub rank: Option<u32>,
+    /// Whether the part at fault is a peer that the logs do not name.
+    #[serde(skip)]
+    pub is_unknown_peer: bool,
     /// Possible causes of the message, the most likely one first.
     pub possible_causes: Vec<PossibleCause>,
     /// What the message does not mean.

@@ -96,7 +96,7 @@ impl Node {
         match (cause.nid, &cause.host) {
             (Some(nid), _) => self.nics.iter().any(|nic| nic.nid == Some(nid)),
             (None, Some(host)) => first_label(host) == first_label(&own),
-            (None, None) => true,
+            (None, None) => !cause.is_unknown_peer,
         }
     }
 

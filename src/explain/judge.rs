@@ -321,8 +321,7 @@ fn explained(
         Some(row) => vec![&TABLE.rows[row]],
         None => evidence.rows().collect(),
     };
-    let is_about_unknown_peer =
-        suspect.nid.is_none() && conclusion.is_none() && evidence.is_about_peer();
+    let is_unknown_peer = suspect.nid.is_none() && conclusion.is_none() && evidence.is_about_peer();
     let filled_first = |list: fn(&Row) -> &Vec<&'static str>| {
         rows.iter().find_map(|row| filled(list(row), &values))
     };
@@ -343,13 +342,14 @@ fn explained(
     };
     possible_causes.retain(|cause| cause.text != says);
     let says = match own.name() {
-        Some(printer) if is_about_unknown_peer => format!("{says} (seen by {printer})"),
+        Some(printer) if is_unknown_peer => format!("{says} (seen by {printer})"),
         _ => says,
     };
     let action = rows.iter().find_map(|row| row.action).or(advice.map(|advice| advice.remedy));
     let exclusions = rows.iter().flat_map(|row| &row.exclusions);
     ExplainedCause {
         message: FoundMessage { says, ..found_message(evidence, names) },
+        is_unknown_peer,
         host: suspect.host,
         device: suspect.device,
         nid: suspect.nid,
