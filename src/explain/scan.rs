@@ -396,16 +396,12 @@ fn remember(
     name_bytes: &mut usize,
 ) {
     let Some(number) = number else { return };
-    match hosts.get_mut(&number) {
-        Some(known) => {
-            if known.as_deref().is_some_and(|known| !is_same_host(known, host)) {
-                *known = None;
-            }
-        }
-        None if has_room(name_bytes, NAME_COST + host.len()) => {
-            hosts.insert(number, Some(host.to_owned()));
-        }
-        None => {}
+    if !hosts.contains_key(&number) && !has_room(name_bytes, NAME_COST + host.len()) {
+        return;
+    }
+    let known = hosts.entry(number).or_insert_with(|| Some(host.to_owned()));
+    if known.as_deref().is_some_and(|known| !is_same_host(known, host)) {
+        *known = None;
     }
 }
 
