@@ -599,8 +599,14 @@ mod tests {
         ] {
             assert!(explained_text(line).cause.is_none(), "{line}");
         }
-        let line = "nid3: {1}[Hardware Error]: event severity: fatal\n";
-        assert_eq!(names(&explained_text(line)), ["K21"]);
+        for line in [
+            "nid3: {1}[Hardware Error]: event severity: fatal",
+            "nid3: mce: [Hardware Error]: CPU 3: Machine Check Exception: 5 Bank 7",
+            "nid3: mce: [Hardware Error]: Machine check: Processor context corrupt",
+            "nid3: pcieport 0000:00:01.0: AER: Uncorrected (Non-Fatal) error received",
+        ] {
+            assert_eq!(names(&explained_text(line)), ["K21"], "{line}");
+        }
     }
 
     #[test]
