@@ -17,6 +17,10 @@ const MOST_NAMES: usize = 3;
 /// Columns of a message in the text.
 const MESSAGE_COLUMNS: usize = 100;
 
+/// Commands that speak of the node where they run.
+const NODE_COMMANDS: [&str; 6] =
+    ["cxidiag check", "cxidiag devices", "cxidiag link", "dmesg", "journalctl", "systemctl"];
+
 /// Possible causes in the text.
 const MOST_CAUSES: usize = 3;
 
@@ -96,6 +100,9 @@ pub struct ExplainedCause {
     pub nid: Option<u32>,
     /// The rank at fault.
     pub rank: Option<u32>,
+    /// Whether the part at fault is a peer that the logs do not name.
+    #[serde(skip)]
+    pub is_unknown_peer: bool,
     /// Possible causes of the message, the most likely one first.
     pub possible_causes: Vec<PossibleCause>,
     /// What the message does not mean.
@@ -208,6 +215,22 @@ impl FoundMessage {
     }
 }
 
+impl ExplainedCause {
+    /// Returns a command, with the node where it has to run as a comment of the shell.
+    fn with_place(&self, command: &str) -> String {
+        let is_of_node = NODE_COMMANDS.iter().any(|name| command.starts_with(name));
+        // The retry handler reports at the node that sends.
+        let is_journal = command.starts_with("journalctl");
+        let node = match (&self.host, self.nid) {
+            (Some(host), _) if !is_journal => Some(host.clone()),
+            (None, Some(nid)) if !is_journal => Some(format!("the node of NIC {nid:#x}")),
+            _ => self.message.printed_by_host.clone(),
+        };
+        let node = node.filter(|_| is_of_node && !command.contains("--job"));
+        node.map_or_else(|| command.to_owned(), |node| format!("{command}  # on {node}"))
+    }
+}
+
 impl PossibleCause {
     fn shown(&self) -> String {
         match (self.is_here, &self.reading) {
@@ -279,7 +302,7 @@ fn cause_facts(page: &mut Page, cause: &ExplainedCause) {
         ("this is not", &Some(exclusions).filter(|text| !text.is_empty())),
         ("proof", &cause.proof),
         ("what to do", &cause.action),
-        ("next command", &cause.command),
+        ("next command", &cause.command.as_ref().map(|command| cause.with_place(command))),
     ] {
         if let Some(text) = text {
             page.fact(label, text);

@@ -96,7 +96,7 @@ impl Node {
         match (cause.nid, &cause.host) {
             (Some(nid), _) => self.nics.iter().any(|nic| nic.nid == Some(nid)),
             (None, Some(host)) => first_label(host) == first_label(&own),
-            (None, None) => true,
+            (None, None) => !cause.is_unknown_peer,
         }
     }
 
@@ -139,11 +139,7 @@ impl Node {
     fn counter(&self, pattern: &str) -> Answer {
         let (start, end) = pattern.split_once('*').unwrap_or((pattern, ""));
         let is_meant = |name: &String| {
-            if pattern.contains('*') {
-                name.starts_with(start) && name.ends_with(end)
-            } else {
-                name == pattern
-            }
+            name.starts_with(start) && name.ends_with(end) && (name == pattern || start != pattern)
         };
         let values = self.nics.iter().filter_map(|nic| nic.files.as_ref()).flat_map(|files| {
             let names = files.entries("telemetry").into_iter().filter(is_meant);

@@ -48,6 +48,11 @@ impl<'a> Evidence<'a> {
         }
     }
 
+    /// Returns whether it speaks of the peer of the process that prints it.
+    fn is_about_peer(&self) -> bool {
+        self.row.role == Role::Code && self.code.is_some_and(|code| code.origin == "target")
+    }
+
     fn is_named_in(&self, follows: &[&str]) -> bool {
         self.rows().any(|row| follows.contains(&row.id))
     }
@@ -59,13 +64,8 @@ impl<'a> Evidence<'a> {
 
     /// Returns whether this message is too late to be the cause of another one.
     fn is_late(&self, consequence: &Self) -> bool {
-        let time = |evidence: &Self| evidence.group.first.time.clone();
-        match (time(self), time(consequence)) {
-            (Some(own), Some(other)) => {
-                own.clock == other.clock && own.seconds > other.seconds + REPORT_DELAY
-            }
-            _ => false,
-        }
+        let delay = self.group.first.seconds_behind(&consequence.group.first);
+        delay.is_some_and(|delay| delay > REPORT_DELAY)
     }
 
     /// Returns whether another message explains this one. A consequence explains another one only
@@ -96,7 +96,11 @@ fn witness(producer: &str) -> &str {
 }
 
 /// Explains what the logs hold. `hosts` are the hosts of NICs by address.
-pub fn explanation(log: &Log, logs: Vec<LogSummary>, hosts: &BTreeMap<u32, String>) -> Explanation {
+pub fn explanation(
+    log: &Log,
+    logs: Vec<LogSummary>,
+    hosts: &BTreeMap<u32, Option<String>>,
+) -> Explanation {
     let counted = log.groups.iter().filter(|group| log.counts(group.row));
     let evidence: Vec<Evidence> = counted.map(Evidence::new).collect();
     let (roots, mut confidence) = roots(&evidence);
@@ -193,23 +197,21 @@ fn summary(confidence: Confidence, cause: Option<&ExplainedCause>) -> String {
 /// Returns messages with the earliest first, as far as their times and places say it.
 fn in_order(mut messages: Vec<Evidence>) -> Vec<Evidence> {
     let mut ordered = Vec::new();
-    while !messages.is_empty() {
-        let mut first = 0;
-        for (at, message) in messages.iter().enumerate() {
-            if message.group.first.is_before(&messages[first].group.first) == Some(true) {
-                first = at;
-            }
-        }
-        ordered.push(messages.remove(first));
+    loop {
+        let first = |at: usize| &messages[at].group.first;
+        let earlier = |one, other| {
+            if first(other).is_before(first(one)) == Some(true) { other } else { one }
+        };
+        let Some(earliest) = (0..messages.len()).reduce(earlier) else { return ordered };
+        ordered.push(messages.remove(earliest));
     }
-    ordered
 }
 
 /// Returns the most frequent lines that look like errors.
 fn unknown_lines(log: &Log) -> Vec<UnknownLine> {
-    let lines =
-        log.unknown.iter().map(|(text, count)| UnknownLine { text: text.clone(), count: *count });
-    let mut lines: Vec<UnknownLine> = lines.collect();
+    let lines = log.unknown.iter();
+    let mut lines: Vec<UnknownLine> =
+        lines.map(|(text, count)| UnknownLine { text: text.clone(), count: *count }).collect();
     lines.sort_by(|one, other| other.count.cmp(&one.count).then_with(|| one.text.cmp(&other.text)));
     lines.truncate(MOST_UNKNOWN);
     lines
@@ -246,12 +248,21 @@ fn found_message(evidence: &Evidence, names: &[&str]) -> FoundMessage {
 }
 
 /// The part at fault.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Suspect {
     host: Option<String>,
     device: Option<String>,
     nid: Option<u32>,
     rank: Option<u32>,
+}
+
+impl Suspect {
+    /// Returns its host and rank.
+    fn name(&self) -> Option<String> {
+        let rank = self.rank.map(|rank| format!("rank {rank}"));
+        let parts: Vec<String> = self.host.clone().into_iter().chain(rank).collect();
+        (!parts.is_empty()).then(|| parts.join(", "))
+    }
 }
 
 /// Returns the process or node that printed a message. A name that is the only one of its lines is
@@ -261,7 +272,7 @@ fn own_suspect(evidence: &Evidence, log: &Log) -> Suspect {
     let only_host = group.hosts.first().filter(|_| group.hosts.len() == 1);
     let only_rank = group.ranks.first().filter(|_| group.ranks.len() == 1);
     let rank = own.rank.or(only_rank.copied());
-    let rank_host = rank.and_then(|rank| log.rank_hosts.get(&rank));
+    let rank_host = rank.and_then(|rank| log.rank_hosts.get(&rank)?.as_ref());
     Suspect {
         host: own.host.as_ref().or(only_host).or(rank_host).cloned(),
         device: own.device.clone(),
@@ -275,9 +286,42 @@ fn explained(
     all: &[Evidence],
     log: &Log,
     names: &[&str],
-    hosts: &BTreeMap<u32, String>,
+    hosts: &BTreeMap<u32, Option<String>>,
 ) -> ExplainedCause {
-    let Case { suspect, values, rows } = case(evidence, all, log, hosts);
+    let own = own_suspect(evidence, log);
+    let mut values = evidence.group.first.values.clone();
+    values.remove("target");
+    let (suspect, conclusion) = match unanswered(evidence, all) {
+        Some(Unanswered::Nic { nid, reporters }) => {
+            let host = hosts.get(&nid).cloned().flatten();
+            let name = host.as_ref().map_or_else(String::new, |host| format!("{host}, "));
+            values.insert("target", format!("{nid:#x} ({name}NID {nid})"));
+            values.insert("reporters", counted(reporters as u64, "other"));
+            (Suspect { host, nid: Some(nid), ..Suspect::default() }, None)
+        }
+        Some(Unanswered::Own { peers }) => {
+            let nid = evidence.group.first.circumstances.nic;
+            values.extend(nid.map(|nic| ("nic", format!("{nic:#x} (NID {nic})"))));
+            values.insert("peers", peers.to_string());
+            (Suspect { nid, ..own.clone() }, TABLE.code("OWN"))
+        }
+        Some(Unanswered::Fabric { peers, reporters }) => {
+            values.extend([("peers", peers.to_string()), ("reporters", reporters.to_string())]);
+            (Suspect::default(), TABLE.code("FABRIC"))
+        }
+        // Who prints a return code of a peer is no suspect.
+        None if evidence.is_about_peer() => (Suspect::default(), None),
+        None => (own.clone(), None),
+    };
+    for (name, value) in [("host", &suspect.host), ("device", &suspect.device)] {
+        values.remove(name);
+        values.extend(value.clone().map(|value| (name, value)));
+    }
+    let rows: Vec<&Row> = match conclusion {
+        Some(row) => vec![&TABLE.rows[row]],
+        None => evidence.rows().collect(),
+    };
+    let is_unknown_peer = suspect.nid.is_none() && conclusion.is_none() && evidence.is_about_peer();
     let filled_first = |list: fn(&Row) -> &Vec<&'static str>| {
         rows.iter().find_map(|row| filled(list(row), &values))
     };
@@ -297,68 +341,25 @@ fn explained(
         None => causes.map(|cause| possible_cause(cause.text, cause.key)).collect(),
     };
     possible_causes.retain(|cause| cause.text != says);
-    let action = rows.iter().find_map(|row| row.action);
-    let action = action.or_else(|| advice.map(|advice| advice.remedy));
+    let says = match own.name() {
+        Some(printer) if is_unknown_peer => format!("{says} (seen by {printer})"),
+        _ => says,
+    };
+    let action = rows.iter().find_map(|row| row.action).or(advice.map(|advice| advice.remedy));
+    let exclusions = rows.iter().flat_map(|row| &row.exclusions);
     ExplainedCause {
         message: FoundMessage { says, ..found_message(evidence, names) },
+        is_unknown_peer,
         host: suspect.host,
         device: suspect.device,
         nid: suspect.nid,
         rank: suspect.rank,
         possible_causes,
-        exclusions: rows
-            .iter()
-            .flat_map(|row| &row.exclusions)
-            .map(|text| (*text).into())
-            .collect(),
+        exclusions: exclusions.map(|text| (*text).into()).collect(),
         proof: rows.iter().find_map(|row| row.proof).map(str::to_owned),
         action: action.map(str::to_owned),
         command: filled_first(|row| &row.commands),
     }
-}
-
-/// What explains a message: the part at fault, the values of places, and rows of the table.
-struct Case {
-    suspect: Suspect,
-    values: Values,
-    rows: Vec<&'static Row>,
-}
-
-fn case(evidence: &Evidence, all: &[Evidence], log: &Log, hosts: &BTreeMap<u32, String>) -> Case {
-    let names_target = |row: &Row| row.says.iter().any(|text| text.contains("{target}"));
-    let answer = if evidence.rows().any(names_target) { unanswered(evidence, all) } else { None };
-    let own = own_suspect(evidence, log);
-    let mut values = evidence.group.first.values.clone();
-    values.remove("target");
-    let (suspect, conclusion) = match answer {
-        Some(Unanswered::Nic { nid, reporters }) => {
-            let host = hosts.get(&nid).cloned();
-            let name = host.as_ref().map_or_else(String::new, |host| format!("{host}, "));
-            values.insert("target", format!("{nid:#x} ({name}NID {nid})"));
-            values.insert("reporters", counted(reporters as u64, "other"));
-            (Suspect { host, nid: Some(nid), ..Suspect::default() }, None)
-        }
-        Some(Unanswered::Own { peers }) => {
-            let nid = evidence.group.first.circumstances.nic;
-            values.extend(nid.map(|nic| ("nic", format!("{nic:#x} (NID {nic})"))));
-            values.insert("peers", peers.to_string());
-            (Suspect { nid, ..own }, TABLE.code("OWN"))
-        }
-        Some(Unanswered::Fabric { peers, reporters }) => {
-            values.extend([("peers", peers.to_string()), ("reporters", reporters.to_string())]);
-            (Suspect::default(), TABLE.code("FABRIC"))
-        }
-        None => (own, None),
-    };
-    for (name, value) in [("host", &suspect.host), ("device", &suspect.device)] {
-        values.remove(name);
-        values.extend(value.clone().map(|value| (name, value)));
-    }
-    let rows = match conclusion {
-        Some(row) => vec![&TABLE.rows[row]],
-        None => evidence.rows().collect(),
-    };
-    Case { suspect, values, rows }
 }
 
 fn possible_cause(text: &str, key: Option<&'static str>) -> PossibleCause {
@@ -392,6 +393,9 @@ enum Unanswered {
 
 /// Returns who is at fault if peers do not answer; `None` without addresses (messages.md 1).
 fn unanswered(evidence: &Evidence, all: &[Evidence]) -> Option<Unanswered> {
+    if !evidence.rows().any(|row| row.says.iter().any(|text| text.contains("{target}"))) {
+        return None;
+    }
     let code = evidence.group.code;
     let is_retry_handlers = evidence.row.origin == "retry-handler";
     let is_about = |other: &&Evidence| {
@@ -399,17 +403,21 @@ fn unanswered(evidence: &Evidence, all: &[Evidence]) -> Option<Unanswered> {
         let is_given_up = other.row.origin == "retry-handler" && other.role() != Role::Note;
         has_code || (is_given_up && (is_retry_handlers || evidence.follows(other)))
     };
-    let mut reporters: BTreeMap<u32, BTreeSet<&str>> = BTreeMap::new();
+    let mut reporters: BTreeMap<u32, BTreeSet<u64>> = BTreeMap::new();
     for other in all.iter().filter(is_about) {
         for (target, names) in &other.group.targets {
-            reporters.entry(*target).or_default().extend(names.iter().map(String::as_str));
+            reporters.entry(*target).or_default().extend(names);
         }
     }
-    let everybody: BTreeSet<&str> = reporters.values().flatten().copied().collect();
+    let everybody: BTreeSet<u64> = reporters.values().flatten().copied().collect();
     let (target, names) = reporters.iter().max_by_key(|(_, names)| names.len())?;
     let is_named_by_most = names.len() > 1 && names.len() * 2 > everybody.len();
-    if is_named_by_most || reporters.len() < FEW_PEERS {
+    let has_most = reporters.iter().filter(|(_, other)| other.len() == names.len()).count() == 1;
+    if is_named_by_most || reporters.len() == 1 || (has_most && reporters.len() < FEW_PEERS) {
         return Some(Unanswered::Nic { nid: *target, reporters: names.len() });
+    }
+    if reporters.len() < FEW_PEERS {
+        return None;
     }
     // Other return codes are answers.
     let is_silence =
@@ -424,32 +432,39 @@ fn unanswered(evidence: &Evidence, all: &[Evidence]) -> Option<Unanswered> {
 
 /// Returns what the logs lack for a surer explanation.
 fn missing(log: &Log, all: &[Evidence], cause: Option<&ExplainedCause>) -> Vec<String> {
-    let Some(cause) = cause else { return Vec::new() };
+    let Some(cause) = cause else {
+        let text = match (log.lines, log.unknown.is_empty()) {
+            (0, _) => "the output of the job: the log is empty",
+            (_, false) => return Vec::new(),
+            _ => {
+                "messages of a failure: if the job failed, give the output of all ranks and \
+                 'dmesg -T' too; if it hangs, 'cxidiag stat --top' shows its NICs"
+            }
+        };
+        return vec![text.into()];
+    };
+    let message = &cause.message;
     let has = |producer: &str| all.iter().any(|evidence| evidence.row.origin == producer);
-    let is_of_library = all.iter().any(|evidence| evidence.row.role == Role::Code)
-        || cause.message.role == Role::Consequence.name();
-    let mut missing = Vec::new();
-    let is_consequence = cause.message.role == Role::Consequence.name();
-    if is_consequence && cause.message.line == 1 {
-        missing.push("the beginning of the log: its first line is a consequence".to_owned());
-    }
-    if is_of_library && !log.has_warnings {
-        missing
-            .push("warnings of libfabric: run again with FI_LOG_LEVEL=warn FI_LOG_PROV=cxi".into());
-    }
-    if is_consequence {
-        missing.push("the log of the rank that ended first".into());
-    } else if cause.nid.is_some() || cause.message.code.as_deref() == Some("UNDELIVERABLE") {
-        let host = cause.message.printed_by_host.as_deref().unwrap_or("the host that reports it");
-        if !has("retry-handler") {
-            missing.push(format!("'journalctl -t cxi_rh' of {host}"));
-        }
-        if !has("kernel") {
-            let host = cause.host.as_deref().unwrap_or("both hosts");
-            missing.push(format!("'dmesg -T' of {host}"));
-        }
-    }
-    missing
+    let is_consequence = message.role == Role::Consequence.name();
+    let has_codes = all.iter().any(|evidence| evidence.row.role == Role::Code);
+    let is_silence = cause.nid.is_some() || message.code.as_deref() == Some("UNDELIVERABLE");
+    let needs_logs = is_silence && !is_consequence;
+    let reporter = message.printed_by_host.as_deref().unwrap_or("the host that reports it");
+    let host = cause.host.as_deref().unwrap_or("both hosts");
+    let texts = [
+        (
+            is_consequence && message.line == 1,
+            "the beginning of the log: its first line is a consequence".to_owned(),
+        ),
+        (
+            (has_codes || is_consequence) && !log.has_warnings,
+            "warnings of libfabric: run again with FI_LOG_LEVEL=warn FI_LOG_PROV=cxi".into(),
+        ),
+        (is_consequence, "the log of the rank that ended first".into()),
+        (needs_logs && !has("retry-handler"), format!("'journalctl -t cxi_rh' of {reporter}")),
+        (needs_logs && !has("kernel"), format!("'dmesg -T' of {host}")),
+    ];
+    texts.into_iter().filter(|(is_missing, _)| *is_missing).map(|(_, text)| text).collect()
 }
 
 #[cfg(test)]
@@ -542,6 +557,63 @@ mod tests {
         let found = explained_text(&(lines.collect::<String>() + &twice));
         assert!(found.summary.starts_with("probably: 8 NICs do not answer 8 others: the fabric"));
         assert_eq!(found.cause.unwrap().nid, None);
+    }
+
+    /// One host that loses two peers may have lost its own link.
+    #[test]
+    fn names_no_nic_if_two_are_named_equally() {
+        let found = explained_text(
+            &(failed(10, 7, 1, "UNDELIVERABLE") + &failed(10, 7, 2, "UNDELIVERABLE")),
+        );
+        assert_eq!(found.summary, "probably: the NIC of a peer does not answer (seen by nid7)");
+        assert_eq!(found.cause.unwrap().nid, None);
+    }
+
+    /// Who prints a return code of a peer is not at fault.
+    #[test]
+    fn names_who_saw_an_unknown_peer() {
+        let line = "nid7 3: OFI poll failed (f:1:g:Input/output error - UNDELIVERABLE)\n";
+        let cause = explained_text(line).cause.unwrap();
+        assert_eq!((cause.host, cause.rank), (None, None));
+        assert!(cause.message.says.ends_with("(seen by nid7, rank 3)"), "{}", cause.message.says);
+    }
+
+    #[test]
+    fn says_where_a_command_has_to_run() {
+        let shown = |text: &str| page(&explained_text(text)).text(TextStyle::Plain);
+        let link = "Nov 30 10:03:12 nid3 kernel: cxi_ss1 0: cxi0[hsn0]: CXI_EVENT_LINK_DOWN\n";
+        assert!(shown(link).contains(": cxidiag link cxi0  # on nid3\n"), "{}", shown(link));
+        let lost = failed(10, 7, 9, "UNDELIVERABLE");
+        let text = shown(&lost);
+        assert!(text.contains(": cxidiag check  # on the node of NIC 0x9\n"), "{text}");
+        let text = shown("nid7 3: H/W Event Queue overflow detected\n");
+        assert!(text.contains(": cxidiag check --job\n"), "{text}");
+    }
+
+    #[test]
+    fn corrected_hardware_errors_are_no_cause() {
+        for line in [
+            "nid3: {1}[Hardware Error]: It has been corrected by h/w and requires no further action",
+            "nid3: [Hardware Error]: Corrected error, no action required.",
+            "nid3: mce: [Hardware Error]: Machine check events logged",
+        ] {
+            assert!(explained_text(line).cause.is_none(), "{line}");
+        }
+        for line in [
+            "nid3: {1}[Hardware Error]: event severity: fatal",
+            "nid3: mce: [Hardware Error]: CPU 3: Machine Check Exception: 5 Bank 7",
+            "nid3: mce: [Hardware Error]: Machine check: Processor context corrupt",
+            "nid3: pcieport 0000:00:01.0: AER: Uncorrected (Non-Fatal) error received",
+        ] {
+            assert_eq!(names(&explained_text(line)), ["K21"], "{line}");
+        }
+    }
+
+    #[test]
+    fn logs_without_messages_are_not_called_complete() {
+        let missing = |text: &str| explained_text(text).missing.join("");
+        assert!(missing("").contains("the log is empty"));
+        assert!(missing("step 1\n").contains("if it hangs, 'cxidiag stat --top' shows its NICs"));
     }
 
     #[test]

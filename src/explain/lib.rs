@@ -169,14 +169,14 @@ fn explained(request: &ExplainRequest) -> Result<document::Explanation, Failure>
 }
 
 /// Reads the hosts of NICs, by address.
-fn hosts_of_nics(path: &Path) -> Result<BTreeMap<u32, String>, Failure> {
+fn hosts_of_nics(path: &Path) -> Result<BTreeMap<u32, Option<String>>, Failure> {
     let text = fs::read_to_string(path).map_err(|error| {
         Failure::environment(format!("--nids: {}: {}", path.display(), cause(&error)))
     })?;
     let hosts = text.lines().filter_map(|line| {
         let mut words = line.split_whitespace();
         let host = words.next()?;
-        Some((words.find_map(nid)?, host.to_owned()))
+        Some((words.find_map(nid)?, Some(host.to_owned())))
     });
     Ok(hosts.collect())
 }
@@ -186,11 +186,10 @@ fn nid(word: &str) -> Option<u32> {
     if word.starts_with("0x") || word.starts_with("0X") {
         return hexadecimal(word);
     }
-    if let [_, _, _, third, second, first] = word.split(':').collect::<Vec<_>>()[..] {
-        // The last 20 bits are the address (messages.md 3.7).
-        let bytes = [third, second, first].map(|byte| u32::from_str_radix(byte, 16).ok());
-        let [Some(third), Some(second), Some(first)] = bytes else { return None };
-        return Some((third << 16 | second << 8 | first) & 0xf_ffff);
+    if word.matches(':').count() == 5 {
+        // The last 20 bits of a MAC address are the address (messages.md 3.7).
+        let address = u64::from_str_radix(&word.replace(':', ""), 16).ok()?;
+        return u32::try_from(address & 0xf_ffff).ok();
     }
     word.parse().ok()
 }

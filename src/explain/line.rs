@@ -2,11 +2,24 @@
 //! journals, kernel and libraries (messages.md 1).
 
 use std::borrow::Cow;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::LazyLock;
 
+use crate::table::{Form, is_host_letter, node_length};
 use facts::time_of_day::rfc3339;
 
 /// Words of a line among which the label of a launcher stands.
-const LABEL_WORDS: usize = 4;
+const LABEL_WORDS: usize = 8;
+
+/// Digits of the rank in such a label: more are a time.
+const MOST_DIGITS: usize = 8;
+
+/// Forms of what names hosts and ranks, with the part of a line in which they stand.
+static PLACES: LazyLock<Vec<(&str, Form)>> = LazyLock::new(|| {
+    let lines = include_str!("places.txt").lines();
+    let forms = lines.filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once(' '));
+    forms.map(|(part, form)| (part, Form::read(form))).collect()
+});
 
 /// Circumstances of a line, as far as it says them.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -58,16 +71,25 @@ impl Circumstances {
     /// Reads the circumstances of a message that begins at `start` in a line.
     pub fn read(line: &str, start: usize) -> Self {
         let (head, message) = line.split_at(start);
-        let host = host(head).or_else(|| task_host(message).map(str::to_owned));
+        let host = host(head).or_else(|| value(message, "message", "host"));
         let time = time(head).or_else(|| time(message));
         Self {
             ahead: time.as_ref().and_then(|time| ahead(head, time)),
             time,
-            host,
-            rank: rank(head).or_else(|| rank(message)),
+            host: host.or_else(|| value(line, "field", "host")),
+            rank: rank(head).or_else(|| rank(message)).or_else(|| number(line, "field")),
             nic: ["TXC (", "RXC ("].into_iter().find_map(|name| hexadecimal(behind(line, name)?)),
             device: device(line),
         }
+    }
+
+    /// Returns a hash of the NIC that prints a line or, without its address, of the host or rank.
+    pub fn reporter(&self) -> Option<u64> {
+        let name = self.nic.map(|nic| format!("{nic:#x}")).or_else(|| self.host.clone());
+        let name = name.or_else(|| self.rank.map(|rank| format!("rank {rank}")))?;
+        let mut hasher = DefaultHasher::new();
+        name.hash(&mut hasher);
+        Some(hasher.finish())
     }
 
     /// Takes what these lack from the line before, which is the beginning of the same message.
@@ -99,6 +121,23 @@ pub fn plain(line: &[u8]) -> Cow<'_, str> {
     Cow::Owned(String::from_utf8_lossy(&text).into_owned())
 }
 
+/// Returns the value of a place in the first form of a part of lines that a text has.
+fn value(text: &str, part: &str, place: &str) -> Option<String> {
+    PLACES.iter().filter(|(known, _)| *known == part).find_map(|(_, form)| {
+        let (start, mut values) = form.find(text)?;
+        // `subtask 3` is no task, and `local rank 3` counts within a node.
+        let is_word = text[start..].starts_with(|letter: char| letter.is_ascii_alphanumeric());
+        let is_part = text[..start].ends_with(|letter: char| letter.is_ascii_alphanumeric());
+        let is_other = is_word && (is_part || text[..start].ends_with("local "));
+        values.remove(place).filter(|_| !is_other)
+    })
+}
+
+/// Returns the rank in the first form of a part of lines that a text has.
+fn number(text: &str, part: &str) -> Option<u32> {
+    value(text, part, "rank")?.parse().ok()
+}
+
 /// Returns the text behind the first occurrence of another one.
 fn behind<'a>(text: &'a str, mark: &str) -> Option<&'a str> {
     text.find(mark).map(|at| &text[at + mark.len()..])
@@ -116,124 +155,56 @@ pub fn hexadecimal(text: &str) -> Option<u32> {
     u32::from_str_radix(&text[..end], 16).ok()
 }
 
-fn is_host_letter(letter: char) -> bool {
-    letter.is_ascii_alphanumeric() || matches!(letter, '.' | '-' | '_')
-}
-
-/// Returns a name of a host: it has a letter.
-fn host_name(word: &str) -> Option<&str> {
-    let is_name = word.chars().all(is_host_letter)
-        && word.contains(|letter: char| letter.is_ascii_alphabetic());
-    (is_name && !matches!(word, "error" | "warning" | "info" | "libfabric" | "slurmstepd"))
-        .then_some(word)
-}
-
-/// Returns a name of a host with a number in it: most words without one are no hosts.
-fn numbered_host(word: &str) -> Option<&str> {
-    let is_numbered = word.contains(|letter: char| letter.is_ascii_digit());
-    let is_other = ["cxi", "rank", "hsn"].iter().any(|name| word.starts_with(name));
-    host_name(word).filter(|_| is_numbered && !is_other)
-}
-
-/// Returns the host that printed a line, from what stands before the message.
+/// Returns the host that printed a line, from what stands before the message. A name without a
+/// letter is a number of something else.
 fn host(head: &str) -> Option<String> {
-    let forms =
-        [host_of_library, journal_host, labelled_host, nccl_host, bracketed_host, named_host];
-    forms.into_iter().find_map(|form| form(head)).map(str::to_owned)
+    let is_name = |name: &String| name.contains(|letter: char| letter.is_ascii_alphabetic());
+    let labelled = || {
+        let words: Vec<&str> = head.split_whitespace().take(LABEL_WORDS).collect();
+        // `nid001 12: ` of PALS, or `nid001: ` of pdsh.
+        let ranked = label(head).and_then(|(at, _)| node(words[at.checked_sub(1)?]));
+        ranked.or_else(|| node(words.first()?.strip_suffix(':')?)).map(str::to_owned)
+    };
+    value(head, "head", "host").filter(is_name).or_else(labelled)
 }
 
-/// Returns the host in `libfabric:71:1700000000::cxi:ep_data:cxip_send():123<warn> nid001: TXC`.
-fn host_of_library(head: &str) -> Option<&str> {
-    let levels = ["<warn> ", "<trace> ", "<info> ", "<debug> "];
-    let rest = levels.into_iter().find_map(|level| behind(head, level))?;
-    host_name(rest.split(':').next()?)
-}
-
-/// Returns the host in `Nov 30 10:03:12 nid001 kernel:`.
-fn journal_host(head: &str) -> Option<&str> {
-    let words: Vec<&str> = head.split_whitespace().take(10).collect();
-    words.windows(2).find_map(|pair| {
-        let is_unit =
-            matches!(pair[1], "kernel:" | "slurmd:" | "slurmctld:") || pair[1].ends_with("]:");
-        is_unit.then(|| host_name(pair[0])).flatten()
-    })
-}
-
-/// Returns the host in `nid001 12: ` of PALS, or `nid001: ` of pdsh.
-fn labelled_host(head: &str) -> Option<&str> {
-    let words: Vec<&str> = head.split_whitespace().take(LABEL_WORDS).collect();
-    let ranked = label(head).and_then(|(at, _)| numbered_host(words[at.checked_sub(1)?]));
-    ranked.or_else(|| numbered_host(words.first()?.strip_suffix(':')?))
-}
-
-/// Returns the host in `nid001:4711:4712 [0] NCCL WARN`.
-fn nccl_host(head: &str) -> Option<&str> {
-    head.split_whitespace().take(10).find_map(|word| {
-        let mut parts = word.split(':');
-        let (name, process, thread) = (parts.next()?, parts.next()?, parts.next()?);
-        let is_number = |number: &str| number.len() > 1 && digits(number) == number;
-        (is_number(process) && is_number(thread)).then(|| host_name(name)).flatten()
-    })
-}
-
-/// Returns the host in `[Rank 3] [job id 12.0] [Mon Nov 30 10:03:12 2026] [nid001] - Abort(`, or in
-/// `[nid001:04711] Signal:` of Open MPI.
-fn bracketed_host(head: &str) -> Option<&str> {
-    let inner = head.rsplit('[').filter_map(|part| Some(part.split_once(']')?.0));
-    inner.into_iter().find_map(|inner| match inner.split_once(':') {
-        Some((name, processes))
-            if processes.split(':').all(|id| !id.is_empty() && digits(id) == id) =>
-        {
-            numbered_host(name)
-        }
-        _ => host_name(inner).filter(|_| head.contains("[Rank ")),
-    })
-}
-
-/// Returns the host in `srun: error: nid001: task 3: ...`.
-fn named_host(head: &str) -> Option<&str> {
-    let rest = behind(head, "error: ").or_else(|| behind(head, " on "))?;
-    numbered_host(rest.split([':', ' ']).next()?)
+/// Returns a word that is the name of a host with a number.
+fn node(word: &str) -> Option<&str> {
+    node_length(word).filter(|length| *length == word.len()).map(|_| word)
 }
 
 /// Returns the host that a heading names: `--- nid001: dmesg -T`, `nid001$ dmesg`.
 pub fn heading_host(line: &str) -> Option<&str> {
-    line.split(|letter| !is_host_letter(letter)).find_map(numbered_host)
+    line.split(|letter| !is_host_letter(letter)).find_map(node)
 }
 
-/// Returns the host in a message of a launcher: `ping failed on nid001:`, `nid001: task 3:`.
-fn task_host(message: &str) -> Option<&str> {
-    let words = message.split_whitespace().take(12).collect::<Vec<_>>();
-    words.windows(2).find_map(|pair| {
-        let name = pair[1].trim_end_matches([':', ',', ';']);
-        let is_place = matches!(pair[0], "on" | "host" | "node" | "nodes");
-        is_place.then(|| numbered_host(name)).flatten()
-    })
+/// Returns whether two names are of one host: one of them may lack its domain.
+pub fn is_same_host(one: &str, other: &str) -> bool {
+    let label = |name: &str| name.split('.').next().map(str::to_ascii_lowercase);
+    label(one) == label(other)
 }
 
 fn rank(text: &str) -> Option<u32> {
-    let number = |text: &str| {
-        let number = digits(text);
-        number.parse().ok().filter(|_| !number.is_empty())
-    };
-    let named = ["[Rank ", "(rank ", "Rank ", "rank ", "[rank", "task ", "tasks "];
-    let named = named.into_iter().find_map(|name| number(behind(text, name)?));
-    let open_mpi_rank = || {
-        let (label, _) = text.split_once("]<std")?;
-        let (job, task) = label.rsplit_once('[')?.1.split_once(',')?;
-        number(task).filter(|_| digits(job) == job)
-    };
-    named.or_else(open_mpi_rank).or_else(|| label(text).map(|(_, rank)| rank))
+    number(text, "rank").or_else(|| label(text).map(|(_, rank)| rank))
 }
 
 /// Returns the label of a launcher at the beginning of a line, and its place among the words: `3: `
-/// of srun, `nid001 3: ` of PALS, with or without a time before it.
+/// of srun, `nid001 3: ` of PALS. Only a host or a time may stand before it, not `step 3: `.
 fn label(text: &str) -> Option<(usize, u32)> {
-    text.split_whitespace().take(LABEL_WORDS).enumerate().find_map(|(at, word)| {
+    let mut words = text.split_whitespace().take(LABEL_WORDS).enumerate();
+    let is_part = |word: &str| {
+        let is_day = word.trim_start_matches('[').len() == 3;
+        is_day || word.contains(|letter: char| letter.is_ascii_digit())
+    };
+    let rank = |word: &str| {
         let number = word.strip_suffix(':')?;
-        let rank = number.parse().ok().filter(|_| digits(number) == number)?;
-        Some((at, rank))
-    })
+        let is_rank = digits(number) == number && number.len() <= MOST_DIGITS;
+        number.parse().ok().filter(|_| is_rank)
+    };
+    words.find_map(|(at, word)| match rank(word) {
+        Some(rank) => Some(Some((at, rank))),
+        None => (!is_part(word)).then_some(None),
+    })?
 }
 
 /// Returns the name of a NIC: `cxi0`.
@@ -247,22 +218,20 @@ fn device(line: &str) -> Option<String> {
 
 /// Returns the first time in a text.
 fn time(text: &str) -> Option<Time> {
-    let read = |clock, seconds, text: &str| Some(Time { clock, seconds, text: text.trim().into() });
     if let Some(rest) = behind(text, "libfabric:") {
         let epoch = digits(rest.split(':').nth(1)?);
         if epoch.len() >= 9 {
             let seconds: u64 = epoch.parse().ok()?;
-            return read(Clock::Epoch, seconds as f64, &rfc3339(seconds.saturating_mul(1000)));
+            let text = rfc3339(seconds.saturating_mul(1000));
+            return Some(Time { clock: Clock::Epoch, seconds: seconds as f64, text });
         }
     }
-    let trimmed = text.trim_start();
-    if let Some((stamp, _)) = trimmed.strip_prefix('[').and_then(|rest| rest.split_once(']'))
-        && let Ok(seconds) = stamp.trim().parse::<f64>()
-        && stamp.contains('.')
-    {
-        return read(Clock::Boot, seconds, stamp);
+    let stamp = text.trim_start().strip_prefix('[').and_then(|rest| rest.split_once(']'));
+    let stamp = stamp.map(|(stamp, _)| stamp.trim()).filter(|stamp| stamp.contains('.'));
+    match stamp.and_then(|stamp| Some((stamp, stamp.parse().ok()?))) {
+        Some((text, seconds)) => Some(Time { clock: Clock::Boot, seconds, text: text.into() }),
+        None => date(text),
     }
-    date(text)
 }
 
 /// Returns the seconds by which the date before a time since 1970 is ahead of it.
@@ -273,24 +242,25 @@ fn ahead(head: &str, time: &Time) -> Option<f64> {
 
 /// Returns the first date and time of day in a text, or a time of day alone.
 fn date(text: &str) -> Option<Time> {
-    let read = |clock, seconds, text: &str| Some(Time { clock, seconds, text: text.trim().into() });
     let (at, of_day) = clock_time(text)?;
     let end = text[at..].find(|letter: char| !matches!(letter, '0'..='9' | ':' | '.' | ','));
     let end = end.map_or(text.len(), |end| at + end);
     let before = &text[..at];
-    if let Some(ahead) = zone(&text[end..])
-        && let Some((start, month, day)) = iso_date(before)
-        && let Some(days) = days_since_1970(before[start..start + 4].parse().ok()?, month, day)
-    {
-        let seconds = f64::from(days) * 86_400.0 + of_day - ahead;
-        return read(Clock::Epoch, seconds, &text[start..end]);
-    }
     let day = iso_date(before).or_else(|| month_and_day(before)).or_else(|| glog_date(before));
-    let Some((start, month, day)) = day else {
-        return read(Clock::Day, of_day, &text[at..end]);
+    let (clock, start, seconds) = match day {
+        None => (Clock::Day, at, of_day),
+        Some((start, year, month, day)) => match (year, zone(&text[end..])) {
+            (Some(year), Some(ahead)) => {
+                let days = days_since_1970(year, month, day)?;
+                (Clock::Epoch, start, f64::from(days) * 86_400.0 + of_day - ahead)
+            }
+            _ => {
+                let days = DAYS_BEFORE.get(month.checked_sub(1)?)? + day;
+                (Clock::Date, start, f64::from(days) * 86_400.0 + of_day)
+            }
+        },
     };
-    let days = DAYS_BEFORE.get(month.checked_sub(1)?)? + day;
-    read(Clock::Date, f64::from(days) * 86_400.0 + of_day, &text[start..end])
+    Some(Time { clock, seconds, text: text[start..end].trim().into() })
 }
 
 /// Days of a leap year before each month.
@@ -321,52 +291,63 @@ fn days_since_1970(year: u32, month: usize, day: u32) -> Option<u32> {
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
+/// Returns the numbers of a text of a form, such as `hh:mm:ss`: each letter stands for a digit.
+fn numbers<const COUNT: usize>(text: &str, form: &str) -> Option<[u32; COUNT]> {
+    let mut found = [0; COUNT];
+    let (mut at, mut last) = (0, None);
+    for (letter, shape) in text.chars().zip(form.chars()) {
+        if !shape.is_ascii_lowercase() {
+            (letter == shape).then_some(())?;
+        } else {
+            at += usize::from(last.is_some_and(|last| last != shape));
+            last = Some(shape);
+            found[at] = found[at] * 10 + letter.to_digit(10)?;
+        }
+    }
+    (text.len() == form.len()).then_some(found)
+}
+
 /// Returns the first `hh:mm:ss` of a text, with its place.
 fn clock_time(text: &str) -> Option<(usize, f64)> {
-    let two = |text: &str| text.parse::<u32>().ok().filter(|_| digits(text) == text).map(f64::from);
     text.match_indices(':').find_map(|(colon, _)| {
         let at = colon.checked_sub(2)?;
-        let hours = two(text.get(at..colon)?)?;
-        let rest = text.get(colon + 1..)?;
-        let (minutes, rest) = (two(rest.get(..2)?)?, rest.get(2..)?.strip_prefix(':')?);
-        let seconds = two(rest.get(..2)?)?;
-        let fraction = rest[2..].strip_prefix(['.', ',']).map_or("", digits);
+        let [hours, minutes, seconds] = numbers(text.get(at..at + 8)?, "hh:mm:ss")?;
+        let fraction = text[at + 8..].strip_prefix(['.', ',']).map_or("", digits);
         let fraction: f64 = format!("0.{fraction}0").parse().ok()?;
-        let is_time = hours < 24.0
-            && minutes < 60.0
-            && seconds < 61.0
-            && !text[..at].ends_with(|letter: char| letter.is_ascii_digit() || letter == ':');
-        is_time.then_some((at, hours * 3600.0 + minutes * 60.0 + seconds + fraction))
+        let is_part = text[..at].ends_with(|letter: char| letter.is_ascii_digit() || letter == ':');
+        let is_time = hours < 24 && minutes < 60 && seconds < 61 && !is_part;
+        is_time.then(|| (at, f64::from(hours * 3600 + minutes * 60 + seconds) + fraction))
     })
 }
 
-/// Returns place, month and day of `2026-11-30T` or `2026/11/30 ` at the end of a text.
-fn iso_date(before: &str) -> Option<(usize, usize, u32)> {
+/// Place, year, month and day at the end of a text.
+type Day = (usize, Option<u32>, usize, u32);
+
+/// Reads `2026-11-30T` or `2026/11/30 `.
+fn iso_date(before: &str) -> Option<Day> {
     let text = before.strip_suffix(['T', ' ', '-'])?;
     let at = text.len().checked_sub(10)?;
-    let parts: Vec<&str> = text.get(at..)?.split(['-', '/']).collect();
-    let [year, month, day] = parts[..] else { return None };
-    let is_year = year.len() == 4 && year.starts_with(['1', '2']);
-    is_year.then_some((at, month.parse().ok()?, day.parse().ok()?))
+    let forms = ["yyyy-mm-dd", "yyyy/mm/dd"].into_iter();
+    let [year, month, day] = forms.filter_map(|form| numbers(text.get(at..)?, form)).next()?;
+    (1000..3000).contains(&year).then_some((at, Some(year), month as usize, day))
 }
 
-/// Returns place, month and day of `E1130 ` at the end of a text (glog).
-fn glog_date(before: &str) -> Option<(usize, usize, u32)> {
+/// Reads `E1130 ` (glog).
+fn glog_date(before: &str) -> Option<Day> {
     let text = before.strip_suffix(' ')?;
     let at = text.len().checked_sub(5)?;
-    let date = text.get(at..)?.strip_prefix(['I', 'W', 'E', 'F'])?;
-    let is_date = digits(date).len() == 4;
-    is_date.then_some((at, date.get(..2)?.parse().ok()?, date.get(2..)?.parse().ok()?))
+    let [month, day] = numbers(text.get(at..)?.strip_prefix(['I', 'W', 'E', 'F'])?, "mmdd")?;
+    Some((at, None, month as usize, day))
 }
 
-/// Returns place, month and day of `Nov 30 ` at the end of a text.
-fn month_and_day(before: &str) -> Option<(usize, usize, u32)> {
+/// Reads `Nov 30 `.
+fn month_and_day(before: &str) -> Option<Day> {
     let (rest, day) = before.trim_end().rsplit_once(' ')?;
     let day = day.parse().ok().filter(|day| (1..=31).contains(day))?;
     let rest = rest.trim_end();
     let at = rest.len().checked_sub(3)?;
     let month = MONTHS.iter().position(|month| rest.get(at..) == Some(month))? + 1;
-    Some((at, month, day))
+    Some((at, None, month, day))
 }
 
 #[cfg(test)]
@@ -408,6 +389,59 @@ mod tests {
             let found = circumstances(line);
             assert_eq!(found.host.unwrap_or_default(), host, "{line}");
             assert_eq!(found.rank, rank, "{line}");
+        }
+    }
+
+    /// A wrong name is worse than none.
+    #[test]
+    fn other_words_are_no_hosts_or_ranks() {
+        for line in [
+            "2026-11-30T10:03:12 #",
+            "python3: #",
+            "python3.11: #",
+            "step 3: #",
+            "attempt 2: #",
+            "[resnet50.py:34] #",
+            "main2.c:120:15: #",
+            "local rank 2: #",
+            "localRank 2 #",
+            "on line2: #",
+            "f() on x86_64 #",
+            "error: attempt2: #",
+            "GPU0: #",
+            "subtask 3 #",
+            "1700000000: #",
+            "5000000000: #",
+            "[Rank 5000000000] #",
+            "./run.sh: line 12: 12345 #",
+            "srun: error: fe80::1:2: #",
+            "error: nid00[1-4]: #",
+            "srun: error: -n1: #",
+        ] {
+            let found = circumstances(line);
+            assert_eq!((found.host, found.rank), (None, None), "{line}");
+        }
+    }
+
+    #[test]
+    fn reads_host_and_rank_of_more_forms() {
+        for (line, host, rank) in [
+            ("  3: #", "", Some(3)),
+            ("0003: #", "", Some(3)),
+            ("[Mon Nov 30 10:03:12 2026] 4: #", "", Some(4)),
+            ("10:03:12.5 nid7 12: #", "nid7", Some(12)),
+            ("Abort(12) on node 37 (rank 3 in comm 496): #", "", Some(37)),
+            (r##"{"host":"nid007","rank":5,"msg":"#"}"##, "nid007", Some(5)),
+            (r##"{"MESSAGE":"#","_HOSTNAME":"frontier"}"##, "frontier", None),
+            ("x1.hsn.cluster.local 12: #", "x1.hsn.cluster.local", Some(12)),
+            ("Nov 30 10:03:12 login kernel: #", "login", None),
+        ] {
+            let found = circumstances(line);
+            assert_eq!(
+                (found.host.unwrap_or_default().as_str(), found.rank),
+                (host, rank),
+                "{line}"
+            );
         }
     }
 

@@ -11,8 +11,8 @@ use std::sync::LazyLock;
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use flate2::bufread::MultiGzDecoder;
 
-use crate::line::{Circumstances, Clock, Time, heading_host, hexadecimal, plain};
-use crate::table::{Role, TABLE, Values};
+use crate::line::{Circumstances, Clock, Time, heading_host, hexadecimal, is_same_host, plain};
+use crate::table::{Form, Role, TABLE, Values};
 use facts::error::{Failure, cause};
 use facts::interrupt;
 
@@ -25,9 +25,16 @@ const BLOCK: usize = 1 << 20;
 /// Bytes of a line that are looked at around a message, and shown of one.
 const LONGEST_LINE: usize = 4096;
 
-/// Hosts, ranks and NICs that are kept for each message: enough for the largest jobs, and a bound
+/// Bytes of names of hosts, ranks and NICs that are kept: enough for the largest jobs, and a bound
 /// for logs that are none.
-const MOST_NAMES: usize = 1 << 17;
+const MOST_BYTES: usize = 24 << 20;
+
+/// Bytes that a name costs beside its text, and a number.
+const NAME_COST: usize = 48;
+const NUMBER_COST: usize = 16;
+
+/// Groups by error number; further numbers of a message count as one.
+const MOST_GROUPS: usize = 1000;
 
 /// Lines of different form that look like errors.
 const MOST_FORMS: usize = 10_000;
@@ -42,7 +49,7 @@ const ZONES: RangeInclusive<i32> = -24..=28;
 const HALF_HOUR: f64 = 1800.0;
 
 /// All lines with one message, return code and error number.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Group {
     /// Index of the message among the rows of the table.
     pub row: usize,
@@ -55,12 +62,13 @@ pub struct Group {
     pub last: Option<Time>,
     pub hosts: BTreeSet<String>,
     pub ranks: BTreeSet<u32>,
-    /// Addresses of peers' NICs, and who named them: a host or, without its name, a NIC.
-    pub targets: BTreeMap<u32, BTreeSet<String>>,
+    /// Addresses of peers' NICs, and hashes of those who named them: a NIC or, without its address,
+    /// a host or rank.
+    pub targets: BTreeMap<u32, BTreeSet<u64>>,
 }
 
 /// A line with a message.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Sighting {
     /// Index of the log among the sources.
     pub source: usize,
@@ -79,6 +87,9 @@ impl Sighting {
     /// not say.
     pub fn is_before(&self, other: &Self) -> Option<bool> {
         let (own, others) = (&self.circumstances.time, &other.circumstances.time);
+        let order = |own: &Option<Time>, others: &Option<Time>| {
+            Some(self.seconds_after(other, own.as_ref()?, others.as_ref()?)?.total_cmp(&0.0))
+        };
         let by_time = match (own, others) {
             (Some(_), Some(_)) => order(own, others),
             // A line without a time stands behind one that has it.
@@ -90,12 +101,20 @@ impl Sighting {
         let by_time = by_time.filter(|order| order.is_ne() || by_place.is_none());
         by_time.or(by_place).map(Ordering::is_lt)
     }
-}
 
-/// Returns which time is the earlier one, if they are of one clock.
-fn order(one: &Option<Time>, other: &Option<Time>) -> Option<Ordering> {
-    let (one, other) = (one.as_ref()?, other.as_ref()?);
-    (one.clock == other.clock).then(|| one.seconds.total_cmp(&other.seconds))
+    /// Returns by how many seconds the line was printed after another one, if both have times of
+    /// one clock.
+    pub fn seconds_behind(&self, other: &Self) -> Option<f64> {
+        self.seconds_after(other, self.time.as_ref()?, other.time.as_ref()?)
+    }
+
+    /// Returns the difference of times of two lines. Each kernel has a clock since its start.
+    fn seconds_after(&self, other: &Self, own: &Time, others: &Time) -> Option<f64> {
+        let host = |sighting: &Self| sighting.circumstances.host.clone();
+        let is_one_kernel = self.source == other.source && host(self) == host(other);
+        let is_one_clock = own.clock == others.clock && (own.clock != Clock::Boot || is_one_kernel);
+        is_one_clock.then_some(own.seconds - others.seconds)
+    }
 }
 
 /// What logs hold.
@@ -106,10 +125,12 @@ pub struct Log {
     pub lines: u64,
     /// Lines of other form that look like errors, with numbers replaced, and how often they stand.
     pub unknown: HashMap<String, u64>,
-    /// Hosts of NICs, by address.
-    pub hosts: BTreeMap<u32, String>,
-    /// Hosts of ranks.
-    pub rank_hosts: BTreeMap<u32, String>,
+    /// Hosts of NICs, by address; `None` if the logs contradict each other.
+    pub hosts: BTreeMap<u32, Option<String>>,
+    /// Hosts of ranks; `None` for ranks of several jobs.
+    pub rank_hosts: BTreeMap<u32, Option<String>>,
+    /// Bytes of names that are kept.
+    name_bytes: usize,
     /// Seconds by which the dates of the logs are ahead of UTC, in a line that has both.
     ahead: Option<f64>,
     /// Rows that do not count, because the logs have a text that excludes them.
@@ -148,22 +169,19 @@ impl Log {
             path.display().to_string()
         };
         let refused = |error: io::Error| Failure::environment(format!("{name}: {}", cause(&error)));
-        let stream: Box<dyn Read> = if path == Path::new("-") {
-            Box::new(io::stdin())
+        let mut stream: Box<dyn BufRead> = if path == Path::new("-") {
+            Box::new(io::stdin().lock())
         } else {
             let file = File::open(path).map_err(refused)?;
             if file.metadata().map_err(refused)?.is_dir() {
                 return Err(Failure::environment(format!("{name}: is a directory")));
             }
-            Box::new(file)
+            Box::new(BufReader::new(file))
         };
-        let mut stream = BufReader::new(stream);
-        let is_compressed = stream.fill_buf().map_err(refused)?.starts_with(GZIP);
-        if is_compressed {
-            self.read(source, MultiGzDecoder::new(stream)).map_err(refused)?;
-        } else {
-            self.read(source, stream).map_err(refused)?;
+        if stream.fill_buf().map_err(refused)?.starts_with(GZIP) {
+            stream = Box::new(BufReader::new(MultiGzDecoder::new(stream)));
         }
+        self.read(source, stream).map_err(refused)?;
         interrupt::check()
     }
 
@@ -242,8 +260,8 @@ impl Log {
                 self.last_time.clone_from(&circumstances.time);
             }
             if let Some(host) = &circumstances.host {
-                remember(&mut self.hosts, circumstances.nic, host);
-                remember(&mut self.rank_hosts, circumstances.rank, host);
+                remember(&mut self.hosts, circumstances.nic, host, &mut self.name_bytes);
+                remember(&mut self.rank_hosts, circumstances.rank, host, &mut self.name_bytes);
             }
             let sighting = Sighting {
                 source,
@@ -260,39 +278,37 @@ impl Log {
 
     fn count(&mut self, row: usize, sighting: Sighting) {
         let code = sighting.values.get("code").and_then(|name| TABLE.code(name));
-        let errno = sighting.values.get("errno").cloned().unwrap_or_default();
+        let errno = sighting.values.get("errno").filter(|_| self.groups.len() < MOST_GROUPS);
+        let errno = errno.cloned().unwrap_or_default();
         let place = *self.places.entry((row, code, errno)).or_insert_with(|| {
-            self.groups.push(Group {
-                row,
-                code,
-                count: 0,
-                first: sighting.clone(),
-                last: None,
-                hosts: BTreeSet::new(),
-                ranks: BTreeSet::new(),
-                targets: BTreeMap::new(),
-            });
+            self.groups.push(Group { row, code, first: sighting.clone(), ..Group::default() });
             self.groups.len() - 1
         });
         let group = &mut self.groups[place];
         group.count += 1;
         let own = &sighting.circumstances;
+        let mut has_room = |bytes| has_room(&mut self.name_bytes, bytes);
         if let Some(host) = &own.host
-            && group.hosts.len() < MOST_NAMES
             && !group.hosts.contains(host)
+            && has_room(NAME_COST + host.len())
         {
             group.hosts.insert(host.clone());
         }
-        if group.ranks.len() < MOST_NAMES {
-            group.ranks.extend(own.rank);
-        }
-        let target = target(&sighting.values);
-        if let Some(target) = target
-            && group.targets.len() < MOST_NAMES
+        if let Some(rank) = own.rank
+            && !group.ranks.contains(&rank)
+            && has_room(NUMBER_COST)
         {
-            let reporter = own.nic.map(|nic| format!("{nic:#x}")).or_else(|| own.host.clone());
-            let reporter = reporter.or_else(|| own.rank.map(|rank| format!("rank {rank}")));
-            group.targets.entry(target).or_default().extend(reporter);
+            group.ranks.insert(rank);
+        }
+        if let Some(target) = target(&sighting.values) {
+            let reporter = own.reporter();
+            let is_new = group
+                .targets
+                .get(&target)
+                .is_none_or(|known| reporter.is_some_and(|reporter| !known.contains(&reporter)));
+            if is_new && has_room(2 * NUMBER_COST) {
+                group.targets.entry(target).or_default().extend(reporter);
+            }
         }
         let is_latest = match (&group.last, &own.time) {
             (Some(last), Some(time)) => last.clock == time.clock && time.seconds > last.seconds,
@@ -317,11 +333,15 @@ impl Log {
     }
 
     fn add_unknown(&mut self, text: &str) {
-        let is_full = self.unknown.len() >= MOST_FORMS;
-        if is_full || !ERRORS.is_match(text) || !TABLE.search(text).messages.is_empty() {
+        if !ERRORS.is_match(text) || !TABLE.search(text).messages.is_empty() {
             return;
         }
-        *self.unknown.entry(form(text)).or_default() += 1;
+        let form = form(text);
+        if let Some(count) = self.unknown.get_mut(&form) {
+            *count += 1;
+        } else if self.unknown.len() < MOST_FORMS {
+            self.unknown.insert(form, 1);
+        }
     }
 
     /// Makes times since 1970 comparable with dates of an unknown time zone, if the logs have both.
@@ -361,19 +381,34 @@ fn likely_zone(dates: &[f64], times: &[f64]) -> f64 {
         };
         dates.iter().map(nearest).sum()
     };
-    let zones = ZONES.map(|half_hours| f64::from(half_hours) * HALF_HOUR);
+    let mut zones: Vec<f64> = ZONES.map(|half_hours| f64::from(half_hours) * HALF_HOUR).collect();
     // UTC and zones close to it first.
-    let mut zones: Vec<f64> = zones.collect();
     zones.sort_by(|one, other| one.abs().total_cmp(&other.abs()));
     let best = zones.into_iter().min_by(|one, other| distance(*one).total_cmp(&distance(*other)));
     best.unwrap_or_default()
 }
 
-/// Remembers the host of a NIC or rank.
-fn remember(hosts: &mut BTreeMap<u32, String>, number: Option<u32>, host: &str) {
-    if let Some(number) = number.filter(|_| hosts.len() < MOST_NAMES) {
-        hosts.entry(number).or_insert_with(|| host.to_owned());
+/// Remembers the host of a NIC or rank. One with several hosts has none.
+fn remember(
+    hosts: &mut BTreeMap<u32, Option<String>>,
+    number: Option<u32>,
+    host: &str,
+    name_bytes: &mut usize,
+) {
+    let Some(number) = number else { return };
+    if !hosts.contains_key(&number) && !has_room(name_bytes, NAME_COST + host.len()) {
+        return;
     }
+    let known = hosts.entry(number).or_insert_with(|| Some(host.to_owned()));
+    if known.as_deref().is_some_and(|known| !is_same_host(known, host)) {
+        *known = None;
+    }
+}
+
+/// Returns whether so many more bytes of names may be kept.
+fn has_room(name_bytes: &mut usize, bytes: usize) -> bool {
+    *name_bytes += bytes;
+    *name_bytes <= MOST_BYTES
 }
 
 /// Returns the address of the peer's NIC in a message.
@@ -404,6 +439,9 @@ fn cut(line: &[u8], place: usize) -> &[u8] {
     &line[start..line.len().min(start + LONGEST_LINE)]
 }
 
+/// The host in blocks of Open MPI.
+static LOCAL_HOST: LazyLock<Form> = LazyLock::new(|| Form::read("Local host: <host>"));
+
 /// Returns the circumstances in the lines before a message: libfabric's line can be cut in two, and
 /// Open MPI names the host in a line of its own.
 fn circumstances_before(before: &[u8]) -> Circumstances {
@@ -414,8 +452,8 @@ fn circumstances_before(before: &[u8]) -> Circumstances {
         if distance == 0 && text.contains("libfabric:") {
             return Circumstances::read(&text, text.len());
         }
-        if let Some((_, host)) = text.split_once("Local host:") {
-            found.host = Some(host.trim().to_owned());
+        if let Some((_, values)) = LOCAL_HOST.find(&text) {
+            found.host = values.get("host").cloned();
             return found;
         }
     }
@@ -514,6 +552,59 @@ mod tests {
         let mut unknown: Vec<_> = log.unknown.into_iter().collect();
         unknown.sort_unstable();
         assert_eq!(unknown, [("Error #".to_owned(), 1), ("step # failed".to_owned(), 2)]);
+    }
+
+    #[test]
+    fn keeps_no_host_that_is_a_command() {
+        let log = log(format!("Local host: $(reboot)\n{OVERFLOW}\n").as_bytes());
+        assert!(log.groups[0].hosts.is_empty());
+    }
+
+    #[test]
+    fn ranks_of_several_jobs_have_no_host() {
+        let line = |host| format!("{host} 3: {OVERFLOW}\n{host} 4: {OVERFLOW}\n");
+        let log = log((line("n1") + &line("n1.a") + "n2 3: " + OVERFLOW).as_bytes());
+        assert_eq!(log.rank_hosts[&3], None);
+        assert_eq!(log.rank_hosts[&4].as_deref(), Some("n1"));
+    }
+
+    /// The times of two kernels say nothing about each other.
+    #[test]
+    fn each_kernel_has_its_own_clock() {
+        let mut log = Log::default();
+        let line = |time| format!("[ {time}.5] cxi_ss1 0: cxi0[hsn0]: CXI_EVENT_LINK_DOWN\n");
+        log.read(0, line(200).as_bytes()).unwrap();
+        log.read(1, line(100).as_bytes()).unwrap();
+        assert_eq!(log.groups[0].first.source, 0);
+        log.read(0, line(50).as_bytes()).unwrap();
+        assert_eq!(log.groups[0].first.time.as_ref().unwrap().seconds, 50.5);
+    }
+
+    /// A hostile log has any number of error numbers, names and forms.
+    #[test]
+    fn memory_has_a_bound() {
+        let numbers = (0..3 * MOST_GROUPS).map(|number| format!("cxil_map() failed: -{number}\n"));
+        assert!(log(numbers.collect::<String>().as_bytes()).groups.len() <= MOST_GROUPS + 1);
+        let mut log = Log { name_bytes: MOST_BYTES - 1000, ..Log::default() };
+        let line = |number| {
+            format!(
+                "{number}: nid{number} kernel: Fatal, FC peer not found: NIC: {number} PID: 1\n"
+            )
+        };
+        log.read(0, (10..100).map(line).collect::<String>().as_bytes()).unwrap();
+        let group = &log.groups[0];
+        assert_eq!(group.count, 90);
+        for kept in [group.hosts.len(), group.ranks.len(), group.targets.len(), log.hosts.len()] {
+            assert!(kept < 30, "{kept}");
+        }
+    }
+
+    #[test]
+    fn forms_that_are_known_are_counted_on() {
+        let other = |number: usize| "e".repeat(number % 100) + &"x".repeat(number / 100);
+        let forms = (0..2 * MOST_FORMS).map(|number| format!("error {}\n", other(number)));
+        let text = "often failed\n".to_owned() + &forms.collect::<String>() + "often failed\n";
+        assert_eq!(log(text.as_bytes()).unknown["often failed"], 2);
     }
 
     proptest! {

@@ -2,6 +2,7 @@
 //! a line.
 
 use std::collections::BTreeMap;
+use std::iter;
 use std::sync::LazyLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
@@ -14,8 +15,9 @@ pub static TABLE: LazyLock<MessageTable> =
 
 facts::named_enum! {
     /// What a line says about the failure of a job.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
     pub enum Role {
+        #[default]
         Cause = "cause",
         /// It follows from something else, which may stand in another log.
         Consequence = "consequence",
@@ -31,7 +33,7 @@ facts::named_enum! {
 }
 
 /// A message, or a return code of the NIC.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Row {
     /// `M01`, or the name of a return code.
     pub id: &'static str,
@@ -94,7 +96,8 @@ enum Part {
 pub type Values = BTreeMap<&'static str, String>;
 
 impl Form {
-    fn read(fragment: &'static str) -> Self {
+    /// Reads a fragment with its places.
+    pub fn read(fragment: &'static str) -> Self {
         let mut parts = Vec::new();
         let mut rest = fragment;
         while let Some((text, place, behind)) = first_place(rest) {
@@ -124,16 +127,16 @@ impl Form {
     pub fn find(&self, line: &str) -> Option<(usize, Values)> {
         let Some(Part::Text(first)) = self.parts.first() else {
             // A form that begins with a place: its text stands behind the value.
-            return line.split(' ').find_map(|word| {
-                let start = word.as_ptr().addr() - line.as_ptr().addr();
-                Some((start, self.values(&line[start..])?))
-            });
+            let starts = line.match_indices(' ').map(|(space, _)| space + 1);
+            return iter::once(0)
+                .chain(starts)
+                .find_map(|start| Some((start, self.values(&line[start..])?)));
         };
         line.match_indices(first).find_map(|(start, _)| Some((start, self.values(&line[start..])?)))
     }
 
     /// Returns the values of a message at the beginning of a text.
-    fn values(&self, text: &str) -> Option<Values> {
+    pub fn values(&self, text: &str) -> Option<Values> {
         let mut values = Values::new();
         let mut rest = text;
         for (at, part) in self.parts.iter().enumerate() {
@@ -146,8 +149,9 @@ impl Form {
                 Part::Place(place) => {
                     let value = &rest[..length(place, rest)?];
                     rest = &rest[value.len()..];
-                    if !matches!(place, "n" | "x") {
-                        values.entry(place).or_insert_with(|| value.to_owned());
+                    if !matches!(place, "n" | "x" | "word") {
+                        let name = if place == "node" { "host" } else { place };
+                        values.entry(name).or_insert_with(|| value.to_owned());
                     }
                 }
             }
@@ -178,12 +182,43 @@ fn length(place: &str, text: &str) -> Option<usize> {
         "n" | "nid" | "rank" | "errno" => letter.is_ascii_digit(),
         "x" | "target" => letter.is_ascii_hexdigit(),
         "code" => letter.is_ascii_uppercase() || letter.is_ascii_digit() || letter == '_',
-        "host" => letter.is_ascii_alphanumeric() || matches!(letter, '.' | '-' | '_'),
+        "host" => is_host_letter(letter),
+        "word" => !letter.is_whitespace() && !matches!(letter, '[' | ']'),
         _ => letter.is_ascii_alphanumeric() || letter == '_',
     };
+    if place == "node" {
+        return node_length(text);
+    }
     let digits = text.get(prefix..)?.find(|letter| !is_part(letter));
     let length = digits.map_or(text.len(), |digits| prefix + digits);
-    (length > prefix).then_some(length)
+    // A name with a sign before it would be an option of a command, and `fe80::1` is no name.
+    let is_host = !text.starts_with(['.', '-', '_']) && !text[length..].starts_with("::");
+    (length > prefix && (place != "host" || is_host)).then_some(length)
+}
+
+/// Returns whether a letter may stand in the name of a host.
+pub fn is_host_letter(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || matches!(letter, '.' | '-' | '_')
+}
+
+/// Returns the length of the name of a host with a number at the beginning of a text: most words
+/// without one are no hosts. Programs, files, NICs and ranks are none either.
+pub fn node_length(text: &str) -> Option<usize> {
+    const OTHERS: [&str; 17] = [
+        "cxi", "rank", "hsn", "python", "pytorch", "lib", "GPU", "CPU", "cuda", "x86_64",
+        "aarch64", "line", "step", "attempt", "epoch", "iter", "-",
+    ];
+    const FILES: [&str; 8] = [".py", ".c", ".cc", ".cpp", ".cu", ".h", ".sh", ".so"];
+    let end = text.find(|letter| !is_host_letter(letter)).unwrap_or(text.len());
+    let name = text[..end].trim_end_matches(['.', '-']);
+    let has = |is_letter: fn(&char) -> bool| name.contains(|letter| is_letter(&letter));
+    let is_host = has(char::is_ascii_digit)
+        && has(char::is_ascii_alphabetic)
+        && !OTHERS.iter().any(|other| name.starts_with(other))
+        && !FILES.iter().any(|file| name.ends_with(file));
+    // `nid00[1-4]` is no single host, and `fe80::1` no name.
+    let is_end = !text[end..].starts_with(['[', '/']) && !text[end..].starts_with("::");
+    (is_host && is_end).then_some(name.len())
 }
 
 /// The rows, and what finds their messages.
@@ -279,6 +314,7 @@ impl MessageTable {
     /// Returns what a line says.
     pub fn search(&self, line: &str) -> LineMessages {
         let mut found = LineMessages::default();
+        let mut tried = Vec::new();
         for anchor in self.finder.find_overlapping_iter(line) {
             let row = match self.patterns[anchor.pattern().as_usize()] {
                 Pattern::Form(row) => row,
@@ -291,9 +327,13 @@ impl MessageTable {
                     continue;
                 }
             };
-            let is_known = found.messages.iter().any(|message| message.row == row);
+            // A text may stand in the line many times.
+            if tried.contains(&row) {
+                continue;
+            }
+            tried.push(row);
             let needs = &self.rows[row].needs;
-            if is_known || !(needs.is_empty() || needs.iter().any(|word| line.contains(word))) {
+            if !(needs.is_empty() || needs.iter().any(|word| line.contains(word))) {
                 continue;
             }
             let mut forms = self.rows[row].forms.iter();
@@ -319,23 +359,8 @@ fn row(keyword: &str, head: &'static str) -> Row {
         _ => unreachable!("messages.txt: {head}"),
     };
     let role = Role::ALL.into_iter().find(|known| known.name() == role);
-    Row {
-        id,
-        role: role.unwrap_or_else(|| unreachable!("messages.txt: {head}")),
-        origin,
-        level,
-        forms: Vec::new(),
-        needs: Vec::new(),
-        says: Vec::new(),
-        causes: Vec::new(),
-        proof: None,
-        action: None,
-        commands: Vec::new(),
-        exclusions: Vec::new(),
-        call: None,
-        follows: Vec::new(),
-        without: None,
-    }
+    let role = role.unwrap_or_else(|| unreachable!("messages.txt: {head}"));
+    Row { id, role, origin, level, ..Row::default() }
 }
 
 /// Reads `[KEY:NAME] [-ERRNO] TEXT`.

@@ -154,6 +154,20 @@ fn readings_of_another_node_change_nothing() {
     }
 }
 
+/// The link of this node says nothing about the link of a peer that the log does not name.
+#[test]
+fn readings_say_nothing_about_an_unknown_peer() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("job.out");
+    fs::write(&path, "OFI poll failed (f:1:g:Input/output error - UNDELIVERABLE)\n").unwrap();
+    let fabric = Fabric::new();
+    let mut command = fabric.command(&["explain", "--here", "-d", "soft0", "--json"]);
+    command.arg(&path);
+    let found = document(&finish(command));
+    assert_eq!(found["cause"]["possible_causes"][0]["text"], "the link of that NIC is down");
+    assert_eq!(found["cause"]["possible_causes"][0]["is_here"], Value::Null);
+}
+
 #[test]
 fn hostile_logs_do_nothing_to_the_terminal() {
     let text =
