@@ -252,7 +252,9 @@ pub fn page(explanation: &Explanation) -> Page {
     };
     let mut page = Page::default();
     page.line(Words::first(severity, &explanation.summary));
-    if let Some(cause) = &explanation.cause {
+    if let Some(cause) = &explanation.cause
+        && explanation.confidence != Confidence::NotKnown
+    {
         cause_facts(&mut page, cause);
     }
     if !explanation.consequences.is_empty() {

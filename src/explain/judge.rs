@@ -15,6 +15,9 @@ use facts::number::counted;
 /// of a process after its core dump.
 const REPORT_DELAY: f64 = 120.0;
 
+/// Seconds after which an event of a node no longer makes a job fail, unless nothing else does. [I]
+const LATEST_EFFECT: f64 = 3600.0;
+
 /// Lines that look like errors in the explanation.
 const MOST_UNKNOWN: usize = 3;
 
@@ -59,13 +62,20 @@ impl<'a> Evidence<'a> {
 
     /// Returns whether this message follows from another one that stands in the logs.
     fn follows(&self, other: &Self) -> bool {
-        self.rows().any(|row| other.is_named_in(&row.follows)) && !other.is_late(self)
+        self.rows().any(|row| other.is_named_in(&row.follows)) && !other.is_at_another_time(self)
     }
 
-    /// Returns whether this message is too late to be the cause of another one.
-    fn is_late(&self, consequence: &Self) -> bool {
+    /// Returns whether this message is too late, or too long before, to be the cause of another one.
+    fn is_at_another_time(&self, consequence: &Self) -> bool {
         let delay = self.group.first.seconds_behind(&consequence.group.first);
-        delay.is_some_and(|delay| delay > REPORT_DELAY)
+        delay.is_some_and(|delay| {
+            delay > REPORT_DELAY || (self.is_event() && -delay > LATEST_EFFECT)
+        })
+    }
+
+    /// Returns whether this is an event of a node, which passes; not a state or an end.
+    fn is_event(&self) -> bool {
+        witness(self.row.origin) == "kernel"
     }
 
     /// Returns whether another message explains this one. A consequence explains another one only
@@ -76,6 +86,18 @@ impl<'a> Evidence<'a> {
                 || (self.role() == Role::Consequence && other.role() == Role::Consequence);
             may_explain && self.follows(other) && !std::ptr::eq(self.group, other.group)
         })
+    }
+
+    /// Returns whether this is an event of a node long before the job failed, such as a link that
+    /// went down and came back.
+    fn is_stale(&self, others: &[Self]) -> bool {
+        let is_of_job = |other: &&Self| {
+            matches!(other.role(), Role::Cause | Role::Consequence) && !other.is_event()
+        };
+        let others = others.iter().filter(is_of_job);
+        let delays = others.filter_map(|other| other.group.first.seconds_behind(&self.group.first));
+        let first = delays.reduce(f64::min);
+        self.is_event() && first.is_some_and(|delay| delay > LATEST_EFFECT)
     }
 
     /// Returns whether another log or part of the system confirms this message.
@@ -110,7 +132,9 @@ pub fn explanation(
         let cause = explained(root, &evidence, log, &names, hosts);
         // The same return code stands in messages of several libraries.
         let is_same = |other: &ExplainedCause| {
-            other.message.name() == cause.message.name() && other.nid == cause.nid
+            let is_one_event = cause.message.code.is_some() || other.host == cause.host;
+            let is_one_nic = other.nid == cause.nid;
+            other.message.name() == cause.message.name() && is_one_nic && is_one_event
         };
         if !causes.iter().any(is_same) {
             causes.push(cause);
@@ -118,8 +142,9 @@ pub fn explanation(
     }
     let mut causes = causes.into_iter();
     let cause = causes.next();
-    let unknown_lines = if cause.is_none() { unknown_lines(log) } else { Vec::new() };
-    if cause.is_none() && !unknown_lines.is_empty() {
+    let is_clean = cause.is_none() || confidence == Confidence::NothingWrong;
+    let unknown_lines = if is_clean { unknown_lines(log) } else { Vec::new() };
+    if !unknown_lines.is_empty() {
         confidence = Confidence::NotKnown;
     }
     let is_root =
@@ -153,6 +178,9 @@ fn roots<'a>(evidence: &[Evidence<'a>]) -> (Vec<Evidence<'a>>, Confidence) {
         with_role(role).filter(|found| !found.is_explained(evidence)).collect()
     };
     let causes = in_order(unexplained(Role::Cause));
+    let (stale, mut causes): (Vec<_>, Vec<_>) =
+        causes.into_iter().partition(|cause| cause.is_stale(evidence));
+    causes.extend(stale);
     if let Some(first) = causes.first() {
         let is_confirmed = evidence.iter().any(|other| first.is_confirmed_by(other));
         let confidence = if is_confirmed { Confidence::Known } else { Confidence::Probably };
@@ -171,8 +199,9 @@ fn roots<'a>(evidence: &[Evidence<'a>]) -> (Vec<Evidence<'a>>, Confidence) {
 /// Returns the first line of the text.
 fn summary(confidence: Confidence, cause: Option<&ExplainedCause>) -> String {
     match (confidence, cause) {
-        (Confidence::NothingWrong, Some(cause)) => format!(
-            "nothing wrong: no message of a failure; if the job hangs or is slow, possibly {}",
+        (Confidence::NothingWrong | Confidence::NotKnown, Some(cause)) => format!(
+            "{}: no known message of a failure; if the job hangs or is slow, possibly {}",
+            confidence.name().replace('_', " "),
             cause.message.says
         ),
         (Confidence::NothingWrong, None) => "nothing wrong: no known message of a failure".into(),
@@ -671,6 +700,29 @@ mod tests {
         let note = failed(10, 1, 3, "PTLTE_NOT_FOUND");
         assert_eq!(names(&explained_text(&format!("{note}{crash}{link}"))), ["K01"]);
         assert_eq!(names(&explained_text(&format!("{crash}{link}"))), ["M115"]);
+    }
+
+    #[test]
+    fn event_of_another_node_hours_before_is_another_cause() {
+        let link = |time: &str, host: &str| {
+            format!(
+                "2023-11-14T{time}Z {host} kernel: cxi_ss1 0: cxi0[hsn0]: CXI_EVENT_LINK_DOWN\n"
+            )
+        };
+        let lost = failed(10, 1, 3, "UNDELIVERABLE");
+        let text = link("12:13:02", "nid8") + &link("22:13:02", "nid3") + &lost;
+        let found = explained_text(&text);
+        let hosts = found.cause.iter().chain(&found.other_causes);
+        let hosts: Vec<_> = hosts.map(|cause| cause.host.as_deref().unwrap()).collect();
+        assert_eq!(hosts, ["nid3", "nid8"]);
+        assert_eq!(names(&explained_text(&(link("12:13:02", "nid8") + &lost))), ["UNDELIVERABLE"]);
+    }
+
+    #[test]
+    fn error_of_the_program_beside_notes_is_not_explained() {
+        let found = explained_text("Flow control EQ full\nKeyError: 'a'\n");
+        assert_eq!((found.confidence, found.exit_status), (Confidence::NotKnown, 4));
+        assert_eq!(found.unknown_lines[0].text, "KeyError: 'a'");
     }
 
     #[test]

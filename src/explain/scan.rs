@@ -42,11 +42,20 @@ const MOST_FORMS: usize = 10_000;
 /// Lines before a message that may begin it.
 const LINES_BEFORE: usize = 4;
 
+/// Lines of a group that are read; further ones are only counted.
+const MOST_READ: u64 = 1 << 19;
+
+/// The row, the row of the return code, and an error number or a host.
+type GroupKey = (usize, Option<usize>, String);
+
 /// Half hours by which time zones are ahead of UTC.
 const ZONES: RangeInclusive<i32> = -24..=28;
 
 /// Seconds.
 const HALF_HOUR: f64 = 1800.0;
+
+/// Seconds between messages of one failure.
+const CLOSE: f64 = 30.0;
 
 /// All lines with one message, return code and error number.
 #[derive(Debug, Default)]
@@ -121,7 +130,7 @@ impl Sighting {
 #[derive(Debug, Default)]
 pub struct Log {
     pub groups: Vec<Group>,
-    places: HashMap<(usize, Option<usize>, String), usize>,
+    places: HashMap<GroupKey, usize>,
     pub lines: u64,
     /// Lines of other form that look like errors, with numbers replaced, and how often they stand.
     pub unknown: HashMap<String, u64>,
@@ -241,7 +250,15 @@ impl Log {
             self.heading_host = heading_host(text).map(str::to_owned);
         }
         for message in found.messages {
-            self.has_failure |= TABLE.rows[message.row].role != Role::Note;
+            let role = TABLE.rows[message.row].role;
+            self.has_failure |= !matches!(role, Role::Note | Role::Alone);
+            let key = self.key(message.row, &message.values, None);
+            if let Some(place) = self.places.get(&key)
+                && self.groups[*place].count >= MOST_READ
+            {
+                self.groups[*place].count += 1;
+                continue;
+            }
             let mut circumstances = Circumstances::read(text, message.start);
             if circumstances.host.is_none() && circumstances.time.is_none() {
                 circumstances.fill_from(circumstances_before(before));
@@ -276,11 +293,18 @@ impl Log {
         }
     }
 
+    /// Returns what lines of one group have in common. The same event on two hosts is two causes.
+    fn key(&self, row: usize, values: &Values, host: Option<&String>) -> GroupKey {
+        let code = values.get("code").and_then(|name| TABLE.code(name));
+        let host = host.filter(|_| TABLE.rows[row].origin == "kernel");
+        let detail = values.get("errno").or(host).filter(|_| self.groups.len() < MOST_GROUPS);
+        (row, code, detail.cloned().unwrap_or_default())
+    }
+
     fn count(&mut self, row: usize, sighting: Sighting) {
-        let code = sighting.values.get("code").and_then(|name| TABLE.code(name));
-        let errno = sighting.values.get("errno").filter(|_| self.groups.len() < MOST_GROUPS);
-        let errno = errno.cloned().unwrap_or_default();
-        let place = *self.places.entry((row, code, errno)).or_insert_with(|| {
+        let key = self.key(row, &sighting.values, sighting.circumstances.host.as_ref());
+        let code = key.1;
+        let place = *self.places.entry(key).or_insert_with(|| {
             self.groups.push(Group { row, code, first: sighting.clone(), ..Group::default() });
             self.groups.len() - 1
         });
@@ -372,19 +396,20 @@ impl Log {
 }
 
 /// Returns the seconds by which a time zone is ahead of UTC in which dates lie closest to times in
-/// UTC: the messages of one failure lie within minutes. UTC if none of them are close in any zone.
+/// UTC: messages of one failure lie within seconds, and one close pair says more than many that are
+/// minutes apart.
 fn likely_zone(dates: &[f64], times: &[f64]) -> f64 {
-    let distance = |ahead: f64| -> f64 {
+    let closeness = |ahead: f64| -> f64 {
         let nearest = |date: &f64| {
             let distances = times.iter().map(|time| (date - time - ahead).abs());
-            distances.fold(HALF_HOUR / 2.0, f64::min)
+            1.0 / (CLOSE + distances.fold(f64::INFINITY, f64::min))
         };
         dates.iter().map(nearest).sum()
     };
     let mut zones: Vec<f64> = ZONES.map(|half_hours| f64::from(half_hours) * HALF_HOUR).collect();
-    // UTC and zones close to it first.
-    zones.sort_by(|one, other| one.abs().total_cmp(&other.abs()));
-    let best = zones.into_iter().min_by(|one, other| distance(*one).total_cmp(&distance(*other)));
+    // Of equal zones, the last one counts: UTC, or the closest one to it.
+    zones.sort_by(|one, other| other.abs().total_cmp(&one.abs()));
+    let best = zones.into_iter().max_by(|one, other| closeness(*one).total_cmp(&closeness(*other)));
     best.unwrap_or_default()
 }
 

@@ -1,7 +1,7 @@
 //! The table of messages and return codes, read from `messages.txt`, and the form of a message in
 //! a line.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::iter;
 use std::sync::LazyLock;
 
@@ -109,6 +109,10 @@ impl Form {
         }
         if !rest.is_empty() {
             parts.push(Part::Text(rest));
+        }
+        // A value behind the text that is not kept says nothing about the line.
+        while let Some(Part::Place("n" | "x" | "s")) = parts.last() {
+            parts.pop();
         }
         Self { fragment, parts }
     }
@@ -224,6 +228,8 @@ pub fn node_length(text: &str) -> Option<usize> {
 /// The rows, and what finds their messages.
 pub struct MessageTable {
     pub rows: Vec<Row>,
+    /// Indexes of return codes and conclusions.
+    codes: HashMap<&'static str, usize>,
     finder: AhoCorasick,
     patterns: Vec<Pattern>,
 }
@@ -303,7 +309,9 @@ impl MessageTable {
             anchors.push(text);
         }
         let finder = AhoCorasick::builder().kind(Some(AhoCorasickKind::DFA)).build(anchors);
-        Self { finder: finder.expect("a few hundred short texts"), patterns, rows }
+        let codes = rows.iter().enumerate().filter(|(_, row)| row.forms.is_empty());
+        let codes = codes.map(|(at, row)| (row.id, at)).collect();
+        Self { finder: finder.expect("a few hundred short texts"), patterns, codes, rows }
     }
 
     /// Returns where the first text of a message begins.
@@ -346,7 +354,7 @@ impl MessageTable {
 
     /// Returns the row of a return code or of a conclusion.
     pub fn code(&self, name: &str) -> Option<usize> {
-        self.rows.iter().position(|row| row.forms.is_empty() && row.id == name)
+        self.codes.get(name).copied()
     }
 }
 
@@ -490,6 +498,7 @@ mod tests {
         assert_eq!(values("nic: <target> pid", "nic: g pid"), None);
         assert_eq!(values("on <host>: <s> end", "on n1.a-b: a end").unwrap()["host"], "n1.a-b");
         assert_eq!(values("<host>: rank <rank>", "a n1: rank 3").unwrap()["rank"], "3");
-        assert_eq!(values("a <n>", "a x"), None);
+        assert_eq!(values("a <n>.", "a x."), None);
+        assert_eq!(values("a=<n> b=<n>", "a=1 b=LIST").map(|values| values.len()), Some(0));
     }
 }
