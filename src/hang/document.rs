@@ -78,10 +78,10 @@ fn verdict(first: &HangFinding) -> (u8, String) {
     let HangFinding { certainty, text, .. } = first;
     match certainty {
         Certainty::Because | Certainty::Probably => {
-            (HUNG, format!("hung: {}: {text}", certainty.name()))
+            (HUNG, format!("hung: {} {text}", certainty.name()))
         }
         Certainty::Moving => (0, format!("moving: {text}")),
-        Certainty::Possibly => (UNDECIDED, format!("undecided: possibly: {text}")),
+        Certainty::Possibly => (UNDECIDED, format!("undecided: possibly {text}")),
         Certainty::Open => (UNDECIDED, format!("undecided: {text}")),
     }
 }
@@ -107,7 +107,11 @@ pub fn page(report: &HangReport) -> Page {
         page.fact("next", &first.next);
     }
     for other in findings.iter().skip(1).take(MOST_LINES - 1) {
-        page.fact("also", format!("{}: {} ({})", other.certainty.name(), other.text, other.proof));
+        let certainty = match other.certainty {
+            Certainty::Moving | Certainty::Open => String::new(),
+            certainty => format!("{} ", certainty.name()),
+        };
+        page.fact("also", format!("{certainty}{} ({})", other.text, other.proof));
     }
     if report.exit_status == UNDECIDED {
         for what in node.unreadable.iter().take(MOST_LINES - 1) {
@@ -117,19 +121,32 @@ pub fn page(report: &HangReport) -> Page {
     page
 }
 
+/// Returns the report as a page for a ticket.
+pub fn ticket(report: &HangReport) -> Page {
+    let mut text = Page::default();
+    text.heading(1, &report.summary);
+    text.empty_line();
+    text.preformatted(&page(report));
+    text
+}
+
 /// Returns which part of the job this node has.
 fn place(node: &NodeReading) -> String {
     let job = node.job.as_ref().map_or(String::new(), |job| format!(", {job}"));
     let count = node.ranks.len() as u64;
     let ranks = match node.size {
         Some(size) => format!("{count} of {}", counted(size.into(), "rank")),
-        None => counted(count, "process").replace("processs", "processes"),
+        None => counted_processes(count),
     };
     let hidden = match node.hidden.len() {
         0 => String::new(),
-        hidden => format!(", {} hidden", counted(hidden as u64, "process")),
+        hidden => format!(", {} hidden", counted_processes(hidden as u64)),
     };
     format!("{}{job}, {ranks}{hidden}, {:.0} s", node.host, node.seconds)
+}
+
+fn counted_processes(count: u64) -> String {
+    if count == 1 { "1 process".into() } else { format!("{count} processes") }
 }
 
 fn nic_text(nic: &NicState) -> String {

@@ -2,6 +2,24 @@
 //! sends no signal, attaches to no process, and allocates nothing on a NIC.
 //!
 //! <!-- From tests/tidy/houses.rs: src/hang -->
+//!
+//! ```text
+//!    +-------------------------------------------------------------------------------------------+
+//!  5 | lib        a request -> reading, report and documents                                     |
+//!    +-------------------------------------------------------------------------------------------+
+//!  4 | document   the report, as data, JSON and text                                             |
+//!    +-------------------------------------------------------------------------------------------+
+//!  3 | table      the decision table: readings -> findings                                       |
+//!    +-------------------------------------------------------------------------------------------+
+//!  2 | reading    one node over some seconds                                                     |
+//!    +-------------------------------------------------------------------------------------------+
+//!  1 | ranks      the processes of a job on this node                                            |
+//!    +-------------------------------------------------------------------------------------------+
+//!  0 | nics       whether the NICs of the job move data                                          |
+//!    | process    a process from its files: what it holds and does                               |
+//!    +-------------------------------------------------------------------------------------------+
+//! ```
+//!
 //! <!-- End of what tests/tidy/houses.rs says. -->
 
 #![forbid(unsafe_code)]
@@ -28,6 +46,9 @@ use node::machine::Machine;
 use page::destination::Place;
 use page::documents::{Documents, Places};
 use page::table::TextStyle;
+
+/// Time between two readings, unless the user chooses another one (hangs.md 1).
+pub const INTERVAL: Duration = Duration::from_secs(4);
 
 /// What the arguments ask for.
 #[derive(Debug)]
@@ -58,7 +79,7 @@ pub fn run(request: &HangRequest) -> Result<(), Failure> {
     let report = HangReport::new(output::or_failure(&documents, read(request))?);
     output::write(&documents, &report, request.is_quiet, page)?;
     if let Some(ticket) = &documents.ticket {
-        ticket.write(page(&report).text(TextStyle::Markdown).as_bytes())?;
+        ticket.write(document::ticket(&report).text(TextStyle::Markdown).as_bytes())?;
     }
     documents.conclude(report.result())
 }

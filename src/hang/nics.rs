@@ -310,10 +310,20 @@ impl NicState {
             && ["spt", "srb", "trs", "mst"].iter().all(|table| self.in_use(table) == 0)
     }
 
+    fn grown<'a>(&'a self, beginnings: &'a [&str]) -> impl Iterator<Item = (&'a String, u64)> {
+        let is_meant = |name: &str| beginnings.iter().any(|start| name.starts_with(start));
+        let grown = self.grown.iter().filter(move |(name, _)| is_meant(name));
+        grown.map(|(name, count)| (name, *count))
+    }
+
+    /// Returns by how much the counters whose names begin so have grown together.
+    pub fn count(&self, beginnings: &[&str]) -> u64 {
+        self.grown(beginnings).map(|(_, count)| count).sum()
+    }
+
     /// Returns the counters that have grown whose names begin so, with their growth.
     pub fn growth(&self, beginnings: &[&str]) -> Option<String> {
-        let is_meant = |name: &str| beginnings.iter().any(|start| name.starts_with(start));
-        let grown = self.grown.iter().filter(|(name, _)| is_meant(name));
+        let grown = self.grown(beginnings);
         let texts: Vec<String> = grown.map(|(name, count)| format!("{name} +{count}")).collect();
         (!texts.is_empty()).then(|| format!("{} {}", self.device, texts.join(", ")))
     }

@@ -62,39 +62,39 @@ facts::named_enum! {
         /// It has ended, and its parent has not noticed.
         Ended = "ended",
         /// It runs: it computes, or polls the network in user space.
-        Runs = "compute or poll",
+        Runs = "computing or polling",
         /// It runs, mostly in the kernel: a loop that polls and yields the CPU.
-        Yields = "poll and yield",
+        Yields = "polling and yielding",
         /// It waits for a lock, a condition or another thread.
-        Lock = "wait for another thread",
+        Lock = "waiting for another thread",
         /// It sleeps until a descriptor is ready.
-        Descriptors = "sleep until a descriptor is ready",
+        Descriptors = "sleeping until a descriptor is ready",
         /// It sleeps for a time.
-        Sleep = "sleep for a time",
+        Sleep = "sleeping for a time",
         /// It waits for a signal.
-        Signal = "wait for a signal",
+        Signal = "waiting for a signal",
         /// It waits for a pipe.
-        Pipe = "wait for a pipe",
+        Pipe = "waiting for a pipe",
         /// It waits for a socket.
-        Socket = "wait for a socket",
+        Socket = "waiting for a socket",
         /// It reads from a descriptor.
-        Read = "wait in read()",
+        Read = "waiting in read()",
         /// It waits for a child process.
-        Child = "wait for a child process",
+        Child = "waiting for a child process",
         /// It waits for a file system.
-        Storage = "wait for storage",
+        Storage = "waiting for storage",
         /// It frees memory, which waits for the thread of the cache of memory regions.
-        MemoryMonitor = "wait for the monitor of registered memory",
+        MemoryMonitor = "waiting for the monitor of registered memory",
         /// It is in the driver of the NIC.
-        NicDriver = "wait in the driver of the NIC",
+        NicDriver = "waiting in the driver of the NIC",
         /// It is in the driver of a GPU.
-        GpuDriver = "wait in the driver of a GPU",
+        GpuDriver = "waiting in the driver of a GPU",
         /// It is in the kernel, in a sleep that no signal ends.
-        Kernel = "wait in the kernel",
+        Kernel = "waiting in the kernel",
         /// It sleeps, and the kernel does not show for what.
-        Unknown = "sleep",
+        Unknown = "sleeping",
         /// The readings differ.
-        Changing = "change between running and waiting",
+        Changing = "changing between running and waiting",
     }
     /// Its name in texts.
     pub fn name(self);

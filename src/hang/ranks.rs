@@ -174,7 +174,7 @@ impl JobProcesses {
                 continue;
             }
             let cgroup = cgroup_of_step(search.machine, pid);
-            let environment = process::environment(&directory).filter(|all| !all.is_empty());
+            let environment = process::environment(&directory);
             let holdings = process::holdings(&directory, search.page);
             let (Some(environment), Some(holdings)) = (environment, holdings) else {
                 hidden.push((pid, stat.parent, cgroup));
@@ -501,7 +501,7 @@ mod tests {
         add(&made_up, 32, 20, 'R', "A=1", false);
         let found = find(&made_up, &[], &[]).unwrap();
         assert_eq!((numbers(&found), found.job), (vec![(None, 31)], None));
-        let of_root = JobProcesses::find(&Search {
+        let refused = JobProcesses::find(&Search {
             machine: &made_up.machine(),
             pids: &[31],
             own: &|_| None,
@@ -509,7 +509,7 @@ mod tests {
             user: 7,
             page: 4096,
         });
-        assert!(of_root.unwrap_err().message().contains("belongs to user 1000"));
+        assert!(refused.unwrap_err().message().contains("belongs to user 1000"));
     }
 
     #[test]

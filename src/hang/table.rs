@@ -17,6 +17,9 @@ const HELD_OFF: f64 = 0.9;
 /// Part of the time in which a NIC that cannot take data holds off the switch.
 const HOLDS_OFF: f64 = 0.5;
 
+/// How often the retry handler sends a packet again (libcxi.md 12.3).
+const RETRIES: u64 = 4;
+
 /// Part of the ranks that a group of outliers may have.
 const OUTLIER_SHARE: f64 = 0.02;
 
@@ -176,7 +179,8 @@ fn ended(node: &NodeReading) -> Option<HangFinding> {
     let others = if node.ranks.is_empty() { "" } else { "; the others wait for it" };
     let text = format!("{name}{more} {has} ended{others}");
     let next = "cxidiag explain LOG with the output of the job; look for 'Out of memory' in dmesg";
-    Some(finding(1, Certainty::Because, [&text, &first.proof, next, "a fault of the network"]))
+    let certainty = unless_moving(node, Certainty::Because);
+    Some(finding(1, certainty, [&text, &first.proof, next, "a fault of the network"]))
 }
 
 /// Rows that one rank is enough for.
@@ -285,8 +289,9 @@ fn nic_findings(node: &NodeReading, nic: &NicState) -> Vec<HangFinding> {
         "retry_handler/connections_cancelled",
     ];
     if let Some(proof) = nic.growth(&lost) {
-        let certainty =
-            if nic.answers == Some(0) { Certainty::Probably } else { Certainty::Possibly };
+        // A packet that gets through is sent again so often at most.
+        let recovers = nic.answers.is_none_or(|answers| nic.count(&lost) <= RETRIES * answers);
+        let certainty = if recovers { Certainty::Possibly } else { Certainty::Probably };
         let text = format!(
             "packets of {device} get no answer; the job goes on, or fails with UNDELIVERABLE within 98 s"
         );
@@ -401,7 +406,7 @@ fn outlier(node: &NodeReading) -> Option<HangFinding> {
         return None;
     }
     let text = format!(
-        "{} wait for {}, which does not take part: it does not compute and does not poll ({})",
+        "{} wait for {}, which neither computes nor polls: it is {}",
         counted(others.count.into(), "rank"),
         odd.names,
         odd.activity.name()

@@ -32,7 +32,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     if let Some(pids) = request.job {
         return hang::run(&HangRequest {
             pids,
-            interval: request.interval,
+            interval: request.interval.unwrap_or(hang::INTERVAL),
             json: request.json,
             ticket: request.ticket,
             is_quiet: request.is_quiet,

@@ -90,12 +90,12 @@ pub struct WhyRequest {
     #[arg(long, value_name = "PID,...", require_equals = true, value_parser = job)]
     pub job: Option<JobPids>,
 
-    /// Time between the readings of --job
+    /// Time between the readings of --job (default: 4s)
     ///
     /// From 10 ms to 60 s, in seconds without a unit.
-    #[arg(long, value_name = "TIME", default_value = "4s")]
+    #[arg(long, value_name = "TIME")]
     #[arg(value_parser = |typed: &str| time(typed, INTERVALS))]
-    pub interval: Duration,
+    pub interval: Option<Duration>,
 
     #[command(flatten)]
     pub service: ServiceArguments,
@@ -181,6 +181,9 @@ impl WhyRequest {
                 (None, None) => Ok((DEFAULT_DEVICE, Beside::Nothing)),
             };
         }
+        if self.interval.is_some() {
+            return Err(Failure::usage("--interval needs --job"));
+        }
         let peer_pairs =
             [("peer-device", self.peer_device.is_some()), ("port", self.port.is_some())];
         let given = peer_pairs.iter().find(|(_, is_given)| *is_given);
@@ -250,6 +253,7 @@ mod tests {
             ("--job --peer=n1", "--job and --peer exclude each other"),
             ("--job --loopback=4", "--job and --loopback exclude each other"),
             ("cxi1 --job", "leave out cxi1"),
+            ("cxi1 --interval=1s", "--interval needs --job"),
             ("--job=0", "--job=0"),
             ("--job=5,x", "--job=5,x"),
             ("--peer-device=cxi1", "--peer-device needs --peer"),

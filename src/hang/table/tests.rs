@@ -68,7 +68,7 @@ mod vectors {
     #[test]
     fn vector_1_one_rank_waits_for_a_signal() {
         let activities = [Activity::Runs, Activity::Runs, Activity::Runs, Activity::Signal];
-        let part = "3 ranks wait for rank 3 (pid 803), which does not take part";
+        let part = "3 ranks wait for rank 3 (pid 803), which neither computes nor polls: it is waiting for a signal";
         assert_first(&node(&activities, nic()), 9, Certainty::Probably, part);
         let moving = NicState { motion: Motion::Trickle, ..nic() };
         assert_first(&node(&activities, moving), 9, Certainty::Possibly, part);
@@ -135,7 +135,7 @@ mod vectors {
     #[test]
     fn vector_8_all_ranks_read_from_a_pipe() {
         let pipes = [Activity::Pipe; 3];
-        assert_first(&node(&pipes, nic()), 35, Certainty::Open, "3 ranks wait for a pipe");
+        assert_first(&node(&pipes, nic()), 35, Certainty::Open, "3 ranks waiting for a pipe");
         let storage = [Activity::Storage; 3];
         assert_first(&node(&storage, nic()), 10, Certainty::Probably, "waits for storage");
     }
@@ -157,9 +157,9 @@ mod vectors {
 fn quiet_node_waits_for_others_and_running_ranks_are_not_blamed() {
     assert_first(&node(&POLLING, nic()), 8, Certainty::Open, "no packet is lost here");
     let unknown = NicState { motion: Motion::Unknown, ..nic() };
-    assert_first(&node(&POLLING, unknown), 33, Certainty::Open, "4 ranks compute or poll");
+    assert_first(&node(&POLLING, unknown), 33, Certainty::Open, "4 ranks computing or polling");
     let one_runs = [Activity::Descriptors, Activity::Descriptors, Activity::Runs];
-    assert_first(&node(&one_runs, nic()), 35, Certainty::Open, "1 rank compute or poll");
+    assert_first(&node(&one_runs, nic()), 35, Certainty::Open, "1 rank computing or polling");
     for activity in [Activity::Runs, Activity::Yields] {
         let found = findings(&node(&[Activity::Lock, Activity::Lock, activity], nic()));
         assert!(found.iter().all(|found| !found.text.contains("rank 2")), "{found:#?}");
