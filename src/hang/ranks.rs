@@ -245,7 +245,7 @@ impl JobProcesses {
         self.size = numbered.and_then(|rank| rank.number.size);
     }
 
-    /// Notes zombies and, if all ranks were searched for, those that the launcher has started on
+    /// Notes zombies that the user has named, or else the ranks that the launcher has started on
     /// this node and that are not there.
     fn note_ended(&mut self, zombies: &[u32], has_all: bool) {
         let mut sizes = self.ranks.iter().filter(|_| has_all);
@@ -275,14 +275,17 @@ impl JobProcesses {
             let rank = first.map(|first| first + local);
             self.ended.push(EndedRank { rank, pid: None, proof });
         }
-        for pid in zombies {
-            let proof = format!("process {pid} is a zombie");
-            match self.ended.iter_mut().find(|ended| ended.pid.is_none()) {
-                Some(ended) => {
-                    ended.pid = Some(*pid);
-                    ended.proof = format!("{}; {proof}", ended.proof);
-                }
-                None => self.ended.push(EndedRank { rank: None, pid: Some(*pid), proof }),
+        if !has_all {
+            self.ended.extend(zombies.iter().map(|pid| EndedRank {
+                rank: None,
+                pid: Some(*pid),
+                proof: format!("process {pid} is a zombie"),
+            }));
+        } else if zombies.len() <= self.ended.len() {
+            // More of them may be processes of an earlier program.
+            for (ended, pid) in self.ended.iter_mut().zip(zombies) {
+                ended.pid = Some(*pid);
+                ended.proof = format!("{}; process {pid} is a zombie", ended.proof);
             }
         }
     }
@@ -444,6 +447,11 @@ mod tests {
         add(&made_up, 34, 20, 'Z', "", false);
         let ended = find(&made_up, &[], &[]).unwrap().ended;
         assert_eq!((ended.len(), ended[0].rank, ended[0].pid), (1, Some(10), Some(34)));
+        add(&made_up, 35, 20, 'Z', "", false);
+        let ended = find(&made_up, &[], &[]).unwrap().ended;
+        assert_eq!((ended.len(), ended[0].rank, ended[0].pid), (1, Some(10), None));
+        add(&made_up, 36, 20, 'R', &open_mpi(10, "x"), true);
+        assert!(find(&made_up, &[], &[]).unwrap().ended.is_empty());
         let named = find(&made_up, &[31, 34, 77], &[]).unwrap();
         let pids: Vec<Option<u32>> = named.ended.iter().map(|ended| ended.pid).collect();
         assert_eq!((pids, numbers(&named)), (vec![Some(77), Some(34)], vec![(Some(8), 31)]));
