@@ -1,13 +1,14 @@
 //! The report of a job that makes no progress, as data, JSON and text. The doc comments of the
 //! types are the descriptions in their schema, docs/hang.schema.json.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::nics::{Motion, NicState};
 use crate::reading::NodeReading;
 use crate::table::{Certainty, HangFinding, RankGroup, findings, groups};
 use facts::error::{Failure, UNDECIDED};
 use facts::number::counted;
+use page::json;
 use page::page::Page;
 
 /// Version of the document. It changes when a field is removed or changes its meaning.
@@ -21,15 +22,15 @@ const MOST_LINES: usize = 3;
 
 /// Why a job makes no progress, as `cxidiag why --job --json` writes it. A value that is unknown is
 /// null.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct HangReport {
     /// Version of this layout.
     schema_version: u32,
     /// Version of cxidiag.
-    cxidiag_version: &'static str,
+    cxidiag_version: String,
     /// Always why --job.
-    command: &'static str,
+    command: String,
     /// Exit status of the program: 0 if data moves, 3 if the cause of a hang was found, 4 if it is
     /// undecided.
     pub exit_status: u8,
@@ -53,14 +54,27 @@ impl HangReport {
         };
         Self {
             schema_version: SCHEMA_VERSION,
-            cxidiag_version: env!("CARGO_PKG_VERSION"),
-            command: "why --job",
+            cxidiag_version: env!("CARGO_PKG_VERSION").to_owned(),
+            command: "why --job".to_owned(),
             exit_status,
             summary,
             findings,
             groups: groups(&node.ranks),
             node,
         }
+    }
+
+    /// Reads a document; a reason if it is none of this version.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it.
+    pub fn parse(document: &[u8]) -> Result<Self, String> {
+        let report: Self = json::read(document)?;
+        let version = report.schema_version;
+        (version == SCHEMA_VERSION)
+            .then_some(report)
+            .ok_or_else(|| format!("schema_version {version} instead of {SCHEMA_VERSION}"))
     }
 
     /// Fails with the summary unless data moves.

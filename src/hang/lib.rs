@@ -32,15 +32,17 @@ pub mod reading;
 pub mod table;
 
 use std::env;
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::process::geteuid;
 
 use self::document::{HangReport, page};
 use self::ranks::Search;
+use self::reading::NodeReading;
 use cli::output;
-use facts::error::Failure;
+use facts::error::{Failure, cause};
 use facts::interrupt;
 use node::machine::Machine;
 use page::destination::Place;
@@ -50,13 +52,24 @@ use page::table::TextStyle;
 /// Time between two readings, unless the user chooses another one (hangs.md 1).
 pub const INTERVAL: Duration = Duration::from_secs(4);
 
+/// What is judged.
+#[derive(Debug)]
+pub enum HangSource {
+    /// The job on this node.
+    Node {
+        /// Its processes; none to search for them.
+        pids: Vec<u32>,
+        /// Time between two readings.
+        interval: Duration,
+    },
+    /// Documents of several nodes.
+    Files(Vec<PathBuf>),
+}
+
 /// What the arguments ask for.
 #[derive(Debug)]
 pub struct HangRequest {
-    /// The processes of the job; none to search for them.
-    pub pids: Vec<u32>,
-    /// Time between two readings.
-    pub interval: Duration,
+    pub source: HangSource,
     pub json: Option<Place>,
     pub ticket: Option<PathBuf>,
     pub is_quiet: bool,
@@ -84,15 +97,30 @@ pub fn run(request: &HangRequest) -> Result<(), Failure> {
     documents.conclude(report.result())
 }
 
-fn read(request: &HangRequest) -> Result<reading::NodeReading, Failure> {
+fn read(request: &HangRequest) -> Result<NodeReading, Failure> {
+    let (pids, interval) = match &request.source {
+        HangSource::Node { pids, interval } => (pids, *interval),
+        HangSource::Files(paths) => {
+            let nodes = paths.iter().map(|path| document_of_node(path));
+            return Ok(NodeReading::merged(nodes.collect::<Result<_, _>>()?));
+        }
+    };
     let own = |name: &str| env::var_os(name).map(|value| value.to_string_lossy().into_owned());
     let search = Search {
         machine: &Machine::this(),
-        pids: &request.pids,
+        pids,
         own: &own,
         own_pid: std::process::id(),
         user: geteuid().as_raw(),
         page: cxi::page_size() as u64,
     };
-    reading::read(&search, request.interval)
+    reading::read(&search, interval)
+}
+
+fn document_of_node(path: &Path) -> Result<NodeReading, Failure> {
+    let refused = |why: String| Failure::environment(format!("--merge: {}: {why}", path.display()));
+    let document = fs::read(path).map_err(|error| refused(cause(&error)))?;
+    let report = HangReport::parse(&document);
+    let report = report.map_err(|why| refused(format!("no document of why --job: {why}")))?;
+    Ok(report.node)
 }

@@ -169,9 +169,15 @@ fn numbers(directory: &Path) -> Vec<u32> {
     numbers
 }
 
+/// Reads a file for which the kernel takes no lock of the process. Without the limit of
+/// [`reading`], which starts a thread for each file: a job has thousands of threads.
+fn kernel_text(path: &Path) -> Option<String> {
+    Some(String::from_utf8_lossy(&fs::read(path).ok()?).into_owned())
+}
+
 /// Reads the state of a process or thread; `None` if it has ended.
 pub fn stat(directory: &Path) -> Option<ProcessStat> {
-    let text = reading::lossy_text(&directory.join("stat")).ok()?;
+    let text = kernel_text(&directory.join("stat"))?;
     // The name may contain blanks and parentheses.
     let (name, fields) = text.split_once('(')?.1.rsplit_once(')')?;
     let fields: Vec<&str> = fields.split_whitespace().collect();
@@ -188,7 +194,7 @@ pub fn stat(directory: &Path) -> Option<ProcessStat> {
 
 /// Returns the value of a field of `/proc/PID/status`.
 pub fn status_field(directory: &Path, name: &str) -> Option<String> {
-    let text = reading::lossy_text(&directory.join("status")).ok()?;
+    let text = kernel_text(&directory.join("status"))?;
     let mut values = text.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     Some(values.next()?.trim().to_owned())
 }
@@ -207,19 +213,15 @@ pub fn sample(directory: &Path) -> Option<ProcessSample> {
     let read = |tid: u32| {
         let directory = tasks.join(tid.to_string());
         let ProcessStat { name, state, user, system, .. } = stat(&directory)?;
-        let word = |file: &str| {
-            let text = reading::lossy_text(&directory.join(file)).ok()?;
-            let word = text.split_whitespace().next()?.to_owned();
-            // A thread that runs, and functions that are hidden.
-            Some(word).filter(|word| !matches!(word.as_str(), "0" | "running" | "-1"))
-        };
-        // The number of read() is 0.
-        let call = reading::lossy_text(&directory.join("syscall")).ok();
+        // 0 stands for a thread that runs, and for a function that is hidden.
+        let wait_channel = kernel_text(&directory.join("wchan"));
+        let wait_channel = wait_channel.filter(|name| !name.is_empty() && name != "0");
+        let call = kernel_text(&directory.join("syscall"));
         let call = call.and_then(|text| {
             let mut words = text.split_whitespace();
             words.next().filter(|word| decimal(word).is_some()).map(str::to_owned)
         });
-        Some((tid, ThreadSample { name, state, wait_channel: word("wchan"), call, user, system }))
+        Some((tid, ThreadSample { name, state, wait_channel, call, user, system }))
     };
     let threads = numbers(&tasks).into_iter().filter_map(read).collect();
     Some(ProcessSample { start, threads })

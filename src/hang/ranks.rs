@@ -347,13 +347,19 @@ fn services(value: impl Fn(&str) -> Option<String>, holdings: &Holdings) -> BTre
     ids.collect()
 }
 
-/// Returns the name of one rank, or of several: `rank 3 (pid 812)`, `ranks 0-3`, `pids 812,813`.
-pub fn names(ranks: &[(Option<u32>, u32)]) -> String {
-    let mut numbers: Vec<u32> = ranks.iter().filter_map(|(rank, _)| *rank).collect();
-    let pids: Vec<u32> = ranks.iter().map(|(_, pid)| *pid).collect();
+/// The rank and the process of a rank, and its node in a report of several nodes.
+pub type RankName<'a> = (Option<u32>, u32, Option<&'a str>);
+
+/// Returns the name of one rank, or of several: `rank 3 (pid 812)`, `ranks 0-3`, `processes 812,
+/// 813`.
+pub fn names(ranks: &[RankName]) -> String {
+    let mut numbers: Vec<u32> = ranks.iter().filter_map(|(rank, ..)| *rank).collect();
+    let pids: Vec<u32> = ranks.iter().map(|(_, pid, _)| *pid).collect();
     match (ranks, numbers.len() == ranks.len()) {
-        ([(Some(rank), pid)], _) => format!("rank {rank} (pid {pid})"),
-        ([(None, pid)], _) => format!("process {pid}"),
+        ([(Some(rank), pid, Some(host))], _) => format!("rank {rank} ({host}, pid {pid})"),
+        ([(Some(rank), pid, None)], _) => format!("rank {rank} (pid {pid})"),
+        ([(None, pid, Some(host))], _) => format!("process {pid} of {host}"),
+        ([(None, pid, None)], _) => format!("process {pid}"),
         (_, true) => {
             numbers.sort_unstable();
             format!("ranks {}", shown(&numbers))
@@ -522,9 +528,14 @@ mod tests {
 
     #[test]
     fn names_say_ranks_or_processes() {
-        assert_eq!(names(&[(Some(3), 812)]), "rank 3 (pid 812)");
-        assert_eq!(names(&[(None, 812)]), "process 812");
-        assert_eq!(names(&[(Some(3), 1), (Some(1), 2), (Some(2), 3)]), "ranks 1-3");
-        assert_eq!(names(&[(None, 5), (Some(1), 2)]), "processes 5, 2");
+        assert_eq!(names(&[(Some(3), 812, None)]), "rank 3 (pid 812)");
+        assert_eq!(names(&[(Some(3), 812, Some("n1"))]), "rank 3 (n1, pid 812)");
+        assert_eq!(names(&[(None, 812, Some("n1"))]), "process 812 of n1");
+        assert_eq!(names(&[(None, 812, None)]), "process 812");
+        assert_eq!(
+            names(&[(Some(3), 1, None), (Some(1), 2, None), (Some(2), 3, None)]),
+            "ranks 1-3"
+        );
+        assert_eq!(names(&[(None, 5, None), (Some(1), 2, None)]), "processes 5, 2");
     }
 }

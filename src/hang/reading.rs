@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::nics::{NicState, NicWatch};
 use crate::process::{self, Activity, Holdings, ProcessSample, ThreadSample};
-use crate::ranks::{EndedRank, JobProcesses, RankProcess, Search, names};
+use crate::ranks::{EndedRank, JobProcesses, RankName, RankProcess, Search, names};
 use facts::error::Failure;
 use facts::host::host_name;
 use facts::interrupt;
-use facts::number::decimal;
+use facts::number::{counted, decimal};
 use node::reading;
 
 /// How often the node is read.
@@ -20,11 +20,11 @@ const READINGS: usize = 3;
 /// Processes that a line names.
 const MOST_PIDS: usize = 4;
 
-/// One node of a job.
+/// One node of a job, or several nodes together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct NodeReading {
-    /// Name of the node.
+    /// Name of the node; of several, how many there are.
     pub host: String,
     /// The parallel program, as its launcher numbers it; null without a launcher.
     pub job: Option<String>,
@@ -54,6 +54,8 @@ pub struct RankState {
     pub rank: Option<u32>,
     /// Its process.
     pub pid: u32,
+    /// Its node, in a report of several nodes.
+    pub host: Option<String>,
     /// Name of its program.
     pub name: String,
     /// What its main thread does.
@@ -139,6 +141,40 @@ pub fn read(search: &Search, interval: Duration) -> Result<NodeReading, Failure>
     })
 }
 
+impl NodeReading {
+    /// Returns several nodes of a job as one. Ranks and NICs have the names of their nodes.
+    pub fn merged(nodes: Vec<Self>) -> Self {
+        let count = nodes.len();
+        let mut all = Self::default();
+        for node in nodes {
+            let host = node.host.clone();
+            all.ranks.extend(node.ranks.into_iter().map(|rank| {
+                let host = Some(host.clone());
+                RankState { host, ..rank }
+            }));
+            all.ended.extend(node.ended.into_iter().map(|ended| {
+                let proof = format!("{host}: {}", ended.proof);
+                EndedRank { proof, ..ended }
+            }));
+            all.nics.extend(node.nics.into_iter().map(|nic| {
+                let device = format!("{host} {}", nic.device);
+                NicState { device, ..nic }
+            }));
+            all.unreadable.extend(node.unreadable.into_iter().map(|unreadable| {
+                let what = format!("{host}: {}", unreadable.what);
+                Unreadable { what, ..unreadable }
+            }));
+            all.hidden.extend(node.hidden);
+            all.helpers += node.helpers;
+            all.seconds = all.seconds.max(node.seconds);
+            all.job = all.job.or(node.job);
+            all.size = all.size.or(node.size);
+        }
+        all.host = counted(count as u64, "node");
+        all
+    }
+}
+
 impl RankState {
     fn new(search: &Search, rank: &RankProcess, samples: &[ProcessSample]) -> Self {
         let thread = |tid: u32| -> Vec<&ThreadSample> {
@@ -157,6 +193,7 @@ impl RankState {
         Self {
             rank: rank.number.rank,
             pid: rank.pid,
+            host: None,
             name: rank.name.clone(),
             activity: process::activity(&thread(rank.pid)),
             wait_channel: main.and_then(|main| main.wait_channel.clone()),
@@ -167,9 +204,14 @@ impl RankState {
         }
     }
 
+    /// Returns what its name consists of.
+    pub fn numbers(&self) -> RankName<'_> {
+        (self.rank, self.pid, self.host.as_deref())
+    }
+
     /// Returns its name in texts.
     pub fn label(&self) -> String {
-        names(&[(self.rank, self.pid)])
+        names(&[self.numbers()])
     }
 
     /// Returns whether one of its threads does this.

@@ -109,7 +109,7 @@ pub fn groups(ranks: &[RankState]) -> Vec<RankGroup> {
     let mut groups: Vec<RankGroup> = groups
         .into_iter()
         .map(|(activity, members)| {
-            let numbers: Vec<_> = members.iter().map(|rank| (rank.rank, rank.pid)).collect();
+            let numbers: Vec<_> = members.iter().map(|rank| rank.numbers()).collect();
             RankGroup {
                 activity,
                 names: names(&numbers),
@@ -166,7 +166,7 @@ fn is_quiet(node: &NodeReading) -> bool {
 fn ended(node: &NodeReading) -> Option<HangFinding> {
     let first = node.ended.first()?;
     let name = match (first.rank, first.pid) {
-        (Some(rank), Some(pid)) => names(&[(Some(rank), pid)]),
+        (Some(rank), Some(pid)) => names(&[(Some(rank), pid, None)]),
         (Some(rank), None) => format!("rank {rank}"),
         (None, Some(pid)) => format!("process {pid}"),
         (None, None) => "a rank of this node".into(),
@@ -246,12 +246,14 @@ fn rank_finding(node: &NodeReading, rank: &RankState) -> Option<HangFinding> {
 /// Rows that one NIC is enough for.
 fn nic_findings(node: &NodeReading, nic: &NicState) -> Vec<HangFinding> {
     let device = &nic.device;
+    // Without its node, as commands on this node take it.
+    let name = device.rsplit(' ').next().unwrap_or(device);
     let mut all = Vec::new();
     let mut add = |row, certainty, texts: [&str; 4]| all.push(finding(row, certainty, texts));
     let outstanding = nic.in_use("spt");
     if nic.is_up == Some(false) {
         let text = format!("{device} has no link");
-        let next = format!("cxidiag link -d {device}");
+        let next = format!("cxidiag link -d {name}");
         let exclusion = "that only this node is hit";
         add(
             3,
@@ -277,7 +279,7 @@ fn nic_findings(node: &NodeReading, nic: &NicState) -> Vec<HangFinding> {
             [
                 &format!("{device} has no retry handler, but nothing is outstanding now"),
                 &off,
-                &format!("the administrator: systemctl status cxi_rh@{device}"),
+                &format!("the administrator: systemctl status cxi_rh@{name}"),
                 "that this explains the hang",
             ],
         ),
@@ -349,7 +351,7 @@ fn nic_findings(node: &NodeReading, nic: &NicState) -> Vec<HangFinding> {
         let text =
             format!("{device} holds off the switch, because this node does not take its data");
         let proof = format!("{device} paused the switch for {:.0} % of the time", 100.0 * share);
-        let next = format!("cxidiag why {device} with --peer");
+        let next = format!("cxidiag why {name} with --peer");
         add(
             22,
             unless_moving(node, Certainty::Probably),
@@ -439,11 +441,20 @@ fn open(node: &NodeReading) -> HangFinding {
         if motions.is_empty() { "no rank has a NIC open".into() } else { motions.join(", ") };
     let is_one_group = groups.len() == 1 && WAITING.contains(&groups[0].activity);
     let all_run = node.ranks.iter().all(|rank| rank.activity == Activity::Runs);
-    let compare = "cxidiag why --job on the other nodes of the job, and compare";
+    let has_all = node.size.is_some_and(|size| node.ranks.len() as u64 >= u64::from(size));
+    let compare = if has_all {
+        "look at the functions in which the ranks are"
+    } else {
+        "cxidiag why --job on the other nodes of the job, and why --merge"
+    };
     if is_one_group && is_quiet(node) {
         let text = format!(
-            "{counts}, and nothing is outstanding on the NICs: no packet is lost here, and this \
-             node waits for others, or computes"
+            "{counts}, and nothing is outstanding on the NICs: no packet is lost here, and {}",
+            if has_all {
+                "the ranks wait for each other"
+            } else {
+                "they wait for others, or compute"
+            }
         );
         let exclusion = "that the network is bad because this node is healthy";
         return finding(8, Certainty::Open, [&text, &proof, compare, exclusion]);

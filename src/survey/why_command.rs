@@ -10,7 +10,6 @@ pub use crate::why_options::usage;
 use cli::output;
 use facts::error::Failure;
 use facts::interrupt;
-use hang::HangRequest;
 use node::machine::Machine;
 use node::{backend, reading};
 use page::destination::Place;
@@ -23,20 +22,14 @@ use why::suspect::SuspectFindings;
 /// # Errors
 ///
 /// Invalid arguments, a NIC that does not exist, good NICs that do not answer, a file that cannot
-/// be written, and a NIC that is slow; with `--job`, the failures of [`hang::run`].
+/// be written, and a NIC that is slow; with `--job` or `--merge`, the failures of [`hang::run`].
 pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let read = crate::why_options::parse(&arguments);
     let Some(request) = output::or_refusal(&arguments, read)? else {
         return Ok(());
     };
-    if let Some(pids) = request.job {
-        return hang::run(&HangRequest {
-            pids,
-            interval: request.interval.unwrap_or(hang::INTERVAL),
-            json: request.json,
-            ticket: request.ticket,
-            is_quiet: request.is_quiet,
-        });
+    if let Some(hang) = request.hang() {
+        return hang::run(&hang);
     }
     let ready = backend::check(request.device).and_then(|()| interrupt::watch());
     output::or_early_failure(crate::processes::own_place(request.json.as_ref()), ready)?;

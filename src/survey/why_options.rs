@@ -16,6 +16,7 @@ use cli::{arguments, derived, output};
 use facts::device::{DEFAULT_DEVICE, DeviceName};
 use facts::error::{Failure, invalid};
 use facts::number::{time, within};
+use hang::{HangRequest, HangSource};
 use page::destination::Place;
 use plan::DEFAULT_PORT;
 
@@ -38,6 +39,7 @@ pub fn usage() -> Usage {
             ("cxidiag why [NIC] [OPTIONS]".into(), ""),
             ("cxidiag why [NIC] --loopback=COUNT [OPTIONS]".into(), ""),
             ("cxidiag why --job[=PID,...] [OPTIONS]".into(), ""),
+            ("cxidiag why --merge FILE... [OPTIONS]".into(), ""),
         ],
         arguments: Completion::Devices,
         about_arguments: "NIC is the suspect, a NIC of this machine (default: cxi0). Good NICs of other\n\
@@ -97,6 +99,11 @@ pub struct WhyRequest {
     #[arg(value_parser = |typed: &str| time(typed, INTERVALS))]
     pub interval: Option<Duration>,
 
+    /// Judge several nodes of a job together: FILE is a document that --job --json has written on
+    /// a node
+    #[arg(long = "merge")]
+    is_merge: bool,
+
     #[command(flatten)]
     pub service: ServiceArguments,
 
@@ -131,6 +138,10 @@ pub struct WhyRequest {
 
     #[arg(skip)]
     pub beside: Beside,
+
+    /// The files of `--merge`.
+    #[arg(skip)]
+    merged: Vec<PathBuf>,
 }
 
 /// The processes of a job, by number; none to search for them.
@@ -160,29 +171,53 @@ pub enum Beside {
 pub fn parse(arguments: &[OsString]) -> Result<Option<WhyRequest>, Failure> {
     let typed = TypedArguments::<WhyRequest>::read(&usage(), &COMMAND, arguments)?;
     let Some(TypedArguments { mut request, words, .. }) = typed else { return Ok(None) };
-    arguments::add_devices(&mut request.nics, words, arguments)?;
+    if request.is_merge {
+        request.merged = words.into_iter().map(PathBuf::from).collect();
+    } else {
+        arguments::add_devices(&mut request.nics, words, arguments)?;
+    }
     (request.device, request.beside) = request.places()?;
     Ok(Some(request))
 }
 
 impl WhyRequest {
+    /// Returns what `--job` or `--merge` asks for.
+    pub fn hang(&self) -> Option<HangRequest> {
+        let source = if self.is_merge {
+            HangSource::Files(self.merged.clone())
+        } else {
+            let interval = self.interval.unwrap_or(hang::INTERVAL);
+            HangSource::Node { pids: self.job.clone()?, interval }
+        };
+        let (json, ticket, is_quiet) = (self.json.clone(), self.ticket.clone(), self.is_quiet);
+        Some(HangRequest { source, json, ticket, is_quiet })
+    }
+
     /// Returns the suspect, and the good NICs beside it.
     fn places(&self) -> Result<(DeviceName, Beside), Failure> {
         let nic = arguments::one_device(&self.nics)?;
-        if self.job.is_some() {
-            let others = [("peer", self.peers.is_some()), ("loopback", self.loopback.is_some())];
+        if self.interval.is_some() && self.job.is_none() {
+            return Err(Failure::usage("--interval needs --job"));
+        }
+        if self.is_merge || self.job.is_some() {
+            let own = if self.is_merge { "merge" } else { "job" };
+            let others = [
+                ("peer", self.peers.is_some()),
+                ("loopback", self.loopback.is_some()),
+                ("job", self.is_merge && self.job.is_some()),
+            ];
             return match (nic, others.iter().find(|(_, is_given)| *is_given)) {
+                _ if self.is_merge && self.merged.is_empty() => {
+                    Err(Failure::usage("--merge needs a FILE"))
+                }
                 (Some(nic), _) => Err(Failure::usage(format!(
                     "--job looks at the NICs of the job: leave out {nic}"
                 ))),
                 (None, Some((option, _))) => {
-                    Err(Failure::usage(format!("--job and --{option} exclude each other")))
+                    Err(Failure::usage(format!("--{own} and --{option} exclude each other")))
                 }
                 (None, None) => Ok((DEFAULT_DEVICE, Beside::Nothing)),
             };
-        }
-        if self.interval.is_some() {
-            return Err(Failure::usage("--interval needs --job"));
         }
         let peer_pairs =
             [("peer-device", self.peer_device.is_some()), ("port", self.port.is_some())];
@@ -254,8 +289,10 @@ mod tests {
             ("--job --loopback=4", "--job and --loopback exclude each other"),
             ("cxi1 --job", "leave out cxi1"),
             ("cxi1 --interval=1s", "--interval needs --job"),
-            ("--job=0", "--job=0"),
-            ("--job=5,x", "--job=5,x"),
+            ("--merge", "--merge needs a FILE"),
+            ("--merge a --job", "--merge and --job exclude each other"),
+            ("--job=0", "invalid value '0' for --job"),
+            ("--job=5,x", "invalid value '5,x' for --job"),
             ("--peer-device=cxi1", "--peer-device needs --peer"),
             ("--peer=n1,n1", "n1 is named twice"),
             ("soft4 --loopback=4", "one of soft0 to soft3, and not soft4"),

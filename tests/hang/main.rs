@@ -270,6 +270,27 @@ fn document_has_what_the_text_says() {
 }
 
 #[test]
+fn judges_documents_of_several_nodes_together() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str| directory.path().join(name).display().to_string();
+    for (name, ranks) in [("a.json", "wait wait"), ("b.json", "wait pause")] {
+        let job = Job::start(2, ranks, "");
+        job.why(&["-q", &format!("--json={}", file(name))]);
+        job.assert_unharmed();
+    }
+    let output = Fabric::new().run(&["why", "--merge", &file("a.json"), &file("b.json")]);
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(3), "{text}");
+    assert!(text.starts_with("hung: probably 3 ranks wait for rank 41 ("), "{text}");
+    assert!(text.contains("node             : 2 nodes, Open MPI job"), "{text}");
+    let other = file("other.json");
+    std::fs::write(&other, "{}").unwrap();
+    let output = Fabric::new().run(&["why", "--merge", &other]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("no document of why --job"), "{}", stderr(&output));
+}
+
+#[test]
 fn refuses_what_is_no_job() {
     let fabric = Fabric::new();
     let mut command = fabric.command("why --job --interval=10ms");

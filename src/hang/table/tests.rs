@@ -9,6 +9,7 @@ fn rank(number: u32, activity: Activity) -> RankState {
     RankState {
         rank: Some(number),
         pid: 800 + number,
+        host: None,
         name: "app".into(),
         activity,
         wait_channel: None,
@@ -233,4 +234,29 @@ fn groups_begin_with_those_that_stand_out() {
     );
     let pair = node(&[Activity::Runs, Activity::Pipe], nic());
     assert!(super::groups(&pair.ranks).iter().all(|group| !group.is_outlier));
+}
+
+#[test]
+fn several_nodes_are_judged_together() {
+    let mut quiet = node(&[Activity::Descriptors; 3], nic());
+    quiet.host = "n1".into();
+    let mut odd = node(&[Activity::Pipe], nic());
+    odd.host = "n2".into();
+    odd.ranks[0].rank = Some(3);
+    odd.size = Some(4);
+    let all = NodeReading::merged(vec![quiet.clone(), odd]);
+    let part = "3 ranks wait for rank 3 (n2, pid 800), which neither";
+    assert_first(&all, 9, Certainty::Probably, part);
+    let devices: Vec<&str> = all.nics.iter().map(|nic| nic.device.as_str()).collect();
+    assert_eq!(
+        (devices, all.host.as_str(), all.size),
+        (vec!["n1 cxi0", "n2 cxi0"], "2 nodes", Some(4))
+    );
+    let mut down = quiet.clone();
+    down.nics[0].is_up = Some(false);
+    let all = NodeReading::merged(vec![down]);
+    assert_first(&all, 3, Certainty::Because, "n1 cxi0 has no link");
+    assert_eq!(findings(&all)[0].next, "cxidiag link -d cxi0");
+    quiet.size = Some(3);
+    assert_first(&quiet, 8, Certainty::Open, "the ranks wait for each other");
 }
