@@ -201,7 +201,7 @@ impl JobProcesses {
         let parents: BTreeSet<u32> = candidates.iter().map(|one| one.process.parent).collect();
         let cgroups: BTreeSet<String> =
             candidates.iter().filter_map(|one| one.cgroup.clone()).collect();
-        found.take(candidates);
+        found.take(candidates, is_named);
         let is_of_job = |parent: u32, cgroup: Option<&String>| {
             is_named
                 || parents.contains(&parent) && parent > 1
@@ -225,15 +225,15 @@ impl JobProcesses {
     }
 
     /// Takes the processes of one program. Of several with one rank, the one with a NIC is the
-    /// rank.
-    fn take(&mut self, candidates: Vec<Candidate>) {
+    /// rank, unless the user has named them all.
+    fn take(&mut self, candidates: Vec<Candidate>, is_named: bool) {
         let (ranks, helpers): (Vec<_>, Vec<_>) =
             candidates.into_iter().partition(|one| one.is_rank);
         self.helpers = helpers.into_iter().map(|one| one.process.pid).collect();
         let mut ranks: Vec<RankProcess> = ranks.into_iter().map(|one| one.process).collect();
         ranks.sort_by_key(|rank| (rank.number.rank, rank.holdings.nics.is_empty(), rank.pid));
         for rank in ranks {
-            let last = self.ranks.last().filter(|last| last.number.rank.is_some());
+            let last = self.ranks.last().filter(|last| !is_named && last.number.rank.is_some());
             if last.is_some_and(|last| last.number == rank.number) {
                 self.helpers.push(rank.pid);
             } else {
@@ -362,6 +362,7 @@ pub fn names(ranks: &[RankName]) -> String {
         ([(None, pid, None)], _) => format!("process {pid}"),
         (_, true) => {
             numbers.sort_unstable();
+            numbers.dedup();
             format!("ranks {}", shown(&numbers))
         }
         (_, false) => {
@@ -435,6 +436,8 @@ mod tests {
         add(&made_up, 40, 31, 'S', &open_mpi(8, "x"), false);
         add(&made_up, 41, 31, 'S', &open_mpi(8, "x"), true);
         add(&made_up, 50, 1, 'S', "A=1", false);
+        let named = find(&made_up, &[31, 40, 41], &[]).unwrap();
+        assert_eq!(numbers(&named), [(Some(8), 31), (Some(8), 41), (Some(8), 40)]);
         let found = find(&made_up, &[], &[]).unwrap();
         assert_eq!(numbers(&found), [(Some(8), 31), (Some(9), 32), (Some(10), 33), (Some(11), 30)]);
         assert_eq!((found.helpers, found.size), (vec![40, 41], Some(16)));

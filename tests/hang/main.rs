@@ -205,6 +205,15 @@ fn names_messages_for_a_process_that_has_ended() {
 }
 
 #[test]
+fn names_an_event_queue_that_nobody_reads() {
+    let job = Job::start(2, "events wait", "");
+    let first =
+        "hung: because an event queue on soft0 loses events: a rank waits for them forever\n";
+    job.assert_verdict(3, first, &["soft0 ee_events_dropped_ordinary_cntr +"]);
+    job.assert_unharmed();
+}
+
+#[test]
 fn names_the_limit_of_a_service() {
     // Two transmit queues and two target queues, of which each rank has one.
     const TWO: &str = "cxidiag services 3: 1\n1 1 0 0 0 0 0 0 1 2 1 10 0 0 0 0 0 0 0 0 1 \

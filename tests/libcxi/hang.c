@@ -58,6 +58,54 @@ static void send_to_nobody(struct rig *rig)
 		done(&rig->ini);
 }
 
+static void say_ready(void)
+{
+	puts("ready");
+	fflush(stdout);
+}
+
+/*
+ * Puts to itself, whose events nobody reads. Once the queue of events is full,
+ * each put disables the portal, and it is enabled again: flow control for ever.
+ */
+static void fill_events(struct rig *rig)
+{
+	struct portal portal = portal_open(rig, 3, false);
+	uint8_t command[64];
+	bool full = false;
+
+	link_all(rig, &portal, C_PTL_LIST_PRIORITY, 1, iova(rig->md, rig->memory + MEMORY / 2), PAGE);
+	while (!over) {
+		dma(rig, command, C_CMD_PUT, 3);
+		put_bits(command, CMD_REQUEST_LEN, 1);
+		send(rig, command, 64);
+		while (!over && !eq_peek(rig->ini.eq))
+			poll(NULL, 0, 1);
+		if (!eq_peek(rig->ini.eq))
+			break;
+		if (event_code(eq_peek(rig->ini.eq)) != C_RC_OK) {
+			if (!full)
+				say_ready();
+			full = true;
+			target(rig, command, C_CMD_TGT_SETSTATE, &portal);
+			put_bits(command, STATE_STATE, C_PTLTE_ENABLED);
+			post(rig, command);
+		}
+		done(&rig->ini);
+		if (full)
+			poll(NULL, 0, 10);
+	}
+	/* The answer to the last put, and the events */
+	for (int wait = 0; wait < 300; wait++) {
+		if (eq_peek(rig->ini.eq))
+			done(&rig->ini);
+		while (eq_peek(rig->events.eq))
+			done(&rig->events);
+		poll(NULL, 0, 1);
+	}
+	portal_close(&portal);
+}
+
 int main(int argc, char **argv)
 {
 	const char *how = argc > 1 ? argv[1] : "wait";
@@ -67,8 +115,10 @@ int main(int argc, char **argv)
 	char byte;
 
 	CHECK(!sigaction(SIGUSR1, &action, NULL));
-	puts("ready");
-	fflush(stdout);
+	if (!strcmp(how, "events"))
+		fill_events(&rig);
+	else
+		say_ready();
 	if (!strcmp(how, "nobody"))
 		send_to_nobody(&rig);
 	while (!over) {
