@@ -39,18 +39,18 @@ use std::process::ExitCode;
 
 use command::completion::VARIABLE;
 use diag::run;
-use facts::child::PROGRAM;
+use facts::child::{self, PROGRAM};
 use facts::device::LIBCXI_VARIABLE;
 use facts::error::Failure;
 use facts::release::{self, SourceRevision};
 use facts::token::Token;
-use facts::{advice, child, interrupt};
+use facts::{advice, interrupt};
 use multicall::Call;
 use node::backend;
 use node::machine::resource_limit;
-use plan::command_line::{RefusedArguments, Request};
+use plan::command_line::{self, RefusedArguments, Request};
 use plan::tools::{TOOLS, with_status_of};
-use plan::{Plan, command_line, tool};
+use plan::{Plan, tool};
 use report::Reporter;
 
 /// Does what `argv` asks for. Nothing is opened before all of it has proved valid.
@@ -79,7 +79,7 @@ pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
             PROGRAM.into(),
             page::print(&command_line::help::overview(TOOLS, command::summaries()).to_string()),
         ),
-        Ok(Call::Version) => (PROGRAM.into(), page::print(&cli::version::version())),
+        Ok(Call::Version) => (PROGRAM.into(), page::print(&cli::arguments::version())),
         Ok(Call::List) => (PROGRAM.into(), page::print(&command_line::help::list(TOOLS))),
         Ok(Call::Command { command, program, arguments }) => {
             // A program that `stat` runs gets the mask that `stat` has inherited.
@@ -140,7 +140,7 @@ fn start(
         Request::Help { is_long } => {
             page::print(&command_line::help::usage(tool, program).text(is_long))
         }
-        Request::Version => cli::version::print_version(
+        Request::Version => cli::arguments::print_version(
             program,
             command_line::help::replaced_version(tool, program),
         ),

@@ -1,32 +1,29 @@
-//! The check of one NIC, from its first reading to its findings.
+//! The check of one NIC, from its first reading to its findings: who uses it, and who may.
 
 use std::io;
 
+use cxi::TRIGGERED;
 use rustix::io::Errno;
 
+use super::document::DeviceResult;
 use super::lock::Lock;
 use super::request::CheckRequest;
 use super::traffic::{self, Runs};
-use super::uses::Uses;
-use crate::document::DeviceResult;
-use cxi::TRIGGERED;
 use facts::device::DeviceName;
 use facts::error::Failure;
-use health::code_words::CodeWords;
-use health::foreign::Octets;
-use health::leak::ResourceUse;
-use health::pcie_errors::Monitor;
-use health::{
-    Finding, address, code_words, foreign, host, identity, link, pcie, pcie_errors, power,
-    presence, ranks, services, temperature,
-};
+use health::code_words::{self, CodeWords};
+use health::pcie::{self, Monitor};
+use health::services::{self, ResourceUse};
+use health::traffic::Octets;
+use health::{Finding, address, host, identity, link, power, presence, temperature};
 use node::backend;
+use node::explain::Explain;
 use node::machine::Machine;
 use node::nic::files::Files;
 use node::nic::generation::Generation;
 use node::nic::link_speed::LinkSpeed;
 use node::nic::pcie_path::PciePath;
-use node::service::{Chosen, ServiceOptions, ServiceRequest};
+use node::service::{Chosen, Rights, ServiceOptions, ServiceRequest};
 use node::slingshot::Grant;
 use page::problem::Problem;
 
@@ -79,7 +76,8 @@ impl Examination {
         });
         let mut is_busy = None;
         let mut is_unused = false;
-        let mut ranks = request.ranks.map(|_| ranks::unknown("the device cannot be opened"));
+        let mut ranks =
+            request.ranks.map(|_| services::unknown_ranks("the device cannot be opened"));
         let mut is_software = device.platform().is_simulated;
         let services = match &first {
             Err(_) | Ok(None) => Finding::absent(&services::USABLE),
@@ -195,17 +193,11 @@ impl Examination {
             code_words::left_out("--quick")
         });
         findings.push(match request.own_traffic() {
-            Some(why) => foreign::left_out(why),
+            Some(why) => health::traffic::left_out(why),
             None => Octets::read(&files).since(first.octets),
         });
         findings.extend(pcie_findings(&files, generation));
         findings.extend(Monitor::read(&files).evaluate(first.monitor, &files));
-        // A software NIC has the file only if a fault plants it.
-        let iommu = if is_software && files.text("iommu_group/type").is_none() {
-            Finding::untested(&host::IOMMU, "software NIC")
-        } else {
-            host::iommu(&files, machine)
-        };
         findings.push(identity::memory_errors(&files));
         findings.extend(temperature::temperatures(&files));
         findings.extend([
@@ -217,7 +209,7 @@ impl Examination {
         ]);
         findings.extend(self.ranks);
         findings.extend([
-            iommu,
+            iommu(&files, is_software, machine),
             host::locality(&files, &cxi::placement::cpus().unwrap_or_default()),
             link::mtu(&files),
             identity::qos_profile(&files),
@@ -231,19 +223,28 @@ impl Examination {
     }
 }
 
+fn iommu(files: &Files, is_software: bool, machine: &Machine) -> Finding {
+    // A software NIC has the file only if a fault plants it.
+    if is_software && files.text("iommu_group/type").is_none() {
+        Finding::untested(&host::IOMMU, "software NIC")
+    } else {
+        host::iommu(files, machine)
+    }
+}
+
 /// Returns for how many ranks of a job with this number of ranks the service of this user has
 /// resources.
 fn room(name: DeviceName, device: &cxi::Device, count: u32) -> Finding {
     let request = ServiceRequest::from_environment(ServiceOptions::default(), name);
     match request.and_then(|request| request.find(device, name)) {
-        Err(failure) => ranks::unknown(failure.message()),
+        Err(failure) => services::unknown_ranks(failure.message()),
         Ok(Chosen { value: service, .. }) => {
             let mut in_use = device.in_use(service.id).ok().flatten().unwrap_or_default();
             let mut limits = std::array::from_fn(|place| service.limit(place));
             if let Ok(triggered) = device.triggered(&service) {
                 (limits[TRIGGERED], in_use[TRIGGERED]) = triggered;
             }
-            ranks::room_for(service.id, limits, in_use, count)
+            services::room_for(service.id, limits, in_use, count)
         }
     }
 }
@@ -255,8 +256,8 @@ fn pcie_findings(files: &Files, generation: Option<Generation>) -> Vec<Finding> 
         pcie::speed(files, &path, generation),
         pcie::upstream(&path),
     ];
-    findings.extend(pcie_errors::aer(files));
-    findings.push(pcie_errors::aer_of_bridges(files, &path));
+    findings.extend(pcie::aer(files));
+    findings.push(pcie::aer_of_bridges(files, &path));
     findings
 }
 
@@ -309,5 +310,42 @@ pub fn others(device: DeviceName, machine: &Machine) -> String {
     match names.as_slice() {
         [] => "this machine has no Cassini NIC, or its driver is not loaded".into(),
         names => format!("devices of this machine: {}", names.join(" ")),
+    }
+}
+
+/// Who may use a NIC, and who does.
+#[derive(Debug)]
+pub struct Uses {
+    /// Whether it is a software NIC, also behind a library that shows it as hardware.
+    pub is_software: bool,
+    /// Numbers of the services that this process may use.
+    pub usable: Vec<u32>,
+    /// Whether users of a service that the driver has not made hold resources; `None` from a libcxi
+    /// that cannot report it.
+    pub is_in_use: Option<bool>,
+}
+
+impl Uses {
+    /// Returns who may use `device`, and whether it is in use.
+    ///
+    /// # Errors
+    ///
+    /// Services that cannot be listed.
+    pub fn of(device: &cxi::Device) -> Result<Self, Failure> {
+        let mut found =
+            Self { is_software: device.info().is_simulated(), usable: Vec::new(), is_in_use: None };
+        let rights = Rights::from_this_process();
+        let services = device.services().explain("cannot list the services")?;
+        for service in services.into_iter().flatten() {
+            let in_use = device.in_use(service.id).explain("cannot read the use of a service")?;
+            if let Some(in_use) = in_use.filter(|_| !service.system) {
+                let is_held = in_use.iter().flatten().any(|count| *count > 0);
+                found.is_in_use = Some(found.is_in_use == Some(true) || is_held);
+            }
+            if rights.can_use(&service) {
+                found.usable.push(service.id);
+            }
+        }
+        Ok(found)
     }
 }

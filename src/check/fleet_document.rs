@@ -1,12 +1,10 @@
 //! The checks of many nodes in one: what is bad or suspect, and what differs from most nodes. The
 //! doc comments of the types are the descriptions in their schema, docs/check-fleet.schema.json.
 //!
-//! * `finding`: what is found about a node.
 //! * `agreement`: what most NICs have, and which differ.
 //! * `node_check`: the check of one node, read back, and what is found in it.
 
 mod agreement;
-mod finding;
 mod node_check;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -20,7 +18,6 @@ use serde::Serialize;
 
 pub use self::agreement::Majority;
 use self::agreement::agree;
-pub use self::finding::{NodeFinding, NodeVerdict};
 use self::node_check::findings;
 use crate::document::{Check, UNTESTED};
 use crew::host_list;
@@ -28,6 +25,7 @@ use facts::error::{Failure, UNDECIDED};
 use facts::text::plural;
 use facts::time_of_day::{milliseconds, unix_ms};
 use health::ITEMS;
+pub use node_check::{NodeFinding, NodeVerdict};
 
 /// Version of the document. It changes when a field is removed or changes its meaning.
 pub const SCHEMA_VERSION: u32 = 1;

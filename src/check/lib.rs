@@ -8,9 +8,7 @@
 //!    +-------------------------------------------------------------------------------------------+
 //!  5 | job                       whether the settings of a job take effect                       |
 //!    +-------------------------------------------------------------------------------------------+
-//!  4 | in_survey                 the checks of a member of a survey                              |
-//!    | served                    a check for a client on another host                            |
-//!    | step                      the checks of the nodes of a job step                           |
+//!  4 | step                      the checks of the nodes of a job step                           |
 //!    | stress                    `check --stress`: its course                                    |
 //!    +-------------------------------------------------------------------------------------------+
 //!  3 | cxi_heatsink_check        HPE's cxi_heatsink_check: its options and its course            |
@@ -19,16 +17,11 @@
 //!    +-------------------------------------------------------------------------------------------+
 //!  2 | examine                   the check of one NIC, from first reading to findings            |
 //!    | fleet                     the checks of many nodes in one                                 |
-//!    | site                      the settings of a site                                          |
 //!    +-------------------------------------------------------------------------------------------+
 //!  1 | cxi_heatsink_check_text   the text of HPE's cxi_heatsink_check                            |
-//!    | fleet_metrics             the health of many nodes as metrics                             |
-//!    | fleet_text                the health of many nodes as text and as CSV                     |
 //!    | lock                      one check with traffic at a time                                |
 //!    | metrics                   the health of NICs as metrics                                   |
 //!    | options                   what `check` takes                                              |
-//!    | stress_metrics            NICs under load as metrics                                      |
-//!    | stress_text               NICs under load as text                                         |
 //!    | stress_watch              reads sensors and counts bytes                                  |
 //!    | text                      the health of NICs as text                                      |
 //!    +-------------------------------------------------------------------------------------------+
@@ -38,7 +31,6 @@
 //!    | request                   what the arguments ask for                                      |
 //!    | stress_document           NICs under load, as data and as JSON                            |
 //!    | traffic                   short runs of tools through one NIC                             |
-//!    | uses                      who may use a NIC, and who does                                 |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
 //!
@@ -50,12 +42,9 @@ pub mod cxi_heatsink_check;
 pub mod cxi_heatsink_check_text;
 pub mod document;
 mod examine;
-mod fleet;
+pub mod fleet;
 pub mod fleet_document;
-pub mod fleet_metrics;
-pub mod fleet_text;
 mod hosts;
-mod in_survey;
 pub mod job;
 mod lock;
 pub mod metrics;
@@ -63,29 +52,22 @@ mod note;
 mod of_node;
 pub mod options;
 mod request;
-mod served;
-mod site;
 mod step;
-mod stress;
+pub mod stress;
 pub mod stress_document;
-pub mod stress_metrics;
-pub mod stress_text;
 mod stress_watch;
 pub mod text;
 mod traffic;
-mod uses;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 pub use self::examine::{files_with, others, require};
-pub use self::in_survey::SurveyChecks;
 pub use self::of_node::name_unreadable;
 pub use self::options::usage;
 use self::request::CheckRequest;
 pub use self::request::{LINK_SPEED, gigabits};
-pub use self::site::link_speed as site_link_speed;
 use cli::output;
 use crew::launcher::LauncherTask;
 use diag::run::served::is_started_for_client;
@@ -93,6 +75,8 @@ use facts::device::DeviceName;
 use facts::error::Failure;
 use facts::interrupt;
 use node::{backend, reading};
+pub use of_node::SurveyChecks;
+pub use options::link_speed as site_link_speed;
 use page::documents::{Documents, Places};
 
 /// Runs the command with the arguments after its name.
@@ -114,7 +98,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     output::or_early_failure(request.json.as_ref(), ready)?;
     reading::limit_waits();
     if is_started_for_client() {
-        return served::run(request);
+        return hosts::run(request);
     }
     if let Some(time) = request.stress {
         return stress::run(&request, time);

@@ -1,23 +1,25 @@
-//! The check of this node.
+//! The check of this node, also in a member of a survey, for the diagnosis of culprits.
 
 use std::env;
+use std::time::Duration;
 
+use super::document::{Check, DeviceResult};
 use super::examine::Examination;
 use super::note::note;
 use super::request::{CheckRequest, WINDOW};
 use super::traffic::Runs;
-use super::{lock, site};
-use crate::document::{Check, DeviceResult};
+use super::{lock, options};
 use facts::device::DeviceName;
 use facts::error::Failure;
 use facts::interrupt;
 use facts::time_of_day::Clocks;
-use health::host_state::HostCounts;
-use health::{Finding, address, host, host_state, presence};
+use health::host::{self, HostCounts};
+use health::{Finding, address, presence};
 use node::machine::{self, Machine};
 use node::nic::files::Files;
 use node::reading;
 use node::slingshot::{self, Grant, Launcher};
+use page::json;
 
 /// Checks this node.
 ///
@@ -59,7 +61,7 @@ impl OngoingCheck {
     /// Settings of the site or of the job that are invalid.
     pub fn begin(mut request: CheckRequest) -> Result<Self, Failure> {
         let machine = Machine::this();
-        request.site.fill_from(&site::read(&machine)?);
+        request.site.fill_from(&options::read(&machine)?);
         let grant = grant(&request)?;
         let grant = grant.as_ref();
         let devices = request.devices(grant, &machine)?;
@@ -122,7 +124,7 @@ impl OngoingCheck {
         let count = presence::count(nics(&examined, &machine), request.site.expected_nics);
         let mut host = vec![count, presence::driver(&machine)];
         host.extend(host::findings(&self.host, machine::loaded_library()));
-        host.extend([host_state::idle_states(&self.host), host_state::memory_size(&self.host)]);
+        host.extend([host::idle_states(&self.host), host::memory_size(&self.host)]);
         let before = request.has_window().then_some(self.counts);
         host.extend(HostCounts::read(&self.host).since(before));
         name_unreadable(&mut host, &mut examined, &machine);
@@ -179,4 +181,48 @@ fn nics(examined: &[DeviceResult], machine: &Machine) -> usize {
         !is_listed && nic.items.contains(&presence::present())
     };
     machine.cxi_devices().len() + examined.iter().filter(is_other).count()
+}
+
+/// How long a member looks for traffic of others, before it measures.
+const IDLE: Duration = Duration::from_millis(50);
+
+/// The checks of the NICs of a member. They read files only.
+pub struct SurveyChecks {
+    devices: Vec<DeviceName>,
+    /// The check that the first one has begun.
+    ongoing: Option<OngoingCheck>,
+}
+
+impl SurveyChecks {
+    /// Returns the checks of these NICs.
+    pub fn new(devices: Vec<DeviceName>) -> Self {
+        let ongoing = None;
+        Self { devices, ongoing }
+    }
+
+    /// Returns the document of a check. The first one has the traffic of others, the second one
+    /// what has changed since the first one, such as errors of the link.
+    ///
+    /// # Errors
+    ///
+    /// Settings of the site or of the job that are invalid, and an interruption.
+    pub fn document(&mut self) -> Result<Vec<u8>, Failure> {
+        let check = match self.ongoing.take() {
+            Some(ongoing) => ongoing.end(),
+            None => {
+                reading::limit_waits();
+                let request = CheckRequest {
+                    devices: self.devices.clone(),
+                    no_traffic: true,
+                    window: Some(Duration::ZERO),
+                    ..CheckRequest::default()
+                };
+                let while_idle = check(CheckRequest { window: Some(IDLE), ..request.clone() })?;
+                self.ongoing =
+                    Some(OngoingCheck::begin(CheckRequest { uses_nic: true, ..request })?);
+                while_idle
+            }
+        };
+        json::line(&check)
+    }
 }

@@ -1,17 +1,15 @@
-//! `check --stress`: NICs under load, with their temperatures (docs/check.md).
+//! `check --stress`: NICs under load, with their temperatures (docs/check.md), as text and as
+//! metrics (docs/metrics.md lists them).
 
-use std::io;
+use std::io::{self, Write};
 use std::time::Duration;
 
-use super::examine::{files_with, require};
+use super::examine::{Uses, files_with, require};
 use super::note::note_step;
 use super::of_node::grant;
 use super::request::CheckRequest;
+use super::stress_document::{StressReport, StressedNic, shown};
 use super::stress_watch::{Times, watch};
-use super::uses::Uses;
-use crate::stress_document::{StressReport, StressedNic};
-use crate::stress_metrics;
-use crate::stress_text::StressTable;
 use cli::output;
 use diag::run::stress::{LoadOptions, under_load};
 use facts::device::DeviceName;
@@ -19,12 +17,13 @@ use facts::error::Failure;
 use facts::interrupt;
 use facts::time_of_day::Clocks;
 use health::link;
-use health::sensors::{Sensors, board, cable_limits, part_number};
+use health::sensors::{Sensor, Sensors, board, cable_limits, part_number};
 use node::backend;
 use node::machine::Machine;
 use node::machine::placement::{Cpus, Placement};
 use node::nic::files::Files;
 use page::documents::{Documents, Places};
+use page::openmetrics::{self, Family, Sample};
 
 /// Name of the program in messages.
 const PROGRAM: &str = "cxidiag check";
@@ -40,14 +39,14 @@ const MAX_THREADS: usize = 64;
 pub fn run(request: &CheckRequest, time: Duration) -> Result<(), Failure> {
     let documents = Documents::open(&Places {
         json: request.json.clone(),
-        metrics: request.metrics.file_with(stress_metrics::SERIES)?,
+        metrics: request.metrics.file_with(SERIES)?,
         ..Places::default()
     });
     let documents = output::or_early_failure(request.json.as_ref(), documents)?;
     let report = output::or_failure(&documents, load(request, time, &documents))?;
     // A signal that came too late to cut the load short still decides the exit status.
     interrupt::check()?;
-    documents.write_metrics(|| stress_metrics::families(&report))?;
+    documents.write_metrics(|| families(&report))?;
     output::write(&documents, &report, false, StressReport::headline)?;
     documents.conclude(report.result())
 }
@@ -144,4 +143,182 @@ fn cpus(
     }
     // More NICs than CPUs.
     Ok(choice.into_iter().cycle().skip(place).take(1).collect())
+}
+
+/// A series without labels that all files of a load have.
+pub const SERIES: &str = "cxidiag_stress_exit_status";
+
+/// Returns a value of a NIC with one more label.
+fn sample(nic: &StressedNic, label: &'static str, text: &str, value: impl Into<f64>) -> Sample {
+    Sample::new([("device", nic.name.clone()), (label, text.to_owned())], value)
+}
+
+/// Returns the metrics of NICs under load.
+pub fn families(report: &StressReport) -> Vec<Family> {
+    let judged = report.devices.iter().flat_map(|nic| {
+        let judged = nic.judged().into_iter();
+        judged.map(move |(code, is_good)| sample(nic, "check", code, is_good))
+    });
+    let highest = |is_temperature| {
+        let nics = report.devices.iter();
+        let results = nics.flat_map(|nic| nic.sensors.iter().map(move |result| (nic, result)));
+        let own =
+            results.filter(move |(_, result)| result.sensor.limits().is_some() == is_temperature);
+        own.filter_map(|(nic, result)| {
+            Some(sample(nic, "sensor", result.sensor.column, result.max?))
+        })
+    };
+    let measured = report.devices.iter().filter(|nic| !nic.samples.is_empty());
+    let rates = measured.map(|nic| Sample::new([("device", nic.name.clone())], nic.mean_rate()));
+    let status =
+        "Exit status of the load: 0 all criteria are met, 3 one is not, 4 one could not be judged.";
+    let times = [report.started_unix_ms, report.elapsed_ms];
+    let mut families = vec![openmetrics::build("stress")];
+    let status = (SERIES, status);
+    families.extend(Family::times(status, report.exit_status, "load with set-up", times));
+    families.extend([
+        Family::new(
+            "cxidiag_stress_ok",
+            "Whether the criterion is met under load (1) or not (0); no sample if it could not be judged.",
+            judged,
+        ),
+        Family::new(
+            "cxidiag_stress_temperature_celsius",
+            "Highest temperature under load.",
+            highest(true),
+        ),
+        Family::new("cxidiag_stress_power_watts", "Highest power under load.", highest(false)),
+        Family::new(
+            "cxidiag_stress_bandwidth_bytes_per_second",
+            "Bandwidth at which the NIC wrote to itself under load.",
+            rates,
+        ),
+    ]);
+    families
+}
+
+/// Least width of a column of values.
+const WIDTH: usize = 6;
+
+/// The table of NICs under load. Its rows are printed as they come.
+#[derive(Debug)]
+pub struct StressTable {
+    /// Width of the column of NICs.
+    names: usize,
+    /// Columns of sensors: title, and width.
+    columns: Vec<(String, usize)>,
+}
+
+/// Returns the title of the column of a sensor.
+fn title(sensor: &Sensor) -> String {
+    format!("{}[{}]", sensor.column, if sensor.limits().is_some() { "C" } else { "W" })
+}
+
+impl StressTable {
+    /// Returns the table with a column for each sensor that a NIC has.
+    pub fn new(nics: &[StressedNic]) -> Self {
+        let mut columns: Vec<(String, usize)> = Vec::new();
+        for result in nics.iter().flat_map(|nic| &nic.sensors) {
+            let title = title(result.sensor);
+            if !columns.iter().any(|(other, _)| *other == title) {
+                let width = title.len().max(WIDTH);
+                columns.push((title, width));
+            }
+        }
+        let names = nics.iter().map(|nic| nic.name.len()).max().unwrap_or(0);
+        Self { names: names.max("NIC".len()), columns }
+    }
+
+    /// Writes the titles.
+    pub fn titles(&self, out: &mut impl Write) -> io::Result<()> {
+        write!(out, "{:>7}  {:<2$}  Rate[GB/s]", "Time[s]", "NIC", self.names)?;
+        for (title, width) in &self.columns {
+            write!(out, "  {title:>width$}")?;
+        }
+        writeln!(out)
+    }
+
+    /// Writes the row of the last sample of a NIC.
+    pub fn row(&self, out: &mut impl Write, nic: &StressedNic) -> io::Result<()> {
+        let Some(sample) = nic.samples.last() else { return Ok(()) };
+        let (seconds, gigabytes) = (sample.seconds, sample.bytes_per_s / 1e9);
+        write!(out, "{seconds:>7.1}  {:<1$}  {gigabytes:>10.2}", nic.name, self.names)?;
+        for (column, width) in &self.columns {
+            let mut values = nic.sensors.iter().zip(&sample.values);
+            let found = values.find(|(result, _)| title(result.sensor) == *column);
+            let cell = match found {
+                Some((result, Some(value))) => match result.limits() {
+                    Some(limits) => format!("{:.0}", shown(*value, limits)),
+                    None => format!("{value:.1}"),
+                },
+                _ => "-".into(),
+            };
+            write!(out, "  {cell:>width$}")?;
+        }
+        writeln!(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::stress_document::testing::{add, nic, report};
+    use super::*;
+    use page::openmetrics::{Dialect, text};
+
+    #[test]
+    fn has_verdicts_and_highest_values_of_each_nic() {
+        let mut nics = vec![nic("P52930-001"), nic("P52930-001")];
+        nics[1].name = "cxi1".into();
+        add(&mut nics[0], 21.0, &[Some(16.5), None, Some(2.5), Some(84.0), Some(70.0)]);
+        add(&mut nics[0], 20.0, &[Some(16.0), None, Some(2.5), Some(86.5), Some(60.0)]);
+        let text = text(&families(&report(nics)), Dialect::NodeExporter);
+        let expected = "\
+cxidiag_stress_exit_status 3
+cxidiag_stress_timestamp_seconds 0
+cxidiag_stress_duration_seconds 0
+cxidiag_stress_ok{device=\"cxi0\",check=\"asic-temperature\"} 0
+cxidiag_stress_ok{device=\"cxi0\",check=\"media-temperature\"} 0
+cxidiag_stress_ok{device=\"cxi0\",check=\"stress-rate\"} 1
+cxidiag_stress_ok{device=\"cxi0\",check=\"stress-load\"} 1
+cxidiag_stress_temperature_celsius{device=\"cxi0\",sensor=\"ASIC_0\"} 86.5
+cxidiag_stress_temperature_celsius{device=\"cxi0\",sensor=\"QSFP_INT\"} 70
+cxidiag_stress_power_watts{device=\"cxi0\",sensor=\"VDD\"} 16.5
+cxidiag_stress_power_watts{device=\"cxi0\",sensor=\"TRVDD\"} 2.5
+cxidiag_stress_bandwidth_bytes_per_second{device=\"cxi0\"} 20500000000
+";
+        let found = text.lines().filter(|line| line.starts_with("cxidiag_stress_"));
+        assert_eq!(found.map(|line| format!("{line}\n")).collect::<String>(), expected);
+    }
+
+    /// Two chips of a card have one criterion: it is met if both are cool.
+    #[test]
+    fn sensors_with_the_same_limits_have_one_verdict() {
+        for (chips, good) in [([60.0, 86.0], 0), ([60.0, 61.0], 1), ([f64::NAN, 61.0], 2)] {
+            let mut dual = nic("P48765-001");
+            let [one, two] = chips.map(|celsius| Some(celsius).filter(|celsius| !celsius.is_nan()));
+            add(&mut dual, 21.0, &[None, None, None, one, two]);
+            let judged = dual.judged();
+            let found = judged.iter().find(|(code, _)| *code == "asic-temperature");
+            assert_eq!(found.map_or(2, |(_, is_good)| u8::from(*is_good)), good);
+        }
+    }
+
+    #[test]
+    fn shows_sensors_of_different_boards_in_one_table() {
+        let mut nics = [nic("P52930-001"), nic("P43012-001")];
+        nics[1].name = "cxi1".into();
+        let [one, two] = &mut nics;
+        add(one, 21.68, &[Some(16.24), Some(6.0), Some(2.5), Some(84.7), None]);
+        add(two, 20.5, &[Some(10.0), Some(3.0), Some(59.4), Some(-3.2)]);
+        let table = StressTable::new(&nics);
+        let mut text = Vec::new();
+        table.titles(&mut text).unwrap();
+        nics.iter().for_each(|nic| table.row(&mut text, nic).unwrap());
+        let expected = "\
+Time[s]  NIC   Rate[GB/s]  VDD[W]  AVDD[W]  TRVDD[W]  ASIC_0[C]  QSFP_INT[C]  ASIC_1[C]
+   10.0  cxi0       21.68    16.2      6.0       2.5         84            -          -
+   10.0  cxi1       20.50    10.0      3.0         -         59            -         -3
+";
+        assert_eq!(String::from_utf8(text).unwrap(), expected);
+    }
 }

@@ -1,18 +1,21 @@
-//! Arguments that several commands read alike.
+//! Arguments that several commands read alike, and the versions of the program and of the programs
+//! that it replaces.
 
 use std::env;
 use std::ffi::OsString;
+use std::io::{self, Write};
 use std::path::Path;
 
 use clap::builder::{OsStringValueParser, StringValueParser, TypedValueParser};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 
-use crate::parser::{Parsed, hint_before};
-use crate::usage::{Completion, Entry, Usage};
-use crate::version::print_version;
-use crate::{derived, parser};
+use super::derived;
+use super::parser::{self, Parsed, hint_before};
+use super::usage::{Completion, Entry, Usage};
+use facts::child::PROGRAM;
 use facts::device::{DeviceName, LIBCXI_VARIABLE, LibraryFile};
 use facts::error::Failure;
+use facts::release;
 use page::print;
 
 /// What was typed for a command.
@@ -201,4 +204,40 @@ pub fn one_device(devices: &[DeviceName]) -> Result<Option<DeviceName>, Failure>
         }
         _ => Ok(devices.first().copied()),
     }
+}
+
+/// Returns the version of what was started as `name`: of the program that it replaces, if any.
+pub fn version_under(name: &str, replaced: Option<&str>) -> String {
+    match replaced {
+        Some(replaced) => format!("{name} version: {replaced}\n"),
+        None => subcommand_version(name),
+    }
+}
+
+/// Prints the version of what was started as `name`. Scripts read the version of a program that it
+/// replaces; the version of this program then follows on standard error.
+pub fn print_version(name: &str, replaced: Option<&str>) -> Result<(), Failure> {
+    page::print(&version_under(name, replaced))?;
+    if replaced.is_some() {
+        let _ = write!(io::stderr(), "{}", version());
+    }
+    Ok(())
+}
+
+/// Returns the version of a tool or a command that is a subcommand: `cxidiag compare`.
+fn subcommand_version(name: &str) -> String {
+    format!("{name} version: {}\n", release_text())
+}
+
+/// Returns the version of the program.
+pub fn version() -> String {
+    subcommand_version(PROGRAM)
+}
+
+/// Returns the release, with revision and date if `build.rs` found them.
+fn release_text() -> String {
+    let sources = release::sources();
+    let known: Vec<&str> = [sources.revision, sources.date].into_iter().flatten().collect();
+    let known = if known.is_empty() { String::new() } else { format!(" ({})", known.join(", ")) };
+    format!("{}{known}", env!("CARGO_PKG_VERSION"))
 }

@@ -18,7 +18,6 @@
 //!    +-------------------------------------------------------------------------------------------+
 //!  0 | nearest      the name that a misspelt one may stand for                                   |
 //!    | values       values: from what was typed to what is set                                   |
-//!    | version      the versions of the program, and of those that it replaces                   |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
 //!
@@ -34,4 +33,3 @@ pub mod output;
 pub mod parser;
 pub mod usage;
 pub mod values;
-pub mod version;

@@ -10,7 +10,6 @@ use std::sync::LazyLock;
 
 use clap::{Args, Command};
 
-use super::sources;
 use crate::changes::Changes;
 use crate::comparison::{Comparison, MAX_REGRESS};
 use crate::expected::StoredVerdicts;
@@ -96,7 +95,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     }
     if let Some(json) = &request.json {
         let sources: Vec<RunSource> = request.base.iter().chain(&request.new).cloned().collect();
-        sources::check_output(&sources, "json", json)?;
+        results::check_output(&sources, "json", json)?;
     }
     let documents = Documents::open_json(request.json.as_ref())?;
     let read = |files| output::or_failure(&documents, read(files, &arguments));
@@ -121,7 +120,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         return output::or_failure(&documents, Err(failure));
     }
     let result = changes.result();
-    let page = shown(&request, changes::text::page(&changes), &result);
+    let page = shown(&request, changes::page(&changes), &result);
     documents.print_page(request.form(), &page)?;
     documents.write_json(&changes)?;
     result
@@ -316,7 +315,7 @@ fn meant_for_json(source: &RunSource, arguments: &[OsString]) -> Option<String> 
 }
 
 fn warn(what: impl Display) {
-    sources::warn(NAME, what);
+    results::warn(NAME, what);
 }
 
 static COMMAND: LazyLock<Command> = LazyLock::new(derived::declared::<ComparisonRequest>);
@@ -443,7 +442,7 @@ fn parse(arguments: &[OsString]) -> Result<Option<ComparisonRequest>, Failure> {
     if request.base.is_empty() || request.new.is_empty() {
         return Err(misplaced("there are no files on one side of --"));
     }
-    sources::check_stdin(request.base.iter().chain(&request.new))?;
+    results::check_stdin(request.base.iter().chain(&request.new))?;
     Ok(Some(request))
 }
 
@@ -464,7 +463,7 @@ fn checked_side(
     if has_separator || files.is_empty() {
         return Err(misplaced("--expect takes the files of one side, one or more"));
     }
-    sources::check_stdin(files.iter())?;
+    results::check_stdin(files.iter())?;
     request.base = files;
     Ok(request)
 }

@@ -4,7 +4,6 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::differences;
 use super::grouping::{self, RunGroup};
 use super::runs::ReadRun;
 use facts::error::Failure;
@@ -447,7 +446,7 @@ impl Group {
             name,
             tool: tool.name.into(),
             metric,
-            differences: differences::all(&base, &new),
+            differences: grouping::all(&base, &new),
             sizes: rows.into_iter().map(compare).collect(),
             base: base.into_iter().map(Run::new).collect(),
             new: new.into_iter().map(Run::new).collect(),

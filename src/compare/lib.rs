@@ -19,10 +19,8 @@
 //!  2 | grouping      runs of two sides, grouped by what they measured                            |
 //!    +-------------------------------------------------------------------------------------------+
 //!  1 | changes       surveys or checks of two sides compared                                     |
-//!    | differences   what makes runs differ beside their results                                 |
 //!    | expected      stored runs against expectations                                            |
 //!    | printed       runs that tools printed, read back                                          |
-//!    | sources       files of results that arguments name                                        |
 //!    +-------------------------------------------------------------------------------------------+
 //!  0 | printed_run   one run that a tool printed: its lines -> its outcome                       |
 //!    | runs          runs that tools wrote, read back                                            |
@@ -36,7 +34,6 @@
 pub mod changes;
 pub mod command;
 pub mod comparison;
-pub mod differences;
 pub mod expected;
 pub mod grouping;
 pub mod html;
@@ -45,5 +42,4 @@ pub mod printed_run;
 pub mod report;
 pub mod results;
 pub mod runs;
-pub mod sources;
 pub mod text;

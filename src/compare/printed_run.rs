@@ -342,19 +342,21 @@ fn host(prefix: &str) -> &str {
     }
 }
 
-/// Returns the result in a row, and its figures that are no numbers; `None` if the line is no row
-/// of the table.
-fn result(
-    columns: &[PrintedColumn],
-    line: &str,
-    samples: &mut Option<Vec<u64>>,
-) -> Option<(SizeResult, Option<String>)> {
+/// The cells of a row of the table.
+#[derive(Default)]
+struct PrintedRow<'a> {
+    values: Vec<(PrintedColumn, f64)>,
+    /// Figures that are no numbers.
+    unreadable: Vec<(Metric, &'a str)>,
+}
+
+/// Returns the cells of a line, apart from empty ones; `None` if the line is no row of the table.
+fn row<'a>(columns: &[PrintedColumn], line: &'a str) -> Option<PrintedRow<'a>> {
     let cells: Vec<&str> = line.split_whitespace().collect();
     if columns.is_empty() || cells.len() != columns.len() {
         return None;
     }
-    let mut values: Vec<(PrintedColumn, f64)> = Vec::new();
-    let mut unreadable: Vec<(Metric, &str)> = Vec::new();
+    let PrintedRow { mut values, mut unreadable } = PrintedRow::default();
     for (column, cell) in columns.iter().zip(&cells) {
         let scale = if let PrintedColumn::Metric(_, scale) = column { *scale } else { 1.0 };
         let number = cell.parse().ok();
@@ -372,6 +374,17 @@ fn result(
             _ => return None,
         }
     }
+    Some(PrintedRow { values, unreadable })
+}
+
+/// Returns the result in a row, and its figures that are no numbers; `None` if the line is no row
+/// of the table.
+fn result(
+    columns: &[PrintedColumn],
+    line: &str,
+    samples: &mut Option<Vec<u64>>,
+) -> Option<(SizeResult, Option<String>)> {
+    let PrintedRow { values, unreadable } = row(columns, line)?;
     let value = |wanted: PrintedColumn| {
         values.iter().find(|(column, _)| *column == wanted).map(|(_, value)| *value)
     };

@@ -8,7 +8,6 @@ use std::time::SystemTime;
 
 use clap::{Args, Command};
 
-use super::sources;
 use crate::comparison::MAX_REGRESS;
 use crate::results::ReadResult;
 use crate::runs::RunSource;
@@ -49,7 +48,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let Some((sources, output)) = parse(&arguments)? else {
         return Ok(());
     };
-    sources::check_output(&sources, "output", &output)?;
+    results::check_output(&sources, "output", &output)?;
     let destination = Destination::open(&output)?;
     let mut results = read(&sources)?;
     if let [base, _] = sources.as_slice()
@@ -84,7 +83,7 @@ fn parse(arguments: &[OsString]) -> Result<Option<(Vec<RunSource>, Place)>, Fail
     if sources.is_empty() {
         return Err(misplaced("there are no files with results"));
     }
-    sources::check_stdin(sources.iter())?;
+    results::check_stdin(sources.iter())?;
     let page = match (request.output, files.as_slice()) {
         (Some(page), _) => page,
         (None, [file]) if file != "-" => Place::File(Path::new(file).with_extension("html")),
@@ -107,7 +106,7 @@ fn read(sources: &[RunSource]) -> Result<Vec<ReadResult>, Failure> {
 }
 
 fn warn(what: impl Display) {
-    sources::warn(NAME, what);
+    results::warn(NAME, what);
 }
 
 /// Returns a failure because of the arguments.

@@ -1,4 +1,8 @@
-//! Any results of ours, read back: runs of tools, comparisons, surveys, checks, jobs.
+//! Any results of ours, read back: runs of tools, comparisons, surveys, checks, jobs. The files
+//! that `compare` and `report` read them from.
+
+use std::fmt::Display;
+use std::io::{self, Write};
 
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
@@ -9,14 +13,15 @@ use super::runs::{self, ReadRun, RunSource, refused};
 use campaign::quiet::findings::{Cause, Matrix, Unit};
 use campaign::quiet::ids::{NicId, NodeId, TestId};
 use check::document::Check;
-use facts::error::Failure;
-use facts::text;
+use facts::error::{Failure, invalid};
+use facts::text::{self, shown};
+use page::destination::Place;
 use page::json::{self, LARGEST};
 use report::outcome::{self, Outcome};
 use stat::job as stat_document;
 use stat::job::JobStat;
 use survey::result::Survey;
-use why::explanation::Explanation;
+use why::culprits::Explanation;
 
 /// A document, and the file that it was read from.
 #[derive(Debug)]
@@ -317,6 +322,38 @@ fn not_a_result(shown: &str, why: &str) -> Failure {
     let expected = "expected what a tool printed or wrote with --json or --jsonl, or what a \
                     command wrote with --json";
     refused(shown, why).with_hint(expected)
+}
+
+/// Checks that standard input is read once.
+pub fn check_stdin<'a>(sources: impl Iterator<Item = &'a RunSource>) -> Result<(), Failure> {
+    match sources.filter(|source| **source == RunSource::Stdin).count() {
+        0 | 1 => Ok(()),
+        _ => Err(Failure::usage("standard input (-) can be read only once")),
+    }
+}
+
+/// Checks that the output of this option does not replace a file that is read.
+pub fn check_output(
+    sources: &[RunSource],
+    option: &'static str,
+    output: &Place,
+) -> Result<(), Failure> {
+    let target = output.file().and_then(|output| output.canonicalize().ok());
+    let is_target = |source: &RunSource| match source {
+        RunSource::Stdin => false,
+        RunSource::File(path) => target.is_some() && path.canonicalize().ok() == target,
+    };
+    match output.file().filter(|_| sources.iter().any(is_target)) {
+        None => Ok(()),
+        Some(output) => {
+            let allowed = "this is a file with results, which would be replaced";
+            Err(Failure::usage(invalid(option, output.display(), allowed)))
+        }
+    }
+}
+
+pub fn warn(name: &str, what: impl Display) {
+    let _ = writeln!(io::stderr(), "{name}: warning: {}", shown(&what.to_string()));
 }
 
 #[cfg(test)]

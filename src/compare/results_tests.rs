@@ -83,11 +83,11 @@ fn compare_with(whole: &[u8], document: &[u8]) -> Result<(), Failure> {
             text::page(&comparison, true)
         }
         (ComparedResult::Survey(_, new), ComparedResult::Survey(_, base)) => {
-            changes::text::page(&Changes::from_surveys(("base", &base), ("new", &new), 5.0))
+            changes::page(&Changes::from_surveys(("base", &base), ("new", &new), 5.0))
         }
         (ComparedResult::Check(file, new), ComparedResult::Check(_, base)) => {
             let [base, new] = [base, new].map(|check| [(file.clone(), *check)]);
-            changes::text::page(&Changes::from_checks(&base, &new, 5.0))
+            changes::page(&Changes::from_checks(&base, &new, 5.0))
         }
         different => panic!("{different:?}"),
     };
@@ -102,7 +102,7 @@ fn show_job(record: &[u8]) -> Result<(), Failure> {
     let text = stat::text::page(&job, stat::text::Level::All).text(TextStyle::Plain);
     assert!(!text.contains('\u{1b}'));
     stat::metrics::families(&job);
-    stat::csv::csv(&job)?;
+    stat::output::csv(&job)?;
     draw(&page::json::document(&job)?)
 }
 

@@ -4,20 +4,19 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//!  5 | lib              the list of modules                                                      |
+//!  5 | lib             the list of modules                                                       |
 //!    +-------------------------------------------------------------------------------------------+
-//!  4 | joining          how a process joins its coordinator                                      |
+//!  4 | joining         how a process joins its coordinator                                       |
 //!    +-------------------------------------------------------------------------------------------+
-//!  3 | meeting_point    where processes find their coordinator                                   |
+//!  3 | meeting_point   where processes find their coordinator                                    |
 //!    +-------------------------------------------------------------------------------------------+
-//!  2 | star             how the processes of a crew talk                                         |
+//!  2 | star            how the processes of a crew talk                                          |
 //!    +-------------------------------------------------------------------------------------------+
-//!  1 | host_locations   where hosts are, by a file or by Slurm                                   |
-//!    | introduction     how a process introduces itself to its coordinator                       |
-//!    | launcher         rank and size of a process, from its launcher                            |
+//!  1 | introduction    how a process introduces itself to its coordinator                        |
+//!    | launcher        rank and size of a process, from its launcher                             |
 //!    +-------------------------------------------------------------------------------------------+
-//!  0 | host_list        lists of hosts as Slurm and Flux write them                              |
-//!    | location         where a NIC is: group, switch and port                                   |
+//!  0 | host_list       lists of hosts as Slurm and Flux write them                               |
+//!    | location        where a NIC is: group, switch and port                                    |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
 //!
@@ -26,7 +25,6 @@
 #![forbid(unsafe_code)]
 
 pub mod host_list;
-pub mod host_locations;
 pub mod introduction;
 pub mod joining;
 pub mod launcher;

@@ -346,28 +346,7 @@ fn block(page: &mut Page, entry: &DeviceEntry) {
         }
     }
     if let Some(nic) = &entry.nic {
-        let part = virtual_function(nic.address).map_or(String::new(), |number| {
-            format!(" (virtual function {number} of {:#x})", sent_nid(nic.address))
-        });
-        page.fact("NIC Address", format!("{:#x}{part}", nic.address));
-        page.fact("PID Bits", format!("{} ({} PIDs)", nic.pid_bits, nic.pid_count));
-        let speed = nic.link_speed.map_or(String::new(), |speed| format!(", speed {speed}"));
-        let link = if nic.link_is_up.is_some() { link_state(nic) } else { "none of its own" };
-        page.fact("Link", format!("{link}{speed}"));
-        page.fact("Link MTU", format!("{} bytes", nic.link_mtu_bytes));
-        let handler = match nic.retry_handler_runs {
-            Some(true) => "running".to_owned(),
-            Some(false) => format!("NOT running (service cxi_rh@{})", entry.name),
-            None => "on the NIC of this virtual function".to_owned(),
-        };
-        page.fact("Retry Handler", handler);
-        if !entry.is_software {
-            let kind = if nic.is_virtual_function { ", virtual function" } else { "" };
-            page.fact("PCI Address", format!("{}{kind}", nic.pci_address));
-        }
-        if let Some(board) = &nic.board {
-            page.fact("Board", board);
-        }
+        nic_lines(page, entry, nic);
     }
     if let Some(mac) = &entry.mac_address {
         let note = if algorithmic_bits(mac).is_some() {
@@ -393,6 +372,32 @@ fn block(page: &mut Page, entry: &DeviceEntry) {
         for (number, four) in resources(service).iter().enumerate() {
             page.fact(if number == 0 { "  In Use/Limit" } else { "" }, four);
         }
+    }
+}
+
+/// Adds the lines about an open NIC.
+fn nic_lines(page: &mut Page, entry: &DeviceEntry, nic: &NicReport) {
+    let part = virtual_function(nic.address).map_or(String::new(), |number| {
+        format!(" (virtual function {number} of {:#x})", sent_nid(nic.address))
+    });
+    page.fact("NIC Address", format!("{:#x}{part}", nic.address));
+    page.fact("PID Bits", format!("{} ({} PIDs)", nic.pid_bits, nic.pid_count));
+    let speed = nic.link_speed.map_or(String::new(), |speed| format!(", speed {speed}"));
+    let link = if nic.link_is_up.is_some() { link_state(nic) } else { "none of its own" };
+    page.fact("Link", format!("{link}{speed}"));
+    page.fact("Link MTU", format!("{} bytes", nic.link_mtu_bytes));
+    let handler = match nic.retry_handler_runs {
+        Some(true) => "running".to_owned(),
+        Some(false) => format!("NOT running (service cxi_rh@{})", entry.name),
+        None => "on the NIC of this virtual function".to_owned(),
+    };
+    page.fact("Retry Handler", handler);
+    if !entry.is_software {
+        let kind = if nic.is_virtual_function { ", virtual function" } else { "" };
+        page.fact("PCI Address", format!("{}{kind}", nic.pci_address));
+    }
+    if let Some(board) = &nic.board {
+        page.fact("Board", board);
     }
 }
 

@@ -11,7 +11,6 @@
 //!    | phase            the phases of a run, by name                                             |
 //!    +-------------------------------------------------------------------------------------------+
 //!  2 | advice           what a refused call or a bad event means, and what to do                 |
-//!    | atomic_model     what an atomic operation makes of a value                                |
 //!    | child            processes of this program that another one starts                        |
 //!    | device           names of NICs, and the library that opens them                           |
 //!    | expect           bounds on metrics, as typed after `--expect`                             |
@@ -26,7 +25,6 @@
 //!    | limit            time limits of waits                                                     |
 //!    | number           numbers as users type them                                               |
 //!    | percentile       percentiles by nearest rank                                              |
-//!    | platform         the kinds of NICs, and what each kind allows                             |
 //!    | rate             rates that a run is to keep: intended start times                        |
 //!    | release          the sources that this program was built from                             |
 //!    | robust           robust statistics: medians, spreads, quantiles                           |
@@ -49,7 +47,6 @@
 
 pub mod advice;
 pub mod atomic;
-pub mod atomic_model;
 pub mod bandwidth_unit;
 pub mod child;
 pub mod device;
@@ -67,7 +64,6 @@ pub mod net;
 pub mod number;
 pub mod percentile;
 pub mod phase;
-pub mod platform;
 pub mod rate;
 pub mod release;
 pub mod robust;

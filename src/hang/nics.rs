@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use cxi::RESOURCES;
 use facts::device::DeviceName;
-use health::evidence::NicEvidence;
+use health::findings::NicEvidence;
 use health::link;
 use node::backend;
 use node::machine::Machine;

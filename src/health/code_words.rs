@@ -4,11 +4,10 @@
 use super::item::{Finding, Item, unless_good};
 use super::link;
 use facts::severity::Severity;
-use node::nic::code_word_limits::{CodeWordLimits, DriverLimits, bit_rate};
 use node::nic::counter::{CounterChange, CounterReading};
 use node::nic::counters::CounterReadings;
 use node::nic::files::Files;
-use node::nic::link_speed::{Corrected, LinkSpeed};
+use node::nic::link_speed::{CodeWordLimits, Corrected, DriverLimits, LinkSpeed, bit_rate};
 
 /// Whether code words arrive all the time.
 pub static FLOW: Item = Item {

@@ -5,7 +5,7 @@ use super::item::{Finding, Item, unless_good};
 use facts::severity::Severity;
 use node::nic::files::Files;
 use node::nic::generation::Generation;
-use node::nic::pcie_speed::gigatransfers;
+use node::nic::pcie_path::gigatransfers;
 use node::traffic_class::TrafficClass;
 
 /// Uncorrectable errors of memories of the chip.

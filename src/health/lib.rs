@@ -4,38 +4,30 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//!  5 | lib             the list of modules and items                                             |
+//!  5 | lib           the list of modules and items                                               |
 //!    +-------------------------------------------------------------------------------------------+
-//!  4 | code_words      items: error rates of the link                                            |
-//!    | majority        what most good NICs have                                                  |
+//!  4 | code_words    items: error rates of the link                                              |
+//!    | majority      what most good NICs have                                                    |
 //!    +-------------------------------------------------------------------------------------------+
-//!  3 | link            items: state, speed, mode and flaps of the link                           |
+//!  3 | link          items: state, speed, mode and flaps of the link                             |
 //!    +-------------------------------------------------------------------------------------------+
-//!  2 | cable           items: firmware of the cable, switch port                                 |
+//!  2 | cable         items: firmware of the cable, switch port                                   |
 //!    +-------------------------------------------------------------------------------------------+
-//!  1 | address         items: address on the fabric, retry handler                               |
-//!    | findings        what the counters of a NIC explain                                        |
-//!    | foreign         item: traffic of other processes                                          |
-//!    | host            items: settings of the host                                               |
-//!    | host_state      items: what makes its CPUs and memory slower                              |
-//!    | identity        what has no limit: generation, firmware, driver, QoS profile              |
-//!    | leak            item: leaked resources                                                    |
-//!    | link_settings   item: by which settings a link comes up                                   |
-//!    | pcie            items: lanes and speed of the connection to the host                      |
-//!    | pcie_errors     items: errors of this connection                                          |
-//!    | power           items: supplies                                                           |
-//!    | presence        items: whether the NICs are there                                         |
-//!    | ranks           item: for how many MPI ranks a NIC has resources                          |
-//!    | services        item: who may use the NIC                                                 |
-//!    | temperature     items: chip, end of the cable, voltage regulators                         |
-//!    | traffic         items: loopback writes and reads                                          |
+//!  1 | address       items: address on the fabric, retry handler                                 |
+//!    | findings      what the counters of a NIC explain                                          |
+//!    | host          items: settings of the host                                                 |
+//!    | identity      what has no limit: generation, firmware, driver, QoS profile                |
+//!    | pcie          items: lanes and speed of the connection to the host                        |
+//!    | power         items: supplies                                                             |
+//!    | presence      items: whether the NICs are there                                           |
+//!    | services      item: who may use the NIC                                                   |
+//!    | temperature   items: chip, end of the cable, voltage regulators                           |
+//!    | traffic       items: loopback writes and reads                                            |
 //!    +-------------------------------------------------------------------------------------------+
-//!  0 | evidence        what the rules about counters know                                        |
-//!    | item            something that is checked, and what was found                             |
-//!    | link_down       why a link is down                                                        |
-//!    | link_rates      what the counters of a link did                                           |
-//!    | readings        what the files of a NIC and its node say                                  |
-//!    | sensors         the sensors of a card, with their limits                                  |
+//!  0 | item          something that is checked, and what was found                               |
+//!    | link_down     why a link is down                                                          |
+//!    | link_rates    what the counters of a link did                                             |
+//!    | sensors       the sensors of a card, with their limits                                    |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
 //!
@@ -50,25 +42,17 @@
 pub mod address;
 pub mod cable;
 pub mod code_words;
-pub mod evidence;
 pub mod findings;
-pub mod foreign;
 pub mod host;
-pub mod host_state;
 pub mod identity;
-mod item;
-pub mod leak;
+pub mod item;
 pub mod link;
 pub mod link_down;
 pub mod link_rates;
-pub mod link_settings;
 pub mod majority;
 pub mod pcie;
-pub mod pcie_errors;
 pub mod power;
 pub mod presence;
-pub mod ranks;
-pub mod readings;
 pub mod sensors;
 pub mod services;
 pub mod temperature;
@@ -89,23 +73,23 @@ pub static ITEMS: [&Item; 67] = [
     &link::WARNINGS,
     &link::MEDIA,
     &cable::FIRMWARE,
-    &link_settings::SETTINGS,
+    &link_down::SETTINGS,
     &cable::SWITCH_PORT,
     &code_words::FLOW,
     &code_words::UNCORRECTED,
     &code_words::CORRECTED,
     &code_words::LANES,
     &code_words::REPLAYS,
-    &foreign::FOREIGN,
+    &traffic::FOREIGN,
     &pcie::WIDTH,
     &pcie::SPEED,
     &pcie::UPSTREAM,
-    &pcie_errors::AER_FATAL,
-    &pcie_errors::AER_NONFATAL,
-    &pcie_errors::AER_CORRECTABLE,
-    &pcie_errors::AER_BRIDGES,
-    &pcie_errors::UNCORRECTED,
-    &pcie_errors::CORRECTED,
+    &pcie::AER_FATAL,
+    &pcie::AER_NONFATAL,
+    &pcie::AER_CORRECTABLE,
+    &pcie::AER_BRIDGES,
+    &pcie::UNCORRECTED,
+    &pcie::CORRECTED,
     &identity::MEMORY_ERRORS,
     &temperature::ASIC,
     &temperature::MEDIA,
@@ -113,9 +97,9 @@ pub static ITEMS: [&Item; 67] = [
     &address::ALGORITHMIC,
     &address::RETRY_HANDLER,
     &address::PARKED,
-    &leak::LEAKED_RESOURCES,
+    &services::LEAKED_RESOURCES,
     &services::USABLE,
-    &ranks::RANKS,
+    &services::RANKS,
     &host::IOMMU,
     &host::LOCALITY,
     &link::MTU,
@@ -141,10 +125,10 @@ pub static ITEMS: [&Item; 67] = [
     &host::HUGE_PAGES,
     &host::KERNEL,
     &host::LIBRARY,
-    &host_state::IDLE_STATES,
-    &host_state::MEMORY_SIZE,
-    &host_state::THROTTLING,
-    &host_state::MEMORY_ERRORS,
+    &host::IDLE_STATES,
+    &host::MEMORY_SIZE,
+    &host::THROTTLING,
+    &host::MEMORY_ERRORS,
 ];
 
 #[cfg(test)]

@@ -1,13 +1,12 @@
 //! State, speed and mode of the link. Cassini 1 has its files in `port`, Cassini 2 in `port/0`.
 
 use super::item::{Finding, Item, NONE_OF_ITS_OWN, unless_good};
-use super::{cable, link_down, link_settings};
+use super::{cable, link_down};
 use facts::severity::Severity;
 use facts::time_of_day::since_1970;
-use node::nic::code_word_limits::DriverLimits;
 use node::nic::files::{Files, NoValue, known};
 use node::nic::generation::Generation;
-use node::nic::link_speed::LinkSpeed;
+use node::nic::link_speed::{DriverLimits, LinkSpeed};
 
 /// Whether the link is up.
 pub static STATE: Item = Item {
@@ -111,7 +110,7 @@ pub fn all(files: &Files, generation: Option<Generation>, expected: Option<f64>)
         warnings(files),
         media(files, generation),
         cable::firmware(files),
-        link_settings::settings(files, generation),
+        link_down::settings(files, generation),
         cable::switch_port(files, generation),
     ];
     let is_down = found[0].verdict == Severity::Bad;

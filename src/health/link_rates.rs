@@ -1,11 +1,10 @@
 //! What the counters of a link did between two readings: code words, replays, and for which share
 //! of the time the link was paused (health.md 1.5, 1.7).
 
-use node::nic::code_word_limits::bit_rate;
 use node::nic::counter::CounterChange;
 use node::nic::counters::{CounterChanges, CounterReadings, NicFacts};
 use node::nic::files::Files;
-use node::nic::link_speed::LinkSpeed;
+use node::nic::link_speed::{LinkSpeed, bit_rate};
 
 /// Number of priorities (PCP) that a link can pause.
 pub const PRIORITIES: usize = 8;

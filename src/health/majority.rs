@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::item::{Finding, Item};
-use crate::readings::{Readings, find, numbers};
-use crate::{host, host_state, identity, link, pcie, presence};
+use crate::item::{Finding, Item, Readings, find, numbers};
+use crate::{host, identity, link, pcie, presence};
 use facts::severity::Severity;
 
 /// The settings that are compared, of NICs and of hosts.
@@ -29,8 +28,8 @@ pub const COMPARED: [&Item; 20] = [
     &pcie::UPSTREAM,
     &host::IOMMU,
     &host::GOVERNOR,
-    &host_state::IDLE_STATES,
-    &host_state::MEMORY_SIZE,
+    &host::IDLE_STATES,
+    &host::MEMORY_SIZE,
 ];
 
 /// Returns whether the item with this code is compared between NICs.
@@ -155,8 +154,8 @@ pub fn is_same(one: &Finding, other: &Finding) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::item::testing::reading;
     use super::*;
-    use crate::readings::testing::reading;
 
     fn readings(value: &str) -> Readings {
         item_readings("firmware", value)

@@ -10,9 +10,7 @@ use facts::error::Failure;
 use facts::time_of_day::since_1970;
 use health::code_words::CodeWords;
 use health::link_rates::LinkRates;
-use health::{
-    code_words, identity, link, link_rates, pcie, pcie_errors, power, presence, temperature,
-};
+use health::{code_words, identity, link, link_rates, pcie, power, presence, temperature};
 use node::backend;
 use node::machine::Machine;
 use node::nic::counters::{CounterReadings, NicFacts};
@@ -100,7 +98,7 @@ impl CountedNic {
         let path = PciePath::read(files);
         findings.push(pcie::width(files, &path));
         findings.push(pcie::speed(files, &path, generation));
-        findings.extend(pcie_errors::aer(files));
+        findings.extend(pcie::aer(files));
         findings.extend(temperature::temperatures(files));
         findings.extend(identity::versions(files, generation, is_software));
         findings.extend(power::supplies(files));

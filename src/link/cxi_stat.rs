@@ -173,7 +173,7 @@ fn devices(request: &CxiStatRequest, machine: &Machine) -> Result<Vec<DeviceName
         check::require(device, machine)?;
         return Ok(vec![device]);
     }
-    let found = crate::chosen_nics::chosen(&[], machine)?;
+    let found = super::options::chosen(&[], machine)?;
     if found.is_without_hardware {
         return Err(backend::no_hardware());
     }

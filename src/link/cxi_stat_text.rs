@@ -77,25 +77,35 @@ pub fn rates(
             ));
         }
     }
+    pauses(out, mode, |counter| per_second(counter).and_then(|_| rates.share(counter)))?;
+    Ok(ErrorLines { errors, warnings })
+}
+
+/// Writes the shares of time of the pauses in this mode; `share` returns the one that a counter
+/// shows.
+fn pauses(
+    out: &mut impl Write,
+    mode: &str,
+    mut share: impl FnMut(&str) -> Option<f64>,
+) -> io::Result<()> {
     for direction in ["TX", "RX"] {
         writeln!(out, "        {direction} Pause state: {mode}")?;
     }
-    let percent = |share: Option<f64>| text(share, |share| format!("{:3.1}%", 100.0 * share));
+    let mut percent =
+        |counter: &str| text(share(counter), |share| format!("{:3.1}%", 100.0 * share));
     if mode.starts_with("pfc") {
         for priority in 0..PRIORITIES {
             for (label, direction) in [("RX", "rx"), ("TX", "tx")] {
-                let counter = pause(direction, priority);
-                let share = per_second(&counter).and_then(|_| rates.share(&counter));
-                writeln!(out, "            {label} Pause PCP {priority}: {}", percent(share))?;
+                let share = percent(&pause(direction, priority));
+                writeln!(out, "            {label} Pause PCP {priority}: {share}")?;
             }
         }
     } else if mode.starts_with("global") {
-        let share = per_second(STANDARD_PAUSE).and_then(|_| rates.share(STANDARD_PAUSE));
-        writeln!(out, "            RX Pause: {}", percent(share))?;
+        writeln!(out, "            RX Pause: {}", percent(STANDARD_PAUSE))?;
         // No counter has the time in which the other side has paused this one.
         writeln!(out, "            TX Pause: {NOT_AVAILABLE}")?;
     }
-    Ok(ErrorLines { errors, warnings })
+    Ok(())
 }
 
 fn text(value: Option<f64>, form: impl Fn(f32) -> String) -> String {

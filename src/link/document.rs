@@ -1,6 +1,7 @@
 //! The links of NICs, as JSON (docs/link.md): the health of their items as `check` evaluates it,
 //! and what the counters did. The doc comments of the types are the descriptions in their schema,
-//! docs/link.schema.json.
+//! docs/link.schema.json. As metrics (docs/metrics.md lists them): the metrics of `check` about the
+//! same items, and the rates.
 
 use serde::Serialize;
 
@@ -8,6 +9,7 @@ use check::document::Check;
 use facts::error::Failure;
 use health::link_rates::{LinkRates, PRIORITIES, code_words, pause};
 use node::nic::files::Files;
+use page::openmetrics::{Family, Sample};
 
 /// The links of the NICs of a machine, as `cxidiag link --json` writes them: the document of
 /// `cxidiag check`, with the items of the link, and `links`. A value that is unknown is null.
@@ -155,5 +157,73 @@ pub mod testing {
         };
         let link = Link { rates: Some(rates), ..Link::new("cxi0".into(), None, None) };
         LinkReport::new(check(findings, Vec::new(), None), vec![link])
+    }
+}
+
+/// Returns the metrics of links.
+pub fn families(report: &LinkReport) -> Vec<Family> {
+    let mut families = check::metrics::families_of("link", &report.check);
+    let devices = report.check.devices.iter().zip(&report.links);
+    let known = devices.filter_map(|(device, link)| Some((&device.name, link.rates.as_ref()?)));
+    let mut code_words = Vec::new();
+    let mut paused = Vec::new();
+    for (name, rates) in known {
+        for (kind, value) in [
+            ("good", rates.good_code_words_per_s),
+            ("corrected", rates.corrected_code_words_per_s),
+            ("uncorrected", rates.uncorrected_code_words_per_s),
+        ] {
+            let labels = [("device", name.clone()), ("kind", kind.to_owned())];
+            code_words.extend(value.map(|value| Sample::new(labels, value)));
+        }
+        for (direction, ratios) in
+            [("received", rates.rx_paused_ratio), ("sent", rates.tx_paused_ratio)]
+        {
+            for (pcp, value) in ratios.into_iter().enumerate() {
+                let labels = [
+                    ("device", name.clone()),
+                    ("direction", direction.to_owned()),
+                    ("pcp", pcp.to_string()),
+                ];
+                paused.extend(value.map(|value| Sample::new(labels, value)));
+            }
+        }
+    }
+    families.extend([
+        Family::new(
+            "cxidiag_link_code_words_per_second",
+            "Code words of the link per second.",
+            code_words,
+        ),
+        Family::new(
+            "cxidiag_link_paused_ratio",
+            "Share of the time for which a priority of the link was paused.",
+            paused,
+        ),
+    ]);
+    families
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::report;
+    use super::*;
+    use check::document::testing::bad;
+    use page::openmetrics::{Dialect, text};
+
+    #[test]
+    fn has_the_items_of_check_and_rates() {
+        let text = text(&families(&report(vec![bad()])), Dialect::NodeExporter);
+        for line in [
+            "cxidiag_build_info{command=\"link\",version=\"0.1.0\"} 1",
+            "cxidiag_check_exit_status 3",
+            "cxidiag_check_ok{device=\"cxi0\",check=\"pcie-width\"} 0",
+            "cxidiag_link_code_words_per_second{device=\"cxi0\",kind=\"good\"} 39062500",
+            "cxidiag_link_paused_ratio{device=\"cxi0\",direction=\"received\",pcp=\"7\"} 0",
+            "cxidiag_link_paused_ratio{device=\"cxi0\",direction=\"sent\",pcp=\"1\"} 0.125",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
+        assert!(!text.contains("direction=\"sent\",pcp=\"2\""), "unknown is not 0: {text}");
     }
 }

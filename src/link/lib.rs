@@ -7,11 +7,9 @@
 //!  2 | lib             arguments -> document and text                                            |
 //!    +-------------------------------------------------------------------------------------------+
 //!  1 | cxi_stat        HPE's cxi_stat: its options and its course                                |
-//!    | metrics         the links of NICs as metrics                                              |
 //!    | text            the links of NICs as text                                                 |
 //!    +-------------------------------------------------------------------------------------------+
-//!  0 | chosen_nics     the NICs to show                                                          |
-//!    | counted         the files of a NIC at one moment, and what its counters did               |
+//!  0 | counted         the files of a NIC at one moment, and what its counters did               |
 //!    | cxi_stat_text   the text of HPE's cxi_stat                                                |
 //!    | document        the links of NICs, as data and as JSON                                    |
 //!    | options         what `link` takes                                                         |
@@ -22,12 +20,10 @@
 
 #![forbid(unsafe_code)]
 
-mod chosen_nics;
 mod counted;
 pub mod cxi_stat;
 pub mod cxi_stat_text;
 pub mod document;
-pub mod metrics;
 pub mod options;
 pub mod text;
 
@@ -35,11 +31,10 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use self::chosen_nics::{ChosenNics, chosen};
 use self::counted::CountedNic;
 pub use self::options::usage;
 use crate::document::LinkReport;
-use crate::options::{LinkRequest, WINDOW};
+use crate::options::{ChosenNics, LinkRequest, WINDOW, chosen};
 use check::document::Check;
 use cli::output;
 use facts::error::Failure;
@@ -164,7 +159,7 @@ fn wait(window: Duration) -> Result<(), Failure> {
 
 /// Prints a report, and writes its metrics.
 fn print(report: &LinkReport, request: &LinkRequest, documents: &Documents) -> Result<(), Failure> {
-    documents.write_metrics(|| metrics::families(report))?;
+    documents.write_metrics(|| document::families(report))?;
     let mut page = if request.is_quiet {
         text::verdict(report)
     } else {

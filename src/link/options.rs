@@ -1,4 +1,4 @@
-//! What `link` takes.
+//! What `link` takes, and the NICs to show: those that the user names, or all.
 
 use std::ffi::OsString;
 use std::ops::RangeInclusive;
@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use clap::{Args, Command};
 
-use cli::arguments::TypedArguments;
-use cli::output::MetricsRequest;
+use cli::arguments::{self, TypedArguments};
+use cli::derived;
+use cli::output::{self, MetricsRequest};
 use cli::usage::{Completion, Usage};
-use cli::{arguments, derived, output};
 use facts::device::DeviceName;
 use facts::error::Failure;
+use node::backend;
 use node::machine::Machine;
 use page::destination::Place;
 
@@ -106,4 +107,27 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<LinkRequest>, Failure> {
             Ok(Some(request))
         }
     }
+}
+
+/// The NICs to show.
+pub struct ChosenNics {
+    pub devices: Vec<DeviceName>,
+    /// They are software NICs because the machine shows no hardware.
+    pub is_without_hardware: bool,
+}
+
+/// Returns the NICs to show: those that the user names, else all hardware. A machine without
+/// hardware has software NICs; the user has chosen them if a variable says how many there are.
+///
+/// # Errors
+///
+/// Invalid variables of software NICs.
+pub fn chosen(named: &[DeviceName], machine: &Machine) -> Result<ChosenNics, Failure> {
+    let devices = if named.is_empty() { machine.nics() } else { named.to_vec() };
+    if !devices.is_empty() {
+        return Ok(ChosenNics { devices, is_without_hardware: false });
+    }
+    backend::check(DeviceName::software(0))?;
+    let is_without_hardware = !backend::has_chosen_software();
+    Ok(ChosenNics { devices: backend::software(), is_without_hardware })
 }

@@ -5,27 +5,23 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//!  4 | lib              the list of modules                                                      |
+//!  4 | lib           the list of modules                                                         |
 //!    +-------------------------------------------------------------------------------------------+
-//!  3 | stability        how well the median of a run is known                                    |
+//!  3 | stability     how well the median of a run is known                                       |
 //!    +-------------------------------------------------------------------------------------------+
-//!  2 | recorder         takes all samples of one size                                            |
-//!    | wait_policy      waits for the NIC with a time limit                                      |
+//!  2 | recorder      takes all samples of one size                                               |
+//!    | wait_policy   waits for the NIC with a time limit                                         |
 //!    +-------------------------------------------------------------------------------------------+
-//!  1 | crowding         waits on a CPU that the peer needs too                                   |
-//!    | gauge            the progress of a measurement, for another thread                        |
-//!    | memory_copy      how fast the memory of a node is copied                                  |
-//!    | own_error        what the tool itself adds to a latency                                   |
-//!    | run_clock        the clock of one run: choice and calibration                             |
-//!    | side_view        what one side has seen of a size                                         |
+//!  1 | crowding      waits on a CPU that the peer needs too                                      |
+//!    | gauge         the progress of a measurement, for another thread                           |
+//!    | memory_copy   how fast the memory of a node is copied                                     |
+//!    | own_error     what the tool itself adds to a latency                                      |
+//!    | run_clock     the clock of one run: choice and calibration                                |
 //!    +-------------------------------------------------------------------------------------------+
-//!  0 | clock            the clocks that the measuring loops read                                 |
-//!    | cpu_share        whether threads had their CPUs to themselves                             |
-//!    | live_histogram   a histogram that another thread reads                                    |
-//!    | median_ranks     the confidence interval of a median                                      |
-//!    | rank_test        the Mann-Whitney U test                                                  |
-//!    | rates            bandwidth and packet rate of one size                                    |
-//!    | stats            exact statistics of latencies                                            |
+//!  0 | clock         the clocks that the measuring loops read                                    |
+//!    | rank_test     the Mann-Whitney U test                                                     |
+//!    | rates         bandwidth and packet rate of one size                                       |
+//!    | stats         exact statistics of latencies                                               |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
 //!
@@ -34,32 +30,28 @@
 #![forbid(unsafe_code)]
 
 mod clock;
-mod cpu_share;
 mod crowding;
 mod gauge;
-mod live_histogram;
-mod median_ranks;
 mod memory_copy;
 mod own_error;
 pub mod rank_test;
 mod rates;
 mod recorder;
 mod run_clock;
-mod side_view;
 mod stability;
 mod stats;
 pub mod wait_policy;
 
 pub use clock::{ChosenClock, Clock, CounterClock, MonotonicRaw};
-pub use cpu_share::CpuShare;
+pub use crowding::CpuShare;
 pub use gauge::Gauge;
-pub use live_histogram::LatencyCounts;
+pub use gauge::LatencyCounts;
 pub use memory_copy::memory_copy_rate;
 pub use own_error::{Distribution, MeasurementError};
 pub use rates::{Rates, SideResult};
+pub use rates::{SideView, ViewTimer};
 pub use recorder::Recorder;
 pub use run_clock::{ClockChoice, MeasuringClock, RunClock};
-pub use side_view::{SideView, ViewTimer};
 pub use stability::{StabilityCheck, Until};
 pub use stats::Statistics;
 pub use wait_policy::{PollTimer, Supervisor, WaitPolicy};

@@ -61,8 +61,8 @@ impl StabilityCheck {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::recorder::median_ranks;
     use super::*;
-    use crate::median_ranks::median_ranks;
 
     /// Returns the exact probability that fewer than `k` of `n` samples lie below the median.
     fn below(n: u64, k: u64) -> f64 {

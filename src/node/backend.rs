@@ -12,9 +12,8 @@ use crate::explain;
 use crate::machine::{Machine, resource_limit};
 use crate::nic::files::Files;
 use facts::advice::{self, Advice, Advise, Situation};
-use facts::device::{DEFAULT_DEVICE, DeviceName, LibraryFile};
+use facts::device::{DEFAULT_DEVICE, DeviceKind, DeviceName, LibraryFile};
 use facts::error::{Failure, Kind, Step, not_started};
-use facts::platform::DeviceKind;
 
 /// The command that shows software NICs to a program as hardware.
 pub const WRAPPER: &str = "cxi-softnic";

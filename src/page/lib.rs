@@ -20,7 +20,6 @@
 //!    | progress_line   one line on a terminal                                                    |
 //!    | stream          output without waiting forever for its reader                             |
 //!    | table           tables without a documented form                                          |
-//!    | wrap            text in lines of a limited width                                          |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
 //!
@@ -39,7 +38,6 @@ pub mod problem;
 pub mod progress_line;
 pub mod stream;
 pub mod table;
-pub mod wrap;
 
 pub use page::Page;
 

@@ -9,7 +9,7 @@ use anstyle::{AnsiColor, Style};
 
 use super::progress_line::{columns, has_cursor};
 use super::table::{self, TextStyle};
-use super::wrap::{WIDTH, wrapped};
+use super::table::{WIDTH, wrapped};
 use facts::error::{Failure, UNDECIDED};
 use facts::interrupt;
 use facts::severity::Severity;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::tcgetwinsize;
 
-use super::wrap::WIDTH;
+use super::table::WIDTH;
 
 /// Erases the line from the cursor on.
 const ERASE: &str = "\x1b[K";

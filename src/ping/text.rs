@@ -4,7 +4,7 @@ use crate::document::{DIRECTION, OPERATIONS, Ping, PingPair};
 use facts::error::Kind;
 use facts::severity::Severity;
 use page::page::{Page, Words};
-use page::wrap::wrapped;
+use page::table::wrapped;
 
 /// Returns the line before the first round.
 pub fn title(report: &Ping) -> String {

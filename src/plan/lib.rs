@@ -169,36 +169,16 @@ impl Plan {
     ) -> Result<Self, Failure> {
         let role = role(tool, &mut typed)?;
         let port = port(&role, typed.port)?;
-        if typed.is_token_new {
-            return Err(Failure::usage(
-                "--token=auto is for 'cxidiag serve', which prints the token for its clients",
-            ));
-        }
-        if let Some(option) = typed.misplaced(&role) {
-            return Err(Failure::usage(option));
-        }
-        typed.check_every()?;
         let device = typed.device.unwrap_or(DEFAULT_DEVICE);
-        if let Some(path) = typed.libcxi.as_ref().filter(|_| !device.platform().loads_library) {
-            return Err(Failure::usage(format!(
-                "--libcxi={}: {device} is a built-in software NIC and needs no library; only cxiN devices do",
-                path.display()
-            )));
-        }
+        check_options(&typed, &role, device)?;
         let mut ineffective = ineffective::find(&typed);
         let has_default_hops = tool.has_chains()
             && !typed.run_given.iter().any(|long| matches!(*long, "hops" | "fan"));
         let (run, outputs, ignored) = match role {
-            Role::Server => {
-                let outputs = typed.outputs.server().checked(tool, &tool.defaults);
-                (tool.defaults, outputs.map_err(Failure::usage)?, typed.run_given)
-            }
-            _ => {
-                let run = run_options(&mut typed, &role)?;
-                let outputs = typed.outputs.checked(tool, &run).map_err(Failure::usage)?;
-                (run, outputs, Vec::new())
-            }
+            Role::Server => (tool.defaults, typed.outputs.server(), typed.run_given),
+            _ => (run_options(&mut typed, &role)?, typed.outputs, Vec::new()),
         };
+        let outputs = outputs.checked(tool, &run).map_err(Failure::usage)?;
         ineffective.retain(|ineffective| !ignored.contains(&ineffective.option));
         Ok(Self {
             tool,
@@ -210,10 +190,10 @@ impl Plan {
             service_options: typed.service,
             service: ServiceRequest::default(),
             port,
-            libcxi: match typed.libcxi {
-                Some(path) => Some(LibraryFile::new(path, "--libcxi")),
-                None => libcxi.map(|path| LibraryFile::new(path, LIBCXI_VARIABLE)),
-            },
+            libcxi: typed
+                .libcxi
+                .map(|path| LibraryFile::new(path, "--libcxi"))
+                .or_else(|| Some(LibraryFile::new(libcxi?, LIBCXI_VARIABLE))),
             ignore_link: typed.ignore_link,
             gpus: typed.gpus,
             cpus: typed.cpus,
@@ -330,6 +310,26 @@ fn role(tool: &Tool, typed: &mut Typed) -> Result<Role, Failure> {
             ));
             Err(failure.with_hint_if(typed.address_hint.take()))
         }
+    }
+}
+
+/// Checks which of the typed options a process with this role on this device may have.
+fn check_options(typed: &Typed, role: &Role, device: DeviceName) -> Result<(), Failure> {
+    if typed.is_token_new {
+        return Err(Failure::usage(
+            "--token=auto is for 'cxidiag serve', which prints the token for its clients",
+        ));
+    }
+    if let Some(option) = typed.misplaced(role) {
+        return Err(Failure::usage(option));
+    }
+    typed.check_every()?;
+    match &typed.libcxi {
+        Some(path) if !device.platform().loads_library => Err(Failure::usage(format!(
+            "--libcxi={}: {device} is a built-in software NIC and needs no library; only cxiN devices do",
+            path.display()
+        ))),
+        _ => Ok(()),
     }
 }
 

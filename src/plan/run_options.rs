@@ -197,49 +197,14 @@ impl RunOptions {
     }
 
     fn check_extensions(&self) -> Result<(), Invalid> {
-        let Extensions {
-            pairs,
-            reverse,
-            rate,
-            until_stopped,
-            hops,
-            compare_write,
-            posted,
-            unexpected,
-            ..
-        } = self.extensions.checked()?;
+        let extensions = self.extensions.checked()?;
+        let Extensions { pairs, reverse, hops, posted, unexpected, .. } = extensions;
         self.check_depths(posted, unexpected)?;
-        if until_stopped {
-            let allowed = if self.min_size < self.max_size {
-                "only with one size"
-            } else if posted.is_range() || unexpected.is_range() {
-                "only with one number of --posted or --unexpected"
-            } else if reverse {
-                "not with --reverse, where the server issues the operations"
-            } else if self.duration() != Some(*DURATIONS.end()) {
-                "only with the longest duration"
-            } else if compare_write {
-                "not with --compare-write, which measures after the chains"
-            } else {
-                ""
-            };
-            if !allowed.is_empty() {
-                return Err(invalid("until-stopped", "on", allowed));
-            }
+        if extensions.until_stopped {
+            self.check_stop(&extensions)?;
         }
-        if hops > 0
-            && let Some(bytes @ Rate::Bytes(_)) = rate
-        {
-            return Err(invalid("rate", bytes, "expected chains per second, such as 1000 op/s"));
-        }
-        if let (Some(rate), Some(period)) = (rate, self.period(self.max_size))
-            && period.nanoseconds() > MAX_PERIOD_NS
-        {
-            return Err(invalid(
-                "rate",
-                rate,
-                format!("at least one iteration ({} bytes) an hour", self.bytes(self.max_size)),
-            ));
+        if let Some(rate) = extensions.rate {
+            self.check_rate(rate, hops)?;
         }
         match self.lists {
             None if pairs > 1 => Err(invalid("pairs", pairs, "expected 1 in a latency tool")),
@@ -262,6 +227,38 @@ impl RunOptions {
                 "on",
                 "not with --bidirectional, where both sides issue operations",
             )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks the other options of a run that a signal ends.
+    fn check_stop(&self, extensions: &Extensions) -> Result<(), Invalid> {
+        let allowed = if self.min_size < self.max_size {
+            "only with one size"
+        } else if extensions.posted.is_range() || extensions.unexpected.is_range() {
+            "only with one number of --posted or --unexpected"
+        } else if extensions.reverse {
+            "not with --reverse, where the server issues the operations"
+        } else if self.duration() != Some(*DURATIONS.end()) {
+            "only with the longest duration"
+        } else if extensions.compare_write {
+            "not with --compare-write, which measures after the chains"
+        } else {
+            return Ok(());
+        };
+        Err(invalid("until-stopped", "on", allowed))
+    }
+
+    fn check_rate(&self, rate: Rate, hops: u16) -> Result<(), Invalid> {
+        if hops > 0 && matches!(rate, Rate::Bytes(_)) {
+            return Err(invalid("rate", rate, "expected chains per second, such as 1000 op/s"));
+        }
+        match self.period(self.max_size) {
+            Some(period) if period.nanoseconds() > MAX_PERIOD_NS => {
+                let bytes = self.bytes(self.max_size);
+                let allowed = format!("at least one iteration ({bytes} bytes) an hour");
+                Err(invalid("rate", rate, allowed))
+            }
             _ => Ok(()),
         }
     }

@@ -2,8 +2,7 @@
 
 use super::outcome::{CounterFinding, CounterResult, Counters, NicCounters, Side};
 use facts::time_of_day::step_text;
-use health::evidence::NicEvidence;
-use health::findings::{RuleFinding, findings};
+use health::findings::{NicEvidence, RuleFinding, findings};
 use node::nic::counter::CounterChange;
 use node::nic::counter_table::{CounterRow, Preset};
 use node::nic::counters::CounterChanges;

@@ -29,13 +29,10 @@
 //!    | measured_bandwidth   what a bandwidth tool reports of a size                              |
 //!    | noise                how far a metric of one run can be trusted                           |
 //!    | percentiles          the block of percentiles after the table                             |
-//!    | run_columns          the columns of CSV about the run                                     |
 //!    +-------------------------------------------------------------------------------------------+
 //!  1 | outcome              a run as plain data                                                  |
-//!    | samples              the samples of a run as comma-separated values                       |
 //!    +-------------------------------------------------------------------------------------------+
 //!  0 | bins                 latencies in bins of equal ratio                                     |
-//!    | hdr_log              latencies as an HdrHistogram log                                     |
 //!    | intervals            the figures of intervals of a size                                   |
 //!    | progress             the progress of a size, on a terminal                                |
 //!    +-------------------------------------------------------------------------------------------+
@@ -52,7 +49,6 @@ mod csv;
 mod current_size;
 mod ending;
 mod extra;
-mod hdr_log;
 pub mod histogram;
 pub mod intervals;
 mod live_output;
@@ -63,11 +59,9 @@ pub mod outcome;
 mod percentiles;
 mod progress;
 mod reporter;
-mod run_columns;
 mod run_documents;
 mod run_facts;
 mod sampler;
-mod samples;
 pub mod summary;
 pub mod text;
 

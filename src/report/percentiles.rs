@@ -4,7 +4,7 @@ use std::iter;
 
 use super::outcome::{PercentileValue, SizeResult};
 use facts::percentile::Percentile;
-use page::wrap::WIDTH;
+use page::table::WIDTH;
 use plan::tool::Tool;
 
 /// Marks a percentile of too few samples.

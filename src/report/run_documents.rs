@@ -1,17 +1,22 @@
-//! The documents of a run: opened before it begins, written at its end.
+//! The documents of a run: opened before it begins, written at its end. The samples of a run as
+//! comma-separated values, one row each; its latencies as HdrHistogram log, version 2: one interval
+//! for each size, in nanoseconds.
 
+use std::io::{self, BufWriter, Write};
 use std::time::{Duration, SystemTime};
 
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::V2DeflateSerializer;
+use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
+
 use super::csv;
-use super::hdr_log::HdrLog;
 use super::outcome::{Extent, Outcome, SizeResult};
-use super::samples::SampleTable;
 use facts::error::Failure;
 use measure::Recorder;
-use page::destination::{Destination, Place};
+use page::destination::{Destination, Growing, Place};
 use page::documents::{Documents, Places};
 use page::json;
-use plan::depths::DepthKind;
+use plan::depths::{DepthKind, Row};
 use plan::outputs::Outputs;
 use plan::tool::Tool;
 
@@ -126,4 +131,124 @@ pub fn refused(tool: &Tool, outputs: &Outputs, failure: &Failure) {
     };
     // The failure itself goes to standard error in any case.
     let _ = document.and_then(|document| Destination::Stdout.write(&document));
+}
+
+/// A table of samples, which grows during the run.
+pub struct SampleTable {
+    rows: BufWriter<Growing>,
+}
+
+impl SampleTable {
+    /// Begins the table that will be written to `destination`, with a column for what stands before
+    /// the entry or message that matches, if anything does in any row.
+    ///
+    /// # Errors
+    ///
+    /// A temporary file cannot be written.
+    pub fn begin(destination: Destination, depth: Option<DepthKind>) -> Result<Self, Failure> {
+        let mut table = Self { rows: BufWriter::new(Growing::begin(destination)?) };
+        let title = match depth {
+            Some(DepthKind::Posted) => ",posted",
+            Some(DepthKind::Unexpected) => ",unexpected",
+            None => "",
+        };
+        let begun = writeln!(table.rows, "size_bytes{title},iteration,latency_ns");
+        table.checked(begun)?;
+        Ok(table)
+    }
+
+    /// Adds the samples (ns) of a row.
+    ///
+    /// # Errors
+    ///
+    /// The temporary file cannot be written.
+    pub fn add(&mut self, row: Row, samples: &[u64]) -> Result<(), Failure> {
+        let (size, depth) = (row.size, row.posted.or(row.unexpected));
+        let depth = depth.map_or(String::new(), |depth| format!(",{depth}"));
+        let rows = &mut self.rows;
+        let mut numbered = samples.iter().enumerate();
+        let added = numbered.try_for_each(|(at, ns)| writeln!(rows, "{size}{depth},{at},{ns}"));
+        self.checked(added)
+    }
+
+    /// Writes the table.
+    ///
+    /// # Errors
+    ///
+    /// The table cannot be written.
+    pub fn end(mut self) -> Result<(), Failure> {
+        let flushed = self.rows.flush();
+        self.checked(flushed)?;
+        self.rows.get_ref().end()
+    }
+
+    fn checked(&self, written: io::Result<()>) -> Result<(), Failure> {
+        written.map_err(|error| self.rows.get_ref().failure(&error))
+    }
+}
+
+/// A log that gets an interval for each size.
+pub struct HdrLog {
+    bytes: Vec<u8>,
+}
+
+impl HdrLog {
+    /// Begins the log of a run that started at `started`; `comment` describes the run.
+    ///
+    /// # Errors
+    ///
+    /// None in practice: the log is made in memory.
+    pub fn begin(started: SystemTime, comment: &str) -> Result<Self, Failure> {
+        let mut bytes = Vec::new();
+        IntervalLogWriterBuilder::new()
+            .add_comment("[Histogram log format version 1.3]")
+            .add_comment(comment)
+            .add_comment("Latencies in ns; the tag of an interval is its size in bytes")
+            .with_start_time(started)
+            .with_base_time(started)
+            .begin_log_with(&mut bytes, &mut V2DeflateSerializer::new())
+            .map_err(cannot)?;
+        Ok(Self { bytes })
+    }
+
+    /// Adds the samples of `row`, recorded from `start` to `start + duration` in the run.
+    ///
+    /// # Errors
+    ///
+    /// The histogram cannot be encoded.
+    pub fn add(
+        &mut self,
+        row: Row,
+        start: Duration,
+        duration: Duration,
+        histogram: &Histogram<u64>,
+    ) -> Result<(), Failure> {
+        let depth = |name, depth: Option<u16>| {
+            depth.map_or(String::new(), |depth| format!("_{name}_{depth}"))
+        };
+        let tag = format!(
+            "size_{}{}{}",
+            row.size,
+            depth("posted", row.posted),
+            depth("unexpected", row.unexpected)
+        );
+        IntervalLogWriterBuilder::new()
+            .begin_log_with(&mut self.bytes, &mut V2DeflateSerializer::new())
+            .map_err(cannot)?
+            .write_histogram(histogram, start, duration, Tag::new(&tag))
+            .map_err(cannot)
+    }
+
+    /// Adds a comment.
+    pub fn remark(&mut self, text: &str) {
+        self.bytes.extend(format!("#{text}\n").bytes());
+    }
+
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+}
+
+fn cannot(error: impl std::fmt::Display) -> Failure {
+    Failure::environment(format!("cannot write the histogram log: {error}"))
 }

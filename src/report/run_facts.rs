@@ -12,7 +12,7 @@ use super::outcome::{
     SCHEMA_VERSION, Side, Status, UsedDevice,
 };
 use super::summary::Summary;
-use facts::atomic::AtomicOp;
+use facts::atomic::{Atomic, AtomicOp};
 use facts::host::host_name;
 use facts::job::Job;
 use facts::percentile::Percentile;
@@ -165,12 +165,40 @@ impl UsedDevice {
     }
 }
 
+impl From<Atomic> for AtomicOptions {
+    fn from(atomic: Atomic) -> Self {
+        Self {
+            op: atomic.op.to_string(),
+            cswap_op: (atomic.op == AtomicOp::Cswap).then(|| atomic.cswap.to_string()),
+            ty: atomic.ty.to_string(),
+            fetching: atomic.fetching,
+            matching: atomic.matching,
+        }
+    }
+}
+
+impl ListOptions {
+    /// Returns the options of lists; `None` in a latency tool.
+    fn new(tool: &Tool, run: &RunOptions) -> Option<Self> {
+        let has_buffers = tool.has_peer() && tool.has_data();
+        run.lists.map(|lists| Self {
+            list_size: lists.list_size,
+            bidirectional: lists.bidirectional,
+            buf_sz_bytes: has_buffers.then_some(lists.max_buffer),
+            buf_align_bytes: has_buffers.then_some(lists.alignment),
+            pairs: run.extensions.pairs,
+            threads: run.extensions.threads,
+            reverse: run.extensions.reverse,
+            both_ends: run.extensions.both_ends,
+        })
+    }
+}
+
 impl Options {
     /// Returns the options of a run of `plan`, with those that both sides agree on from `run`.
     pub fn of(plan: &Plan, run: &RunOptions) -> Self {
         let tool = plan.tool;
         let is_latency = !tool.measures_bandwidth();
-        let has_list_buffers = tool.has_peer() && tool.has_data();
         Self {
             address: match &plan.role {
                 Role::Client { address } => Some(address.clone()),
@@ -205,23 +233,8 @@ impl Options {
             report_all: is_latency.then_some(run.report_all),
             rate: run.extensions.rate.map(|rate| rate.to_string()),
             verify: Some(run.extensions.verify),
-            atomic: run.atomic.map(|atomic| AtomicOptions {
-                op: atomic.op.to_string(),
-                cswap_op: (atomic.op == AtomicOp::Cswap).then(|| atomic.cswap.to_string()),
-                ty: atomic.ty.to_string(),
-                fetching: atomic.fetching,
-                matching: atomic.matching,
-            }),
-            lists: run.lists.map(|lists| ListOptions {
-                list_size: lists.list_size,
-                bidirectional: lists.bidirectional,
-                buf_sz_bytes: has_list_buffers.then_some(lists.max_buffer),
-                buf_align_bytes: has_list_buffers.then_some(lists.alignment),
-                pairs: run.extensions.pairs,
-                threads: run.extensions.threads,
-                reverse: run.extensions.reverse,
-                both_ends: run.extensions.both_ends,
-            }),
+            atomic: run.atomic.map(AtomicOptions::from),
+            lists: ListOptions::new(tool, run),
             percentiles: (plan.outputs.percentiles.iter())
                 .filter(|percentile| !Percentile::STANDARD.contains(percentile))
                 .map(|percentile| percentile.percent())

@@ -43,12 +43,8 @@ pub struct Summary<'a> {
 
 /// Writes the summary block, from its opening separator to its last line.
 pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
-    let Summary { layout, run, own, peer, .. } = summary;
+    let Summary { layout, run, own, .. } = summary;
     let tool = layout.tool;
-    let (here, there) = match summary.side {
-        Side::Server => ("server", "client"),
-        Side::Client => ("client", "server"),
-    };
     let need = Need::of(tool, run, &[summary.side], own.gpus);
     separator(out, *layout)?;
     writeln!(out, "    {}", tool.title)?;
@@ -69,16 +65,7 @@ pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
         block.line("Inter-Iter Gap", format_args!("{} microseconds", run.gap_us))?;
     }
     rate(block, tool, run)?;
-    if let Some(atomic) = run.atomic {
-        let fetching = if atomic.fetching { "FETCHING" } else { "NON-FETCHING" };
-        block.line("Atomic Op", format_args!("{fetching} {}", atomic.operation()))?;
-        block.line("Atomic Type", atomic.ty)?;
-    } else if run.min_size == run.max_size {
-        block.line(&format!("{} Size", tool.operation), run.min_size)?;
-    } else {
-        block.line(&format!("Min {} Size", tool.operation), run.min_size)?;
-        block.line(&format!("Max {} Size", tool.operation), run.max_size)?;
-    }
+    operation(block, tool, run)?;
     if let Some(lists) = run.lists {
         block.line("List Size", lists.list_size)?;
     }
@@ -111,13 +98,36 @@ pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     if has_buffers {
         huge_pages(block, run, &need)?;
     }
-    let LocalAddress { address: FabricAddress { nic, pid }, vni, .. } = *own;
-    block.line(&format!("Local ({here})"), format_args!("NIC 0x{nic:x} PID {pid} VNI {vni}"))?;
-    let loopback = if peer.nic == nic { " (loopback)" } else { "" };
-    let FabricAddress { nic, pid } = *peer;
-    block.line(&format!("Remote ({there})"), format_args!("NIC 0x{nic:x} PID {pid}{loopback}"))?;
+    addresses(block, summary)?;
     platform(block, summary)?;
     gpus(block, summary)
+}
+
+/// Writes the atomic operation of the run, or the sizes of its operations.
+fn operation(block: &mut Lines<impl Write>, tool: &Tool, run: &RunOptions) -> io::Result<()> {
+    if let Some(atomic) = run.atomic {
+        let fetching = if atomic.fetching { "FETCHING" } else { "NON-FETCHING" };
+        block.line("Atomic Op", format_args!("{fetching} {}", atomic.operation()))?;
+        block.line("Atomic Type", atomic.ty)
+    } else if run.min_size == run.max_size {
+        block.line(&format!("{} Size", tool.operation), run.min_size)
+    } else {
+        block.line(&format!("Min {} Size", tool.operation), run.min_size)?;
+        block.line(&format!("Max {} Size", tool.operation), run.max_size)
+    }
+}
+
+/// Writes the addresses of both sides.
+fn addresses(block: &mut Lines<impl Write>, summary: &Summary) -> io::Result<()> {
+    let (here, there) = match summary.side {
+        Side::Server => ("server", "client"),
+        Side::Client => ("client", "server"),
+    };
+    let LocalAddress { address: FabricAddress { nic, pid }, vni, .. } = summary.own;
+    block.line(&format!("Local ({here})"), format_args!("NIC 0x{nic:x} PID {pid} VNI {vni}"))?;
+    let loopback = if summary.peer.nic == nic { " (loopback)" } else { "" };
+    let FabricAddress { nic, pid } = summary.peer;
+    block.line(&format!("Remote ({there})"), format_args!("NIC 0x{nic:x} PID {pid}{loopback}"))
 }
 
 /// Writes the lines of a tool without a peer (node-tools.md 4.3).

@@ -147,8 +147,7 @@ mod tests {
     use crate::outcome::{Detail, Extent};
     use crate::summary::{self, Summary};
     use cxi::gpu::GpuType;
-    use facts::device::{DeviceName, FabricAddress};
-    use facts::platform::DeviceKind;
+    use facts::device::{DeviceKind, DeviceName, FabricAddress};
     use measure::{Rates, Recorder, SideResult};
     use node::gpu::OnGpus;
     use node::local_address::LocalAddress;

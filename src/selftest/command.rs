@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, Command};
 
+use super::text::{column, effect_name, effects, flags};
 use crate::bench::CheckedNic;
 use crate::checks::GROUPS;
 use crate::document::{Fact, SelfTest, TestedNic};
-use crate::effects::{column, effect_name, effects, flags};
 use crate::peer::{CHECKS, PEER, PeerRuns};
 use crate::run::CheckSelection;
 use crate::table::CheckEffect;

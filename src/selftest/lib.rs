@@ -12,7 +12,7 @@
 //!    +-------------------------------------------------------------------------------------------+
 //!  7 | command    what the command takes, and its course                                         |
 //!    +-------------------------------------------------------------------------------------------+
-//!  6 | effects    what the selected checks do to the NIC                                         |
+//!  6 | text       the result as text, and what the selected checks do to the NIC                 |
 //!    +-------------------------------------------------------------------------------------------+
 //!  5 | run        selects checks and executes them                                               |
 //!    +-------------------------------------------------------------------------------------------+
@@ -25,8 +25,6 @@
 //!    +-------------------------------------------------------------------------------------------+
 //!  1 | events     events as checks see them, and waits for them                                  |
 //!    | peer       checks that need a second NIC                                                  |
-//!    | provoked   errors that checks provoke: how many, how far apart                            |
-//!    | text       the result as text                                                             |
 //!    +-------------------------------------------------------------------------------------------+
 //!  0 | document   the result as data and as JSON                                                 |
 //!    | ended      how a check ends, and comparisons that end it                                  |
@@ -41,12 +39,10 @@ mod bench;
 mod checks;
 mod command;
 pub mod document;
-mod effects;
 mod ended;
 mod events;
 mod nic;
 mod peer;
-mod provoked;
 mod run;
 mod table;
 #[cfg(test)]

@@ -4,9 +4,8 @@ use cxi::DeviceInfo;
 use rustix::process::geteuid;
 use rustix::system::uname;
 
-use crate::bench::CheckedNic;
+use crate::bench::{CheckedNic, Provoked};
 use crate::document::TestedNic;
-use crate::provoked::Provoked;
 use facts::advice::{self, Situation};
 use facts::error::Failure;
 use facts::host::host_name;

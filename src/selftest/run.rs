@@ -202,8 +202,8 @@ mod tests {
 
     use cxi::sys::C_CMD_PUT;
 
+    use super::super::bench::MOST;
     use super::*;
-    use crate::provoked::MOST;
     use crate::testing::{nic, numbered};
 
     fn results(nic: &CheckedNic, names: &[&str], with_names: bool) -> Vec<FactResult> {

@@ -3,8 +3,7 @@
 use cxi::sys::CXI_TC_BEST_EFFORT;
 use facts::device::DeviceName;
 
-use crate::bench::CheckedNic;
-use crate::provoked::Provoked;
+use crate::bench::{CheckedNic, Provoked};
 
 /// Opens a software NIC.
 pub fn nic() -> CheckedNic {

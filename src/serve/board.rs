@@ -9,8 +9,7 @@ use crate::probe::schedule::NextProbe;
 use crew::location::Class;
 use facts::device::{DeviceName, FabricAddress};
 use members::prober_nic::EndedProbe;
-use session::control_line::ProbeProgress;
-use session::probe_state::{NicState, NodeState};
+use session::control_line::{NicState, NodeState, ProbeProgress};
 
 /// A NIC is left out for this time after a client has measured.
 const HOLD: Duration = Duration::from_secs(1);

@@ -4,14 +4,13 @@ use std::io::Read;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::process::{Child, ChildStderr, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::ending::ClientEnd;
-use super::queue::{ClientStage, QueueEntry};
-use super::room::{ClientProgress, Present};
+use super::queue::{ClientProgress, ClientStage, Present, QueueEntry};
 use facts::child::{self, Duty};
 use facts::device::DeviceName;
 use facts::error::{Context, Failure};
@@ -98,6 +97,27 @@ pub enum News {
     Late,
 }
 
+/// Returns the command of a process that does what `newcomer` asks for, by this plan.
+fn command(plan: &Plan, newcomer: &Newcomer) -> Command {
+    let device = plan.device;
+    let own_id = std::process::id().to_string();
+    let mut command =
+        child::command_with(Duty::ServedClient, &own_id, plan.admission.token.as_ref());
+    if newcomer.surveys {
+        // The coordinator sends the other arguments.
+        command.arg("survey").arg(format!("--device={device}"));
+    } else if newcomer.checks {
+        // The client sends what it may choose.
+        command.arg("check").arg(device.to_string());
+    } else {
+        command
+            .args(plan.server_arguments())
+            .args(["--json", "--quiet"])
+            .args(plan.admission.any_job.then_some("--any-job"));
+    }
+    command
+}
+
 impl Client {
     /// Starts the process for `newcomer`, which measures with `device`, for `longest_run` at most.
     /// `plan` is the plan of the server.
@@ -116,23 +136,8 @@ impl Client {
         let watched = newcomer.stream.try_clone().environment(NO_SOCKET)?;
         let (own, other) = UnixStream::pair().environment(NO_SOCKET)?;
         let plan = Plan { tool, device, ..plan.clone() };
-        let token = plan.admission.token.as_ref();
-        let own_id = std::process::id().to_string();
-        let mut command = child::command_with(Duty::ServedClient, &own_id, token);
-        if newcomer.surveys {
-            // The coordinator sends the other arguments.
-            command.arg("survey").arg(format!("--device={device}"));
-        } else if newcomer.checks {
-            // The client sends what it may choose.
-            command.arg("check").arg(device.to_string());
-        } else {
-            command
-                .args(plan.server_arguments())
-                .args(["--json", "--quiet"])
-                .args(plan.admission.any_job.then_some("--any-job"));
-        }
         let mut process = child::start(
-            command
+            command(&plan, newcomer)
                 .stdin(OwnedFd::from(stream))
                 .stdout(OwnedFd::from(other))
                 .stderr(Stdio::piped()),

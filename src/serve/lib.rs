@@ -11,18 +11,15 @@
 //!    +-------------------------------------------------------------------------------------------+
 //!  2 | client          a client, and the process that measures with it                           |
 //!    | probing         the process that probes other nodes, and who probes this one              |
-//!    | run_log         how many lines are about runs                                             |
 //!    +-------------------------------------------------------------------------------------------+
-//!  1 | announcement    what the server prints at its start                                       |
-//!    | board           what the threads of the prober share                                      |
+//!  1 | board           what the threads of the prober share                                      |
 //!    | ending          how a client and its process have ended                                   |
+//!    | limits          what clients may ask for                                                  |
+//!    | log             the lines about events                                                    |
 //!    | probe_metrics   what probes have measured, as metrics                                     |
 //!    +-------------------------------------------------------------------------------------------+
-//!  0 | limits          what clients may ask for                                                  |
-//!    | log             the lines about events                                                    |
-//!    | probe           probes all day: which targets, when, and what has come of them            |
+//!  0 | probe           probes all day: which targets, when, and what has come of them            |
 //!    | queue           whose turn it is                                                          |
-//!    | room            who gets a process                                                        |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
 //!
@@ -34,7 +31,6 @@
 
 #![forbid(unsafe_code)]
 
-mod announcement;
 mod board;
 mod client;
 mod ending;
@@ -45,8 +41,6 @@ pub mod probe_metrics;
 mod prober;
 mod probing;
 mod queue;
-mod room;
-mod run_log;
 mod supervisor;
 
 use std::ffi::OsString;
@@ -294,7 +288,7 @@ fn serve_at(
         wake,
     };
     let thread = receiver.start()?;
-    announcement::print(log, plan, port, is_open, limits);
+    limits::print(log, plan, port, is_open, limits);
     if let Some(probing) = &probing {
         log.line(Priority::Info, probing.announcement.as_str());
     }

@@ -1,13 +1,18 @@
-//! What clients may ask for: the limits of the server, and the NICs of the machine.
+//! What clients may ask for: the limits of the server, and the NICs of the machine; and what the
+//! server prints about it at its start.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use clap::Args;
 
+use super::log::{Log, Priority};
 use facts::device::DeviceName;
 use facts::number::{bytes_within, time, time_text, within};
+use node::backend;
 use node::machine::Machine;
+use plan::Plan;
+use session::LISTENING;
 use session::control_line::Ready;
 
 /// Bounds of `--max-run`: at most a week.
@@ -90,4 +95,63 @@ pub fn lacks(device: DeviceName, own: DeviceName) -> Option<String> {
     let names = Machine::this().cxi_devices();
     let exists = names.contains(&device.to_string());
     (!exists).then(|| format!("this machine has no {device}; its NICs are {}", names.join(" ")))
+}
+
+/// Bits of a token that nobody can guess from its proofs.
+const ENOUGH_BITS: u32 = 80;
+
+/// Prints where a server with this `plan` listens and whom it serves; `is_open` if it has no
+/// allowed networks.
+pub fn print(log: &Log, plan: &Plan, port: u16, is_open: bool, limits: ClientLimits) {
+    log.line(
+        Priority::Info,
+        format!(
+            "{LISTENING}{port} for clients of all tools; NIC without --peer-device: {}",
+            plan.device
+        ),
+    );
+    if is_open {
+        let served = match plan.admission.token {
+            None if limits.surveys => {
+                "everybody who reaches the port is served (see --allow, --token and --bind)"
+            }
+            None => {
+                "everybody who reaches the port is served, but surveys of other hosts are not (see \
+                 --allow, --token, --bind and --allow-survey)"
+            }
+            Some(_) => {
+                "everybody who has the token is served; a token does not stop attackers (see \
+                 --allow and --bind)"
+            }
+        };
+        log.line(Priority::Info, served);
+    }
+    if let Some(token) = &plan.admission.token {
+        if limits.shows_token {
+            let text = token.text().to_string_lossy();
+            log.line(Priority::Info, format!("token for clients, in CXIDIAG_TOKEN: {text}"));
+        }
+        if token.bits() < ENOUGH_BITS {
+            let line = format!(
+                "the token can be guessed from what passes on the network: it has at most {} bits, \
+                 and {ENOUGH_BITS} are enough (--token=auto makes such a token)",
+                token.bits()
+            );
+            log.line(Priority::Warning, line);
+        }
+    }
+    if let Some(problem) = problem(plan) {
+        let device = plan.device;
+        let line = format!("clients cannot measure with {device} at present: {problem}");
+        log.line(Priority::Warning, line);
+    }
+}
+
+/// Returns why no client can measure with the default NIC, if it is seen at once.
+fn problem(plan: &Plan) -> Option<String> {
+    match backend::open(plan.device, plan.libcxi.as_ref()) {
+        Ok(device) if device.info().is_link_down() => Some("its link is down".into()),
+        Ok(_) => None,
+        Err(failure) => Some(failure.message()),
+    }
 }

@@ -32,7 +32,7 @@ type TargetValue = fn(&TargetFigures, Duration) -> Option<f64>;
 /// Returns the metrics of probes.
 pub fn families(probes: &Probes) -> Vec<Family> {
     let written = probes.at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    vec![
+    let mut families = vec![
         openmetrics::build("serve"),
         Family::new(
             SERIES,
@@ -59,6 +59,14 @@ pub fn families(probes: &Probes) -> Vec<Family> {
             "The NICs of this node that probe, always 1; switch and group are empty if the address does not show them.",
             probes.nics.iter().map(|nic| info(&probes.node, nic)),
         ),
+    ];
+    families.extend(target_families(probes));
+    families
+}
+
+/// Returns the metrics of the targets of each NIC.
+fn target_families(probes: &Probes) -> Vec<Family> {
+    vec![
         Family::new(
             "cxidiag_probe_latency_seconds",
             "Latency of writes of 8 bytes in the last burst that this host did not disturb; no sample after a minute without.",

@@ -11,9 +11,9 @@ use rustix::event::PollFlags;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::board::{ProbeBoard, ScheduledTask};
+use super::probe::schedule::{self, TURN};
 use super::probing::{ProbeRequest, own_name};
 use crate::probe::schedule::{NextProbe, Periods, ProbeSchedule, UNCOUNTED};
-use crate::probe::targets::{self, TURN};
 use crate::probe_metrics::{self, Probes};
 use crew::host_list;
 use diag::run::served::line_to_server;
@@ -31,9 +31,8 @@ use plan::command_line::Request;
 use plan::tools::{TOOLS, WRITE_BW, WRITE_LAT};
 use plan::typed::Typed;
 use plan::{Plan, command_line};
-use session::control_line::{ControlLine, ProbeNews, Used};
+use session::control_line::{ControlLine, NicState, ProbeNews, Used};
 use session::probe_feed::{self, SIGN_OF_LIFE};
-use session::probe_state::NicState;
 
 /// Longest wait of the main thread: a pause file is noticed within it.
 const TICK: Duration = Duration::from_secs(1);
@@ -206,7 +205,7 @@ struct NicThread {
 
 impl NicThread {
     fn run(self) {
-        let phase = targets::phase(&facts::host::host_name(), &self.plan.device.to_string());
+        let phase = schedule::phase(&facts::host::host_name(), &self.plan.device.to_string());
         let mut schedule = ProbeSchedule::new(self.periods, self.slots, phase, self.board.now());
         let mut complained = false;
         while self.board.sleep(Duration::ZERO) {
@@ -367,7 +366,7 @@ impl Main<'_> {
         let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let turn = since_1970.unwrap_or_default().as_secs() / TURN.as_secs();
         let own = self.own.as_deref().unwrap_or_default();
-        let chosen = targets::targets(own, &self.hosts, self.request.slots(), turn);
+        let chosen = schedule::targets(own, &self.hosts, self.request.slots(), turn);
         self.board.set_targets(&chosen);
     }
 

@@ -15,7 +15,7 @@ use clap::Args;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::log::{Log, Priority};
-use crate::probe::targets::TARGETS;
+use super::probe::schedule::TARGETS;
 use crate::probe_metrics;
 use cli::derived;
 use cli::output::MetricsRequest;
@@ -31,9 +31,8 @@ use facts::text::plural;
 use facts::token::Token;
 use page::documents::{Documents, Places};
 use plan::Plan;
-use session::control_line::{ControlLine, ProbeNews, ProbeProgress, Used};
+use session::control_line::{ControlLine, NodeState, ProbeNews, ProbeProgress, Used};
 use session::probe_feed::Watchers;
-use session::probe_state::NodeState;
 
 /// Time until a probing process that has ended starts again.
 const AGAIN: Duration = Duration::from_secs(10);

@@ -15,19 +15,17 @@ use sd_notify::NotifyState;
 use super::client::{Client, News};
 use super::ending::ClientOutcome;
 use super::limits::{ClientLimits, lacks};
-use super::log::{Log, Priority};
+use super::log::{Log, Priority, RunLog};
 use super::probing::Probing;
-use super::queue::{QueueEntry, places, turns};
-use super::room::{Arrived, ClientProgress, Present, Room, TURN};
-use super::run_log::RunLog;
+use super::queue::{Arrived, ClientProgress, Present, QueueEntry, Room, TURN, places, turns};
 use facts::device::DeviceName;
 use facts::error::Failure;
 use facts::host::host_name;
 use facts::interrupt;
 use plan::Plan;
 use session::arrivals::{Arrival, Newcomer};
-use session::check_order::CHECK_INTERVAL;
-use session::{LineLimit, ServerTotals, check_order, status};
+use session::invitation::{self, CHECK_INTERVAL};
+use session::{LineLimit, ServerTotals, status};
 
 /// Interval at which the end of processes is looked up when the server ends.
 const INTERVAL: Duration = Duration::from_millis(2);
@@ -237,7 +235,7 @@ impl<'a> ClientSupervisor<'a> {
             }
         }
         let refusal = if newcomer.checks && self.has_just_checked() {
-            Some(check_order::too_early())
+            Some(invitation::too_early())
         } else {
             lacks(device, self.plan.device)
         };

@@ -10,8 +10,7 @@ use facts::advice::{Advise, Situation};
 use facts::error::{Failure, Kind, Step};
 use facts::host::ip_address;
 use facts::interrupt;
-use facts::net::race::{connect_first, reason};
-use facts::net::resolver::{addresses, resolution};
+use facts::net::race::{addresses, connect_first, reason, resolution};
 use facts::number::time_text;
 use plan::{Plan, Reaching};
 

@@ -10,8 +10,26 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::probe_state::NodeState;
-use facts::device::DeviceName;
+use crew::location::Location;
+use facts::device::{DeviceName, FabricAddress};
+
+/// A NIC, for those that probe it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NicState {
+    pub device: DeviceName,
+    pub address: FabricAddress,
+    pub vni: u32,
+    /// Where it is, if its address shows it.
+    pub location: Option<Location>,
+    /// It is not to be probed at present.
+    pub is_busy: bool,
+}
+
+/// The NICs of a node, in their order.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeState {
+    pub nics: Vec<NicState>,
+}
 
 /// From the server to a process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

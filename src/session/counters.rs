@@ -193,7 +193,7 @@ fn is_link_speed(text: &str) -> bool {
 mod tests {
     use std::thread;
 
-    use node::nic::code_word_limits::DriverLimits;
+    use node::nic::link_speed::DriverLimits;
     use proptest::prelude::*;
 
     use super::*;

@@ -10,8 +10,7 @@
 //!    +-------------------------------------------------------------------------------------------+
 //! 10 | lib               the list of modules                                                     |
 //!    +-------------------------------------------------------------------------------------------+
-//!  9 | check_order       how the NICs of another host are checked through a server               |
-//!    | probe_feed        the figures of the probes of a server                                   |
+//!  9 | probe_feed        the figures of the probes of a server                                   |
 //!    | server            a server's socket, from client to client, and its answers to others     |
 //!    +-------------------------------------------------------------------------------------------+
 //!  8 | invitation        how a survey gets a process on the host of a server                     |
@@ -42,7 +41,6 @@
 //!    +-------------------------------------------------------------------------------------------+
 //!  0 | link_error        why an exchange of messages failed                                      |
 //!    | option_block      the options of a run, bytes <-> record                                  |
-//!    | probe_state       what a prober says of its NICs                                          |
 //!    | wire              messages, bytes <-> records                                             |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
@@ -54,7 +52,6 @@
 mod accepted_client;
 mod admission;
 pub mod arrivals;
-pub mod check_order;
 mod connect;
 mod connection;
 pub mod control_line;
@@ -68,7 +65,6 @@ mod open;
 mod option_block;
 mod peer_facts;
 pub mod probe_feed;
-pub mod probe_state;
 mod reception;
 mod refusal_log;
 mod server;

@@ -9,14 +9,14 @@ use std::time::Duration;
 use rustix::net::sockopt;
 
 use super::connect::ServerSearch;
+use super::control_line::NodeState;
 use super::invitation::greet;
 use super::peer_facts::PROBE;
-use super::probe_state::NodeState;
 use super::wire::{self, REFUSAL};
 use facts::error::{Context, Failure};
 use facts::limit;
 use facts::net::framing::{Incoming, TooLong, message};
-use facts::net::shares::first_of_largest_host;
+use facts::net::listener::first_of_largest_host;
 use plan::Plan;
 
 /// Time from one sign of life to the next.
@@ -152,8 +152,8 @@ fn send(mut stream: &TcpStream, state: &NodeState) -> bool {
 mod tests {
     use std::net::TcpListener;
 
-    use super::super::probe_state::NicState;
     use super::*;
+    use crate::control_line::NicState;
     use facts::device::{DeviceName, FabricAddress};
 
     fn state() -> NodeState {

@@ -20,8 +20,7 @@ use facts::error::{Failure, cause};
 use facts::interrupt;
 use facts::limit::ANSWER_LIMIT;
 use facts::net::framing::{Incoming, TooLong, message};
-use facts::net::listener::{Listener, out_of};
-use facts::net::shares::first_of_largest_host;
+use facts::net::listener::{Listener, first_of_largest_host, out_of};
 
 /// Maximum number of connections in the handshake. A new one replaces an old one.
 const MOST: usize = 256;

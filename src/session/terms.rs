@@ -120,6 +120,28 @@ fn no_such(field: &str, number: impl Display) -> String {
     format!("unknown {field} {number}")
 }
 
+fn huge_page(block: &OptionBlock) -> Result<Option<HugePage>, String> {
+    match block.hugepages {
+        0 => Ok(None),
+        1 => Ok(Some(HugePage::Mib2)),
+        2 => Ok(Some(HugePage::Gib1)),
+        other => Err(no_such("hugepages", other)),
+    }
+}
+
+fn atomic(block: &OptionBlock) -> Result<Atomic, String> {
+    Ok(Atomic {
+        op: AtomicOp::try_from(block.atomic_op)
+            .map_err(|()| no_such("atomic operation", block.atomic_op))?,
+        cswap: CswapOp::try_from(block.cswap_op)
+            .map_err(|()| no_such("CSWAP operation", block.cswap_op))?,
+        ty: AtomicType::try_from(block.atomic_type)
+            .map_err(|()| no_such("atomic type", block.atomic_type))?,
+        fetching: block.fetching,
+        matching: block.matching,
+    })
+}
+
 /// The options that a client of `tool` has sent, with `extensions`, checked against the rules for
 /// typed options (defect T27 of tools.md).
 ///
@@ -134,26 +156,12 @@ pub fn from_block(
     if block.clock > MAX_CLOCK {
         return Err(no_such("clock", block.clock));
     }
-    let huge_page = match block.hugepages {
-        0 => None,
-        1 => Some(HugePage::Mib2),
-        2 => Some(HugePage::Gib1),
-        _ => return Err(no_such("hugepages", block.hugepages)),
-    };
+    let huge_page = huge_page(block)?;
     check_host(&block.host)?;
     if tool.has_chains() && extensions.hops == 0 {
         return Err("no --hops, which every cxidiag with this tool sends".into());
     }
-    let atomic = Atomic {
-        op: AtomicOp::try_from(block.atomic_op)
-            .map_err(|()| no_such("atomic operation", block.atomic_op))?,
-        cswap: CswapOp::try_from(block.cswap_op)
-            .map_err(|()| no_such("CSWAP operation", block.cswap_op))?,
-        ty: AtomicType::try_from(block.atomic_type)
-            .map_err(|()| no_such("atomic type", block.atomic_type))?,
-        fetching: block.fetching,
-        matching: block.matching,
-    };
+    let atomic = atomic(block)?;
     let lists = tool.defaults.lists.map(|defaults| {
         let lists = ListOptions {
             list_size: block.list_size,

@@ -14,8 +14,7 @@ use crate::job_findings::{GAPS, JobEvidence, JobNic, OWN, StatFinding, StatPlace
 use crew::location::Location;
 use facts::host::HostIndex;
 use node::nic::counter::CounterChange;
-use node::nic::counter_names::CounterNames;
-use node::nic::counter_table::CounterRow;
+use node::nic::counter_table::{CounterNames, CounterRow};
 use node::nic::counters::{CounterChanges, NicFacts};
 use node::nic::generation::Generation;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::outliers::{CounterQuantity, OutlyingNic, outliers};
-use health::evidence::NicEvidence;
+use health::findings::NicEvidence;
 use health::findings::{self, RuleFinding};
 use node::nic::counter_table::CounterRow;
 use node::nic::counters::CounterChanges;

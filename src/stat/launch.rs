@@ -1,36 +1,40 @@
-//! The leader of a node: reads the counters, runs the command, and reads them again
-//! (monitoring.md 1.3).
+//! The leader of a node: reads the counters, runs the command, reads them again, and ends as its
+//! command has ended (monitoring.md 1.3).
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::process::CommandExt;
-use std::process::{self, Child, Command};
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{self, Child, Command, ExitStatus};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
-use std::{io, thread};
+use std::{env, thread};
 
-use crate::job::JobStat;
-use crate::record::{EndRecord, EndStatus, NodeRecord};
-use cxi::signals::{ReceivedSignal, restore_inherited};
+use cxi::signals::{ReceivedSignal, raise_with_default_action, restore_inherited};
 use cxi::witness::{Witness, shares_group};
-use facts::time_of_day::Clocks;
-use node::machine::Machine;
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{
+    DumpableBehavior, Pid, Resource, Rlimit, Signal, kill_process, set_dumpable_behavior, setrlimit,
+};
 
-use super::events::{Events, Pauses};
-use super::forwarding::{self, Forwarding};
+use super::events::{self, Events, Forwarding, Pauses};
+use super::job::JobStat;
 use super::new_record::new_record;
 use super::nics::RecordedNics;
 use super::note::note;
 use super::options::StatRequest;
+use super::parallel_program::ParallelProgram;
+use super::record::{EndRecord, EndStatus, NodeRecord};
 use super::roster::{self, NodeRole, RosterFile};
 use super::sampler::CounterSampler;
 use super::step_directory::StepDirectory;
-use super::{ending, gather, interpreter, output};
-use crate::parallel_program::ParallelProgram;
+use super::{gather, output};
 use cli::output::or_early_failure;
 use facts::error::{Failure, Kind};
 use facts::limit::in_effect;
+use facts::time_of_day::Clocks;
+use node::machine::Machine;
 
 /// How long the command may go on after SIGTERM before an interim result is written: a time limit
 /// of Slurm kills 30 s after SIGTERM.
@@ -92,7 +96,7 @@ pub fn run(request: &StatRequest, command: &[OsString]) -> Result<(), Failure> {
     let events = events.unwrap_or_else(Events::watch).map_err(unwatched).ok();
     let leader = Leader::begin(request, command, program, (roster, events), notes);
     let status = leader.run(&documents);
-    ending::end_as(status)
+    end_as(status)
 }
 
 /// Executes the command in place of this process, with all descriptors that it may inherit.
@@ -114,10 +118,10 @@ fn report_not_executed(command: &[OsString], error: &io::Error) -> i32 {
     let name = command.first().map(|name| name.to_string_lossy()).unwrap_or_default();
     let cause = command
         .first()
-        .and_then(|name| interpreter::missing(name, error))
+        .and_then(|name| missing_interpreter(name, error))
         .unwrap_or_else(|| facts::error::cause(error));
     note(&format!("cannot execute {name}: {cause}"));
-    ending::not_executed(error)
+    not_executed(error)
 }
 
 /// Returns whether the system has refused to make a process, not the program of the command.
@@ -311,7 +315,7 @@ impl<'a> Leader<'a> {
                 Ok(received) if received.signal == Signal::CHILD.as_raw() => {
                     match child.try_wait() {
                         Ok(None) => {}
-                        Ok(Some(status)) => return ending::status(status),
+                        Ok(Some(status)) => return end_status(status),
                         Err(_) => break,
                     }
                 }
@@ -333,16 +337,16 @@ impl<'a> Leader<'a> {
         child.wait().map_or_else(
             |error| {
                 note(&format!("cannot see how the command ended: {error}"));
-                ending::UNKNOWN
+                UNKNOWN_STATUS
             },
-            ending::status,
+            end_status,
         )
     }
 
     /// Passes a signal on to the command, which has not been waited for yet.
     fn forward(&mut self, received: ReceivedSignal, child: &Child) {
         let forwarding = self.request.forwarding.unwrap_or_default();
-        let signal = forwarding.signal(received, forwarding::leads_session());
+        let signal = forwarding.signal(received, events::leads_session());
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let (Some(signal), Some(pid)) = (signal, pid) else {
             return;
@@ -365,7 +369,7 @@ impl<'a> Leader<'a> {
     /// one after the other. A second copy of a signal that ends a program does no harm, so this one
     /// is not delayed.
     fn reaches_group(&mut self, signal: i32) -> bool {
-        let delay = if forwarding::is_ending(signal) { Duration::ZERO } else { GROUP_DELAY };
+        let delay = if events::is_ending(signal) { Duration::ZERO } else { GROUP_DELAY };
         let end = Instant::now() + delay;
         loop {
             let Some(Ok(signals)) = self.witness.as_mut().map(Witness::take) else {
@@ -410,4 +414,86 @@ impl<'a> Leader<'a> {
             directory.remove();
         }
     }
+}
+
+/// Bytes of a script that the kernel looks at.
+const HEAD: u64 = 256;
+
+/// Returns which interpreter a script needs that does not exist, if this is why the command `name`
+/// could not be executed.
+fn missing_interpreter(name: &OsStr, error: &io::Error) -> Option<String> {
+    if error.kind() != ErrorKind::NotFound {
+        return None;
+    }
+    let file = File::open(program_file(name)?).ok()?;
+    let mut head = Vec::new();
+    file.take(HEAD).read_to_end(&mut head).ok()?;
+    let head = String::from_utf8_lossy(&head);
+    let line = head.strip_prefix("#!")?.split('\n').next()?;
+    let interpreter = line.trim_start_matches([' ', '\t']).split([' ', '\t']).next()?;
+    Some(match interpreter.strip_suffix('\r') {
+        Some(interpreter) => format!(
+            "its first line ends in a carriage return, so its interpreter '{interpreter}' is not \
+             found: convert the file with dos2unix"
+        ),
+        None => format!("its interpreter '{interpreter}' does not exist"),
+    })
+}
+
+/// Returns the file that is executed for a name.
+fn program_file(name: &OsStr) -> Option<PathBuf> {
+    if name.to_string_lossy().contains('/') {
+        return Some(name.into());
+    }
+    let directories = env::var_os("PATH")?;
+    let mut paths = env::split_paths(&directories).map(|directory| directory.join(name));
+    paths.find(|path| path.is_file())
+}
+
+/// Exit statuses for a command that does not exist or cannot be executed, as shells have them.
+const NOT_FOUND: i32 = 127;
+const NOT_EXECUTABLE: i32 = 126;
+
+/// The status for a command whose status the system does not show.
+const UNKNOWN_STATUS: EndStatus = EndStatus::Exit(1);
+
+/// What shells add to the number of a signal.
+const SIGNAL_STATUS: i32 = 128;
+
+/// Time for a launcher to read the report before a signal ends this process: srun drops what it has
+/// not read by then.
+const LAST_LINES: Duration = Duration::from_millis(100);
+
+/// Returns how a command has ended.
+fn end_status(status: ExitStatus) -> EndStatus {
+    match status.signal() {
+        Some(signal) => EndStatus::Signal(signal),
+        None => EndStatus::Exit(status.code().unwrap_or_default()),
+    }
+}
+
+/// Returns the exit status for a command that could not be executed.
+fn not_executed(error: &io::Error) -> i32 {
+    match Errno::from_io_error(error) {
+        Some(Errno::NOENT | Errno::NOTDIR) => NOT_FOUND,
+        _ => NOT_EXECUTABLE,
+    }
+}
+
+/// Ends this process as the command has ended: with its exit status, or by its signal, so that a
+/// launcher sees the same. Writes no core: the command has.
+fn end_as(status: EndStatus) -> ! {
+    let signal = match status {
+        EndStatus::Exit(code) => process::exit(code),
+        EndStatus::Signal(signal) => signal,
+    };
+    thread::sleep(LAST_LINES);
+    let none = Rlimit { current: Some(0), maximum: Some(0) };
+    // A program that the kernel starts for cores gets one whatever the limit is.
+    let is_dumpable = set_dumpable_behavior(DumpableBehavior::NotDumpable).is_err();
+    if setrlimit(Resource::Core, none).is_ok() && !is_dumpable {
+        // Returns only if the signal is unknown or does not end a process.
+        let _ = raise_with_default_action(signal);
+    }
+    process::exit(SIGNAL_STATUS + signal)
 }

@@ -18,16 +18,13 @@
 //!    +-------------------------------------------------------------------------------------------+
 //!  5 | options            what `stat` takes, and what its arguments ask for                      |
 //!    +-------------------------------------------------------------------------------------------+
-//!  4 | csv                the report as comma-separated values                                   |
-//!    | metrics            the report as metrics                                                  |
+//!  4 | metrics            the report as metrics                                                  |
 //!    +-------------------------------------------------------------------------------------------+
 //!  3 | roster             the processes of a parallel program on this node: who leads            |
 //!    | text               the report as text                                                     |
 //!    | top_screen         the NICs of this node, now: a screen                                   |
 //!    +-------------------------------------------------------------------------------------------+
-//!  2 | ending             how the leader ends: as its command                                    |
-//!    | job                the report of all nodes: what their NICs did, as JSON has it           |
-//!    | nic_row            one NIC as a row of a table                                            |
+//!  2 | job                the report of all nodes: what their NICs did, as JSON has it           |
 //!    | nics               the NICs of this node, read before and after                           |
 //!    | parallel_program   the parallel program that a process belongs to                         |
 //!    | step_directory     the files of all nodes of a parallel program                           |
@@ -38,8 +35,6 @@
 //!    | sampler            reads some counters again and again                                    |
 //!    +-------------------------------------------------------------------------------------------+
 //!  0 | counter_set        sets of counters in a fixed order                                      |
-//!    | forwarding         which signals the leader passes on to its command                      |
-//!    | interpreter        why a script cannot be executed                                        |
 //!    | note               lines on standard error beside the report                              |
 //!    | outliers           which NICs of a job stand out from the others                          |
 //!    | series             what some counters of a node did over time                             |
@@ -52,23 +47,18 @@
 
 mod attached;
 pub mod counter_set;
-pub mod csv;
-mod ending;
 mod events;
-mod forwarding;
 mod gather;
-mod interpreter;
 pub mod job;
 pub mod job_findings;
 mod launch;
 pub mod metrics;
 mod new_record;
-pub mod nic_row;
 mod nics;
 mod note;
 mod options;
 mod outliers;
-mod output;
+pub mod output;
 mod parallel_program;
 pub mod record;
 mod roster;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args, Command};
 
-use super::forwarding::Forwarding;
+use super::events::Forwarding;
 use super::note::NAME;
 use crate::counter_set::CounterSet;
 use crate::metrics::SERIES;

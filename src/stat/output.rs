@@ -1,17 +1,19 @@
-//! Where the report goes.
+//! Where the report goes, also as comma-separated values: a row for each counter of each NIC,
+//! whether the NIC has it or not.
 
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
+use super::job::{JobStat, StatCounter};
 use super::note::note;
 use super::options::{StatAction, StatRequest};
+use super::record::NodeRecord;
+use super::series::NodeSeries;
 use super::step_directory::node_name;
-use crate::job::JobStat;
-use crate::record::NodeRecord;
-use crate::series::NodeSeries;
-use crate::{csv, metrics, text};
+use super::{metrics, text};
 use cli::output::or_failure;
 use facts::error::Failure;
+use page::csv::document;
 use page::destination::{Destination, Place};
 use page::documents::{Documents, Places};
 use page::openmetrics::MetricsFile;
@@ -148,7 +150,7 @@ impl ReportFiles {
     fn write(&self, job: &JobStat) -> Result<(), Failure> {
         self.documents.write_json(job)?;
         if let Some(to) = &self.documents.csv {
-            to.write(&csv::csv(job)?)?;
+            to.write(&csv(job)?)?;
         }
         self.documents.write_metrics(|| metrics::families(job))
     }
@@ -165,6 +167,31 @@ pub fn check(request: &StatRequest, job: &JobStat) -> Result<(), Failure> {
         Some(finding) => Err(Failure::unmet(format!("{}: {}", finding.code, finding.text))),
         None => Ok(()),
     }
+}
+
+/// Returns the rows.
+///
+/// # Errors
+///
+/// None in practice: the rows are made in memory.
+pub fn csv(job: &JobStat) -> Result<Vec<u8>, Failure> {
+    let titles = ["host", "device", "counter", "before", "after", "delta", "seconds"];
+    let rows = job.counters().map(|(nic, name, counter)| {
+        let number = |value: fn(&StatCounter) -> Option<u64>| {
+            counter.and_then(value).map_or(String::new(), |value| value.to_string())
+        };
+        let seconds = counter.and_then(|counter| counter.seconds);
+        [
+            nic.host.clone(),
+            nic.device.clone(),
+            name.to_owned(),
+            number(|counter| Some(counter.before)),
+            number(|counter| counter.after),
+            number(|counter| counter.delta),
+            seconds.map_or(String::new(), |seconds| seconds.to_string()),
+        ]
+    });
+    document([titles.map(str::to_owned)].into_iter().chain(rows))
 }
 
 #[cfg(test)]

@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 use crate::counter_set::is_counter;
 use facts::text;
 use facts::time_of_day::Clocks;
-use node::nic::code_word_limits::DriverLimits;
 use node::nic::counter::{CounterChange, CounterReading};
-use node::nic::counter_names::CounterNames;
+use node::nic::counter_table::CounterNames;
 use node::nic::counters::{CounterChanges, CounterReadings, NicFacts};
 use node::nic::generation::Generation;
+use node::nic::link_speed::DriverLimits;
 use page::json;
 
 /// The version of the files. Files of another version are refused.

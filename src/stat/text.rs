@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::job::JobStat;
-use super::nic_row::{TITLES, nic_row, scaled};
+use super::job_findings::{JobNic, messages, octets, percent, timeouts_of};
 use super::series::NodeSeries;
-use crate::job_findings::{JobNic, messages, octets, percent};
 use facts::text::plural;
 use facts::time_of_day::step_text;
+use health::findings::NicEvidence;
 use node::nic::counter::CounterChange;
 use node::nic::counter_table::CounterRow;
 use node::nic::counters::CounterChanges;
@@ -213,11 +213,45 @@ fn table(page: &mut Page, columns: &[&str], rows: Vec<Vec<String>>) {
     }
 }
 
+/// The titles of the columns.
+pub const TITLES: [&str; 7] =
+    ["NIC", ">Sent", ">Received", ">Timeouts", ">Resent", ">Held back", ">Paused"];
+
+/// Returns the cells of a NIC; `-` for a counter that it does not have.
+pub fn nic_row(nic: &JobNic) -> [String; 7] {
+    let changes = &nic.changes;
+    let bytes = |side: &str| {
+        let count = changes.count(&format!("hni_sts_{side}_ok_octets"));
+        count.map_or("-".into(), |bytes| format!("{}B", scaled(bytes as f64)))
+    };
+    let count = |count: Option<u64>| count.map_or("-".into(), |count| count.to_string());
+    let evidence = NicEvidence { changes, packets: None };
+    let share = |prefix: &str| evidence.longest_share(prefix).map_or("-".into(), percent);
+    [
+        nic.name.clone(),
+        bytes("tx"),
+        bytes("rx"),
+        count(timeouts_of(changes)),
+        count(changes.count("pct_retry_srb_requests")),
+        share("oxe_stall_fgfc_blk_"),
+        share("hni_tx_paused_"),
+    ]
+}
+
+/// Returns a number with a decimal prefix: `19.1 G`.
+pub fn scaled(number: f64) -> String {
+    let prefixes = [(1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
+    match prefixes.into_iter().find(|(scale, _)| number >= *scale) {
+        Some((scale, prefix)) => format!("{:.1} {prefix}", number / scale),
+        None => format!("{number:.0} "),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::record::StepRecord;
+    use super::super::testing;
     use super::*;
-    use crate::record::StepRecord;
-    use crate::testing;
     use page::table::TextStyle;
 
     fn text(job: &JobStat, level: Level) -> String {

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use super::nic_row::{TITLES, nic_row, scaled};
+use super::text::{TITLES, nic_row, scaled};
 use crate::job_findings::JobNic;
 use facts::text::{plural, shown};
 use node::nic::counter_table::CounterRow;

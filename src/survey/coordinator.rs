@@ -1,31 +1,33 @@
-//! Runs surveys: starts the members, leads the campaigns one after the other, and writes what comes
-//! of them. The coordinator measures nothing itself.
+//! Runs surveys: opens their files, starts the members, leads the campaigns one after the other,
+//! and writes what comes of them. The coordinator measures nothing itself.
 
-use std::mem;
+use std::io::{BufRead, BufReader};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::{fs, mem};
 
 use super::diagnosis_course::diagnosis_course;
-use super::files::SurveyFiles;
 use super::launch::Launch;
 use super::load_setup::{course, load_conductor, load_course, load_limit, plan_load};
 use super::locations::Locations;
+use super::membership::JoinedMembers;
+use super::outputs::{Notes, SurveyOutputs, SurveyRecorder};
 use super::program::SurveyProgram;
 use super::request::SurveyRequest;
-use crate::membership::JoinedMembers;
-use crate::outputs::{Notes, SurveyRecorder};
-use crate::result::{Conclusion, Setup, Survey, SurveyJob};
+use super::result::lines::Earlier;
+use super::result::{Conclusion, Setup, Survey, SurveyJob};
 use campaign::coordinator::{SurveyCoordinator, by_size};
 use campaign::quiet::conductor::Settings;
 use campaign::quiet::findings::Findings;
-use campaign::quiet::pairs::Selection;
+use campaign::quiet::pairs::{self, Selection};
+use campaign::quiet::roster::Roster;
 use campaign::quiet::rounds::NicOrder;
 use campaign::slots::Crew;
 use campaign::slots::members::Members;
 use campaign::slots::quiet::{QuietPlan, QuietSurvey, ResultRecorder};
 use cli::output::or_early_failure;
-use facts::error::Failure;
+use facts::error::{Failure, cause, invalid};
 use facts::job::Job;
-use facts::{interrupt, limit};
+use facts::{interrupt, limit, user_file};
 use load::findings::LoadFindings;
 use load::load_campaign;
 use load::spec::LoadSpec;
@@ -80,13 +82,7 @@ fn survey(
     let setup = setup(request, launch);
     let gathered = gather(request, launch, notes, locations, ends);
     let GatheredMembers { mut crew, joining, joined } = outputs.or_failure(gathered)?;
-    if let Some(note) = crew.program.locations.note(&crew.members().roster) {
-        crew.note(&note);
-    }
-    let plan = QuietPlan {
-        waits_for_others: crew.joined.len() < launch.size as usize,
-        ..quiet_plan(request, launch, selections, ends)
-    };
+    let plan = quiet_plan(request, launch, selections, &crew);
     let mut quiet = outputs.or_failure(QuietSurvey::new(crew.members(), plan))?;
     if let (Some(wanted), Ok(())) = (&request.load.wanted, &joined) {
         let planned = plan_load(&mut crew, request, wanted);
@@ -96,34 +92,18 @@ fn survey(
         }
     }
     let mut recorder = SurveyRecorder { outputs: &mut outputs, started, setup: &setup };
-    let mut ended = joined.and_then(|()| {
-        recorder.begin(quiet.roster())?;
-        if let Some(earlier) = earlier {
-            let mut results = Vec::new();
-            let taken =
-                earlier.results(quiet.roster(), &setup.tests, |result| results.push(result))?;
-            quiet.add_earlier(&results);
-            crew.note(&taken.to_string());
-        }
-        quiet.run(&mut crew, &mut recorder)
-    });
+    let mut ended =
+        joined.and_then(|()| measure_quiet(&mut crew, &mut quiet, &mut recorder, earlier));
     let verdict = quiet.findings();
     let elapsed = clock.elapsed();
-    let mut explained = Diagnoses::default();
-    if request.explains && ended.is_ok() {
-        let tests = diagnosis_course(request, request.pair_time.min(LONGEST_PAIR));
-        let surveyed = (quiet.roster(), &verdict);
-        // The verdict stands, however the diagnosis ends.
-        if let Err(failure) = explain(&mut crew, &tests, surveyed, ends, &mut explained) {
-            crew.note(&format!("diagnosis: {failure}"));
-        }
-    }
+    let explained = if request.explains && ended.is_ok() {
+        find_causes(&mut crew, request, (quiet.roster(), &verdict))
+    } else {
+        Diagnoses::default()
+    };
     let mut load = None;
     if let (Some(wanted), Ok(())) = (&request.load.wanted, &ended) {
-        match run_load(&mut crew, request, wanted, &verdict, ends) {
-            Ok((found, interrupted)) => (load, ended) = (Some(found), interrupted),
-            Err(failure) => ended = Err(failure),
-        }
+        ended = run_load(&mut crew, request, wanted, &verdict, &mut load);
     }
     let mut document = Survey::new(
         setup,
@@ -150,12 +130,50 @@ fn survey(
     }
 }
 
-/// Returns what the quiet part measures, with all nodes present.
+/// Measures pairs without load, apart from those that an `earlier` survey has measured.
+///
+/// # Errors
+///
+/// Results of another survey, and an interruption.
+fn measure_quiet(
+    crew: &mut SurveyCoordinator<SurveyProgram>,
+    quiet: &mut QuietSurvey,
+    recorder: &mut SurveyRecorder,
+    earlier: Option<Earlier<impl BufRead>>,
+) -> Result<(), Failure> {
+    recorder.begin(quiet.roster())?;
+    if let Some(earlier) = earlier {
+        let mut results = Vec::new();
+        let tests = &recorder.setup.tests;
+        let taken = earlier.results(quiet.roster(), tests, |result| results.push(result))?;
+        quiet.add_earlier(&results);
+        crew.note(&taken.to_string());
+    }
+    quiet.run(crew, recorder)
+}
+
+/// Measures why the parts that the quiet part has `surveyed` are slow. The verdict stands, however
+/// the diagnosis ends.
+fn find_causes(
+    crew: &mut SurveyCoordinator<SurveyProgram>,
+    request: &SurveyRequest,
+    surveyed: (&Roster, &Findings),
+) -> Diagnoses {
+    let mut explained = Diagnoses::default();
+    let tests = diagnosis_course(request, request.pair_time.min(LONGEST_PAIR));
+    let ends = crew.ends;
+    if let Err(failure) = explain(crew, &tests, surveyed, ends, &mut explained) {
+        crew.note(&format!("diagnosis: {failure}"));
+    }
+    explained
+}
+
+/// Returns what the quiet part measures with the processes that have joined.
 fn quiet_plan(
     request: &SurveyRequest,
     launch: &Launch,
     selections: Vec<Selection>,
-    ends: Option<Instant>,
+    crew: &SurveyCoordinator<SurveyProgram>,
 ) -> QuietPlan {
     QuietPlan {
         setup: course(&request.tests, request.pair_time.as_nanos() as u64),
@@ -169,30 +187,31 @@ fn quiet_plan(
             keep_figures: request.keeps_matrix.then_some(true),
         },
         pairs: request.pairs.clone(),
-        ends,
-        waits_for_others: false,
+        ends: crew.ends,
+        waits_for_others: crew.joined.len() < launch.size as usize,
     }
 }
 
-/// Loads the fabric with what the quiet part has not found bad. Returns what it does, and whether
-/// the load was interrupted.
+/// Loads the fabric with what the quiet part has not found bad. `found` receives the effect, also
+/// after an interruption.
 ///
 /// # Errors
 ///
-/// A load that is not possible with these NICs, and an interruption before it.
+/// A load that is not possible with these NICs, and an interruption.
 fn run_load(
     crew: &mut SurveyCoordinator<SurveyProgram>,
     request: &SurveyRequest,
     wanted: &LoadSpec,
     verdict: &Findings,
-    ends: Option<Instant>,
-) -> Result<(LoadFindings, Result<(), Failure>), Failure> {
+    found: &mut Option<LoadFindings>,
+) -> Result<(), Failure> {
     let mut conductor = load_conductor(crew, request, wanted, verdict)?;
     load_campaign::begin(crew, &mut conductor, &load_course(&request.load))?;
-    let (until, why) = load_limit(request.time_limit, ends);
+    let (until, why) = load_limit(request.time_limit, crew.ends);
     let ended =
         load_campaign::run(crew, &mut conductor, request.load.is_two_sided(), (until, &why));
-    Ok((conductor.findings(), ended))
+    *found = Some(conductor.findings());
+    ended
 }
 
 /// Finds out why the NIC of the process with this `rank` is slow, and gives what was found to
@@ -245,6 +264,9 @@ fn gather(
     let knows_hosts = !launch.has_launcher();
     let mut crew = SurveyCoordinator::new(root, members, introduced, knows_hosts, program);
     crew.ends = ends;
+    if let Some(note) = crew.program.locations.note(&crew.members().roster) {
+        crew.note(&note);
+    }
     Ok(GatheredMembers { crew, joining, joined })
 }
 
@@ -309,6 +331,42 @@ fn join_limit(request: &SurveyRequest, launch: &Launch, ends: Option<Instant>) -
     // Messages name it.
     let left = left.map(|left| Duration::from_millis(left.as_millis() as u64 / 100 * 100));
     left.map_or(limit, |left| limit.min(left))
+}
+
+/// What a survey reads and writes, all of it open.
+pub struct SurveyFiles {
+    /// The selected pairs.
+    pub selections: Vec<Selection>,
+    pub locations: Locations,
+    /// The results of the survey that goes on.
+    pub earlier: Option<Earlier<BufReader<fs::File>>>,
+    pub outputs: SurveyOutputs,
+}
+
+impl SurveyFiles {
+    /// Opens what the `request` names.
+    ///
+    /// # Errors
+    ///
+    /// Files that cannot be read or written.
+    pub fn open(request: &SurveyRequest) -> Result<Self, Failure> {
+        Ok(Self {
+            selections: selections(request)?,
+            locations: Locations::read(request.locations.as_deref(), request.topology.as_deref())?,
+            earlier: request.resume.as_deref().map(Earlier::open).transpose()?,
+            outputs: SurveyOutputs::open(&request.places()?, request.is_quiet)?,
+        })
+    }
+}
+
+/// Returns the selected pairs.
+fn selections(request: &SurveyRequest) -> Result<Vec<Selection>, Failure> {
+    let read = |path: &str| {
+        user_file::text(path.as_ref())
+            .map_err(|error| format!("cannot read {path}: {}", cause(&error)))
+    };
+    pairs::parse(&request.pairs, read)
+        .map_err(|why| Failure::usage(invalid("pairs", &request.pairs, why)))
 }
 
 #[cfg(test)]

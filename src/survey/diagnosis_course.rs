@@ -8,8 +8,7 @@ use facts::device::DeviceName;
 use node::backend;
 use node::traffic_class::TrafficClass;
 use plan::tools::TOOLS;
-use why::causes::procedure::{ClassChoice, TESTS, TestProcedure};
-use why::course::DiagnosisCourse;
+use why::causes::procedure::{ClassChoice, DiagnosisCourse, TESTS, TestProcedure};
 
 /// Returns the tests that a survey may add to find out why, as tools with their arguments.
 pub fn added_tests(request: &SurveyRequest) -> impl Iterator<Item = (String, Vec<String>)> {

@@ -4,11 +4,9 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//!  9 | lib                  `survey`: arguments -> coordinator or member                         |
+//!  8 | lib                  `survey`: arguments -> coordinator or member                         |
 //!    +-------------------------------------------------------------------------------------------+
-//!  8 | why_command          `why`: its course                                                    |
-//!    +-------------------------------------------------------------------------------------------+
-//!  7 | suspect              the diagnosis of one NIC without a survey                            |
+//!  7 | why_command          `why`: its course                                                    |
 //!    +-------------------------------------------------------------------------------------------+
 //!  6 | coordinator          leads the campaigns one after the other                              |
 //!    +-------------------------------------------------------------------------------------------+
@@ -20,7 +18,6 @@
 //!    | served               a member on a host without a launcher                                |
 //!    +-------------------------------------------------------------------------------------------+
 //!  3 | diagnosis_course     the tests of a diagnosis                                             |
-//!    | files                what a survey reads and writes                                       |
 //!    | load_options         the load that the arguments ask for                                  |
 //!    | member               a process that measures as the coordinator orders                    |
 //!    | why_options          what `why` takes                                                     |
@@ -46,7 +43,6 @@
 
 mod coordinator;
 mod diagnosis_course;
-mod files;
 mod launch;
 mod load_options;
 mod load_setup;
@@ -63,7 +59,6 @@ mod program;
 mod request;
 pub mod result;
 mod served;
-mod suspect;
 mod tool_options;
 pub mod why_command;
 pub mod why_options;

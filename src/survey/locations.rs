@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use campaign::quiet::roster::{Nic, Roster};
-use crew::host_locations::{file_locations, topology_locations};
 use crew::introduction::{IntroducedNic, Introduction};
-use crew::location::Location;
+use crew::location::{Location, file_locations, topology_locations};
 use facts::device::DeviceName;
 use facts::error::{Failure, cause, invalid};
 use facts::host::short_name;

@@ -61,15 +61,17 @@ pub struct MemberGrant {
 }
 
 impl MemberGrant {
-    /// Checks the buffers of `tests` on this number of NICs.
-    fn check(&self, tests: &[TestPlan], nics: usize) -> Result<(), Failure> {
-        let needed = needed_bytes(tests, nics);
+    /// Returns the tests of a survey, if this number of NICs may measure them.
+    fn tests(&self, course: &TestSetup, nics: usize) -> Result<Vec<TestPlan>, Failure> {
+        let names = course.tests.iter().map(|test| test.tool.as_str());
+        let tests = tests(names.zip(&course.arguments))?;
+        let needed = needed_bytes(&tests, nics);
         match self.buffer_bytes {
             Some(granted) if needed > granted => Err(Failure::environment(format!(
                 "the tests need buffers of {needed} bytes, and the coordinator has announced \
                  {granted}"
             ))),
-            _ => Ok(()),
+            _ => Ok(tests),
         }
     }
 }
@@ -112,9 +114,7 @@ pub fn run(
     let mut measured = Vec::new();
     loop {
         match member.next_order()? {
-            Order::TestSetup(course) => match course_tests(&course)
-                .and_then(|tests| grant.check(&tests, count).map(|()| tests))
-            {
+            Order::TestSetup(course) => match grant.tests(&course, count) {
                 Ok(tests) => {
                     nics.begin(rank, &course, &tests);
                     measured = course.tests;
@@ -191,11 +191,6 @@ pub fn plans(
         devices = backend::all_hardware();
     }
     Ok(devices.into_iter().map(|device| NicPlan::new(&plan, device)).collect())
-}
-
-fn course_tests(course: &TestSetup) -> Result<Vec<TestPlan>, Failure> {
-    let names = course.tests.iter().map(|test| test.tool.as_str());
-    tests(names.zip(&course.arguments))
 }
 
 /// Returns the tests of these tools with their arguments.

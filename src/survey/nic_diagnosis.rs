@@ -5,18 +5,20 @@ use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 
+use DiagnosisConclusion::{Bad, Good, Undecided};
+
 use crate::result::why_text::stated;
 use campaign::quiet::ids::NicId;
 use campaign::quiet::roster::Roster;
 use facts::device::DeviceName;
 use facts::error::{Failure, UNDECIDED};
 use facts::time_of_day::{milliseconds, unix_ms};
+use why::causes::cause::{Confidence, Why};
 use why::causes::columns::Column;
 use why::causes::comparison::{Compared, Comparison, TestFigures, compare, own_figure};
 use why::causes::procedure::{TESTS, TestRoute, TestStep};
 use why::causes::table::cause;
-use why::causes::why::{Confidence, Why};
-use why::explanation::Explanation;
+use why::culprits::Explanation;
 use why::suspect::SuspectFindings;
 
 /// Version of the document. It changes when a field is removed or changes its meaning.
@@ -221,45 +223,65 @@ fn results(found: &SuspectFindings) -> Vec<TestResult> {
 
 /// Returns the conclusion, and the first line.
 fn concluded(found: &SuspectFindings, tests: &[TestResult]) -> (DiagnosisConclusion, String) {
-    let name = &found.roster.nic(found.suspect).device;
-    let bad = |what: String| {
-        let line = shortened(format!("bad: {name}{what}"));
-        (DiagnosisConclusion::Bad, line)
-    };
-    let undecided = |what: String| {
-        let line = shortened(format!("undecided: {name}{what}"));
-        (DiagnosisConclusion::Undecided, line)
-    };
-    let beside = beside(found);
-    let causes = &found.explanation.causes;
-    let with = |confidence| causes.iter().filter(move |why: &&Why| why.confidence == confidence);
-    let first = causes.iter().find(|why| why.confidence <= Confidence::Probably);
-    if let Some(why) = first {
+    let (conclusion, what) = if let Some(why) = probable_cause(found) {
         // The NIC is innocent of what makes figures say nothing about it.
         let is_innocent = why.cause.as_deref().and_then(cause).is_some_and(|cause| cause.voids);
-        let said = format!(": {}", stated(why));
-        return if is_innocent { undecided(said) } else { bad(said) };
-    }
-    let possible: Vec<&Why> = with(Confidence::Possibly).collect();
-    let slow: Vec<&str> = names(tests, TestResult::is_bad);
-    let is_proven = tests.iter().any(|test| test.is_bad() && test.is_proven);
-    if !slow.is_empty() && found.is_disturbed && !is_proven {
+        (if is_innocent { Undecided } else { Bad }, format!(": {}", stated(why)))
+    } else if tests.iter().any(TestResult::is_bad) {
+        concluded_from_bad_tests(found, tests)
+    } else {
+        concluded_without_bad_tests(found, tests)
+    };
+    let word = match conclusion {
+        Good => "good",
+        Bad => "bad",
+        Undecided => "undecided",
+    };
+    let name = &found.roster.nic(found.suspect).device;
+    (conclusion, shortened(format!("{word}: {name}{what}")))
+}
+
+/// Returns the first cause that is at least probable.
+fn probable_cause(found: &SuspectFindings) -> Option<&Why> {
+    found.explanation.causes.iter().find(|why| why.confidence <= Confidence::Probably)
+}
+
+/// Returns the causes with this confidence.
+fn causes(found: &SuspectFindings, confidence: Confidence) -> impl Iterator<Item = &Why> {
+    found.explanation.causes.iter().filter(move |why| why.confidence == confidence)
+}
+
+/// Returns the conclusion about a NIC with slow or failed tests, and the first line after its name.
+fn concluded_from_bad_tests(
+    found: &SuspectFindings,
+    tests: &[TestResult],
+) -> (DiagnosisConclusion, String) {
+    let beside = beside(found);
+    let bad = || tests.iter().filter(|test| test.is_bad());
+    if found.is_disturbed && !bad().any(|test| test.is_proven) {
         let what = format!(" seems slower than {beside}; CPUs are busy: measure again. Slow: ");
-        return undecided(listed(what, &slow));
+        return (Undecided, listed(what, &names(tests, TestResult::is_bad)));
     }
-    let failed = tests.iter().filter(|test| test.is_bad());
-    if let Some(failed) = failed.filter_map(|failed| failed.failure.as_ref()).next() {
-        return bad(format!(" fails: {failed}"));
+    if let Some(failed) = bad().find_map(|test| test.failure.as_ref()) {
+        return (Bad, format!(" fails: {failed}"));
     }
-    if !slow.is_empty() {
-        let seen = causes.first().and_then(|why| why.what.as_deref());
-        let cause = match (possible.is_empty(), seen) {
-            (false, _) => format!(", possibly {}", subjects(&possible)),
-            (true, Some(seen)) => format!(": {seen}"),
-            (true, None) => ", for an unknown cause".to_owned(),
-        };
-        return bad(format!(" is slower than {beside}{cause}"));
-    }
+    let possible: Vec<&Why> = causes(found, Confidence::Possibly).collect();
+    let seen = found.explanation.causes.first().and_then(|why| why.what.as_deref());
+    let cause = match (possible.is_empty(), seen) {
+        (false, _) => format!(", possibly {}", subjects(&possible)),
+        (true, Some(seen)) => format!(": {seen}"),
+        (true, None) => ", for an unknown cause".to_owned(),
+    };
+    (Bad, format!(" is slower than {beside}{cause}"))
+}
+
+/// Returns the conclusion about a NIC with no slow and no failed test, and the first line after its
+/// name.
+fn concluded_without_bad_tests(
+    found: &SuspectFindings,
+    tests: &[TestResult],
+) -> (DiagnosisConclusion, String) {
+    let beside = beside(found);
     let is_missing = |result: &TestResult| {
         let is_compared = found.controls.is_empty() || result.others.is_some();
         result.is_decisive && (result.own.is_none() || !is_compared)
@@ -274,17 +296,18 @@ fn concluded(found: &SuspectFindings, tests: &[TestResult]) -> (DiagnosisConclus
         (true, false) => ": not known whether it is slow;",
         (false, _) => ":",
     };
-    if let Some(also) = with(Confidence::AlsoFound).next() {
-        return bad(format!("{but} {}", stated(also)));
+    if let Some(also) = causes(found, Confidence::AlsoFound).next() {
+        return (Bad, format!("{but} {}", stated(also)));
     }
-    if let Some(possible) = possible.first() {
-        return undecided(format!("{but} {}", stated(possible)));
+    if let Some(possible) = causes(found, Confidence::Possibly).next() {
+        return (Undecided, format!("{but} {}", stated(possible)));
     }
     if found.controls.is_empty() && found.healthy.is_empty() {
         let generation = found.generation.as_deref().unwrap_or("NICs of unknown kind");
-        return undecided(format!(
+        let what = format!(
             " cannot be compared: no figures of a healthy {generation} are known; use --peer"
-        ));
+        );
+        return (Undecided, what);
     }
     if !missing.is_empty() {
         let why = if found.measured.values().any(TestFigures::has_waited) {
@@ -292,15 +315,15 @@ fn concluded(found: &SuspectFindings, tests: &[TestResult]) -> (DiagnosisConclus
         } else {
             ": not measured: "
         };
-        return undecided(listed(why.into(), &missing));
+        return (Undecided, listed(why.into(), &missing));
     }
     if !unclear.is_empty() {
         let what = format!(" is about as fast as {beside}; unclear: ");
-        return undecided(listed(what, &unclear));
+        return (Undecided, listed(what, &unclear));
     }
     let is_busy = tests.iter().any(|test| test.is_decisive && test.is_beside_busy);
     let by = if is_busy { " (CPUs busy: minima)" } else { "" };
-    (DiagnosisConclusion::Good, format!("good: {name} is as fast as {beside}{by}"))
+    (Good, format!(" is as fast as {beside}{by}"))
 }
 
 /// Returns a sentence that ends with these names: as many as the first line has room for.

@@ -5,9 +5,9 @@ use std::time::UNIX_EPOCH;
 use super::*;
 use crate::result::testing::{explanation, item, roster, why};
 use why::causes::comparison::{Compared, DelayedMeasurement, Floor, Tail, TestFigures};
-use why::causes::healthy::healthy;
 use why::causes::procedure::{TestCode, TestStep};
 use why::causes::table::CAUSES;
+use why::suspect::healthy;
 
 /// Returns findings about NIC 3 beside these good NICs, in which each test has these figures.
 fn findings(controls: &[u32], own: f64, others: f64, causes: Vec<Why>) -> SuspectFindings {

@@ -12,7 +12,7 @@ use campaign::slots::members::Members;
 use check::document::Check;
 use crew::introduction::Introduction;
 use health::identity::{CLASS_CEILING, ceiling};
-use health::readings::Readings;
+use health::item::Readings;
 use node::traffic_class::TrafficClass;
 
 /// What the program does for the coordinator of a survey.
@@ -69,10 +69,9 @@ fn narrow_ceilings(readings: &mut Readings, class: TrafficClass) {
 mod tests {
     use super::*;
     use facts::severity::Severity;
-    use health::Finding;
     use health::address::PARKED;
-    use health::readings::testing::reading;
-    use health::{host, identity};
+    use health::item::testing::reading;
+    use health::{Finding, host, identity};
     use why::investigation::{GENERATION, HUGE_PAGES, PARKED_PEERS};
 
     #[test]

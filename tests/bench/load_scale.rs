@@ -11,11 +11,10 @@ use std::env;
 use std::time::{Duration, Instant};
 
 use campaign::quiet::roster::Roster;
-use campaign::timetable::blocks::{BlockTimes, blocks, by_slot};
 use campaign::timetable::histogram::Histogram;
 use campaign::timetable::{
-    Block, PARTS, Report, Slot, SlotTask, SlotTimes, SurveyWork, Task, TaskAnswer, TaskResult,
-    Watched,
+    Block, BlockTimes, PARTS, Report, Slot, SlotTask, SlotTimes, SurveyWork, Task, TaskAnswer,
+    TaskResult, Watched, blocks, by_slot,
 };
 use crew::star::{Expected, Work};
 use facts::device::FabricAddress;

@@ -293,6 +293,10 @@ fn reads_the_environment_of_a_running_process() {
     let mut job = Command::new("sleep");
     job.arg("600").env("FI_CXI_RX_MATCH_MODE", "Hybrid").env("LD_LIBRARY_PATH", &place);
     let mut job = job.spawn().expect("sleep starts");
+    // The kernel starts the parent again before the environment of the new program is there.
+    while fs::read(format!("/proc/{}/environ", job.id())).unwrap().is_empty() {
+        thread::yield_now();
+    }
     let arguments = format!("--job={}", job.id());
     let output = finish(command(&machine, &other, &arguments, &[("FI_CXI_FOO", "1")]));
     job.kill();

@@ -13,9 +13,9 @@ use campaign::quiet::findings::{Certainty, Unit};
 use check::document::testing::check;
 use check::fleet_document::{FleetCheck, testing as fleet_testing};
 use check::job::document::{JobCheck, ProcessSettings};
-use check::job::finding::SettingFinding;
+use check::job::table::SettingFinding;
+use check::stress;
 use check::stress_document::testing as stress_testing;
-use check::stress_metrics;
 use facts::severity::Severity;
 use health::{Finding, ITEMS};
 use page::openmetrics::{Family, Kind, Sample};
@@ -126,12 +126,12 @@ fn commands() -> Vec<(&'static str, Vec<Family>)> {
     });
     let node_check = check(each_item_findings.to_vec(), Vec::new(), None);
 
-    let mut links = link::metrics::families(&link::document::testing::report(Vec::new()));
+    let mut links = link::document::families(&link::document::testing::report(Vec::new()));
     links.retain(|family| family.name.starts_with("cxidiag_link_"));
 
     let mut nic = stress_testing::nic("P52930-001");
     stress_testing::add(&mut nic, 21.0, &[Some(16.0); 5]);
-    let stress = stress_metrics::families(&stress_testing::report(vec![nic]));
+    let stress = stress::families(&stress_testing::report(vec![nic]));
 
     let bad = fleet_testing::item("link-down", "down", "bad");
     let node = ("nid1".to_owned(), Ok(fleet_testing::document(1, &[bad])));
@@ -164,7 +164,7 @@ fn commands() -> Vec<(&'static str, Vec<Family>)> {
         ("`cxidiag check`", check::metrics::families(&node_check)),
         ("`cxidiag link`", links),
         ("`cxidiag check --stress`", stress),
-        ("`cxidiag check` of many nodes", check::fleet_metrics::families(&fleet)),
+        ("`cxidiag check` of many nodes", check::fleet::families(&fleet)),
         ("`cxidiag check --job`", check::job::document::families(&settings)),
         ("`cxidiag survey`", quiet),
         ("`cxidiag survey --load`", load),

@@ -6,10 +6,9 @@ use std::time::{Duration, Instant};
 
 use crate::cpus::{Work, cpus};
 use crate::harness::{Command, Fabric, schema, stderr, stdout};
-use campaign::quiet::answer::Figures;
+use campaign::quiet::answer::{Figures, Untested};
 use campaign::quiet::busy::HostLoad;
 use campaign::quiet::ids::NicId;
-use campaign::quiet::untested::Untested;
 use campaign::timetable::{Block, Report, SlotTask, SurveyWork, Task, TaskAnswer, TaskResult};
 use crew::host_list::expand;
 use crew::introduction::{IntroducedNic, Introduction};

@@ -13,10 +13,10 @@ fn dependencies(manifest: &str) -> String {
     rest.split("\n[").next().unwrap_or_default().to_owned()
 }
 
-/// All other code asks `facts::platform`.
+/// All other code asks `facts::device`.
 #[test]
 fn only_the_backend_distinguishes_kinds_of_nics() {
-    let allowed = ["src/facts/device.rs", "src/facts/platform.rs", "src/node/backend.rs"];
+    let allowed = ["src/facts/device.rs", "src/node/backend.rs"];
     for path in files("src", "rs") {
         let text = fs::read_to_string(&path).expect("text");
         let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::finding::{NodeFinding, NodeVerdict};
+use super::node_check::{NodeFinding, NodeVerdict};
 use crate::document::Check;
+use health::item::numbers;
 use health::majority::{COMPARED, common_text, is_same};
-use health::readings::numbers;
 use health::{Finding, Item, identity, majority, presence};
 
 /// The version of cxidiag.

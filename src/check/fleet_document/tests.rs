@@ -1,10 +1,10 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::super::fleet;
 use super::testing::{document, item, mutated};
 use super::*;
-use crate::{fleet_metrics, fleet_text};
-use health::readings::find;
+use health::item::find;
 use page::openmetrics::{Dialect, text};
 use page::table::TextStyle;
 
@@ -25,7 +25,7 @@ fn firmware(version: &str) -> Check {
 }
 
 fn lines(check: &FleetCheck) -> String {
-    fleet_text::page(check).text(TextStyle::Plain)
+    fleet::page(check).text(TextStyle::Plain)
 }
 
 /// A node changes each value of its check in turn.
@@ -47,7 +47,7 @@ fn node_that_lies_changes_no_other_node() {
         let check = fleet(answers);
         assert!(!lines(&check).contains('\u{1b}'), "{place}");
         assert!(!text_of_metrics(&check).is_empty());
-        fleet_text::csv(&check).unwrap();
+        fleet::csv(&check).unwrap();
         serde_json::to_vec(&check).unwrap();
         let other_nodes = check.nodes.iter().filter(|node| node.node != "liar");
         let verdicts: Vec<NodeVerdict> = other_nodes.map(|node| node.verdict).collect();
@@ -162,7 +162,7 @@ fn names_groups_of_nodes_worst_first() {
         assert!(text.contains(line), "no {line:?} in\n{text}");
     }
     assert_eq!(check.bad_nodes(), "nid[0007-0008]\n");
-    let table = String::from_utf8(fleet_text::csv(&check).unwrap()).unwrap();
+    let table = String::from_utf8(fleet::csv(&check).unwrap()).unwrap();
     assert!(table.contains("\nnid0001,good,,,\n"), "{table}");
     assert!(table.contains("\nnid0009,no_answer,untested,host,refused\n"), "{table}");
     let metrics = text_of_metrics(&check);
@@ -170,7 +170,7 @@ fn names_groups_of_nodes_worst_first() {
 }
 
 fn text_of_metrics(check: &FleetCheck) -> String {
-    text(&fleet_metrics::families(check), Dialect::NodeExporter)
+    text(&fleet::families(check), Dialect::NodeExporter)
 }
 
 #[test]

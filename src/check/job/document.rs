@@ -7,8 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 
-use super::finding::{FindingSeverity, LIBFABRIC, OWN, SettingFinding};
-use super::table::RULES;
+use super::table::{FindingSeverity, LIBFABRIC, OWN, RULES, SettingFinding};
 use super::values::boolean;
 use crate::document::UNTESTED;
 use crew::host_list;

@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::evidence::{JobEvidence, ParameterType, SECRET};
-use super::finding::SettingFinding;
-use super::table::{RULES, SettingRule, SettingRules};
+use super::table::{RULES, SettingFinding, SettingRule, SettingRules};
 use super::values::{boolean, dotted, entries, is_like, meant, nearest_name, nearest_word, strtol};
 
 impl SettingRules {

@@ -9,6 +9,7 @@ use serde::Serialize;
 use campaign::quiet::answer::Pair;
 use campaign::quiet::findings::{Matrix, Population};
 use campaign::quiet::ids::NicId;
+use campaign::quiet::roster::Roster;
 use crew::location::Class;
 use survey::result::{Survey, words};
 
@@ -63,6 +64,16 @@ struct ClassFacts {
     limit: Option<f64>,
 }
 
+impl ClassFacts {
+    fn new(population: &Population) -> Self {
+        Self {
+            name: population.class.name(),
+            median: population.median(),
+            limit: population.expected.or(population.limit),
+        }
+    }
+}
+
 /// Returns the map of a matrix, without NICs that have no pair. `None` without pairs, or with too
 /// many NICs.
 pub fn map(survey: &Survey, matrix: &Matrix) -> Option<DrawnMatrix> {
@@ -80,11 +91,7 @@ pub fn map(survey: &Survey, matrix: &Matrix) -> Option<DrawnMatrix> {
     for (at, nic) in (0..).zip(&nics) {
         place[nic.index()] = Some(at);
     }
-    let figures = || matrix.cells.iter().filter_map(|(_, _, figure)| *figure);
-    let positive = || figures().filter(|figure| figure.is_finite() && *figure > 0.0);
-    let low = positive().fold(f64::INFINITY, f64::min);
-    let high = positive().fold(0.0, f64::max);
-    let range = if high > 0.0 { (low, high) } else { (1.0, 1.0) };
+    let range = range(matrix);
     let mut cells = vec![UNTESTED; nics.len() * nics.len()];
     for (initiator, target, figure) in &matrix.cells {
         let row = place[initiator.index()]? as usize;
@@ -99,16 +106,9 @@ pub fn map(survey: &Survey, matrix: &Matrix) -> Option<DrawnMatrix> {
         .iter()
         .filter(|population| population.test == matrix.test)
         .collect();
-    let badness = badness(survey, matrix);
-    let location = |nic: NicId| {
-        let location = roster.location(nic);
-        location.map_or((u16::MAX, u16::MAX, None), |location| {
-            (location.group, location.switch, location.port)
-        })
-    };
-    let mut by_location: Vec<u32> = (0..nics.len() as u32).collect();
-    by_location.sort_by_key(|at| location(nics[*at as usize]));
+    let by_location = by_location(roster, &nics);
     let mut by_badness = by_location.clone();
+    let badness = badness(survey, matrix);
     by_badness.sort_by(|one, other| {
         let value = |at: &u32| badness[nics[*at as usize].index()];
         value(other).partial_cmp(&value(one)).unwrap_or(Ordering::Equal)
@@ -127,16 +127,32 @@ pub fn map(survey: &Survey, matrix: &Matrix) -> Option<DrawnMatrix> {
         by_badness,
         range,
         colors: colors(&populations, range, is_bandwidth),
-        classes: populations
-            .iter()
-            .map(|population| ClassFacts {
-                name: population.class.name(),
-                median: population.median(),
-                limit: population.expected.or(population.limit),
-            })
-            .collect(),
+        classes: populations.iter().map(|population| ClassFacts::new(population)).collect(),
         cells: STANDARD.encode(bytes),
     })
+}
+
+/// Returns the smallest and the largest figure.
+fn range(matrix: &Matrix) -> (f64, f64) {
+    let figures = matrix.cells.iter().filter_map(|(_, _, figure)| *figure);
+    let positive = figures.filter(|figure| figure.is_finite() && *figure > 0.0);
+    let range = positive.fold((f64::INFINITY, 0.0), |(low, high), figure| {
+        (f64::min(low, figure), f64::max(high, figure))
+    });
+    if range.1 > 0.0 { range } else { (1.0, 1.0) }
+}
+
+/// Returns the places of NICs, by group, switch and port; NICs without a location come last.
+fn by_location(roster: &Roster, nics: &[NicId]) -> Vec<u32> {
+    let location = |nic: NicId| {
+        let location = roster.location(nic);
+        location.map_or((u16::MAX, u16::MAX, None), |location| {
+            (location.group, location.switch, location.port)
+        })
+    };
+    let mut places: Vec<u32> = (0..nics.len() as u32).collect();
+    places.sort_by_key(|at| location(nics[*at as usize]));
+    places
 }
 
 impl DrawnMatrix {

@@ -3,8 +3,7 @@
 //! * This file: the page as a whole.
 //! * `run`, `comparison`, `survey`, `stat`: the sections of each kind of result; `history`: NICs
 //!   over many surveys.
-//! * `load`: a survey under load; `load_latency`: its latencies as pictures; `load_matrix`: its
-//!   bandwidths between groups.
+//! * `load`: a survey under load; `load_matrix`: its bandwidths between groups.
 //! * `sizes`: the sizes of a run.
 //! * `parts`: what sections share; `quantity`: values with units; `chart`: curves and bars as SVG;
 //!   `map`: the map of pairs, with its table; `matrix`: its data.
@@ -13,10 +12,8 @@
 
 mod chart;
 mod comparison;
-mod curve_words;
 mod history;
 mod load;
-mod load_latency;
 mod load_matrix;
 mod map;
 mod matrix;

@@ -8,7 +8,7 @@ use super::chart::{self, Axis, Curve};
 use super::parts::{Badge, badge, cell, charts, facts, figure, seconds, table, time};
 use super::quantity::Quantity;
 use super::sizes;
-use crate::differences;
+use crate::grouping;
 use facts::expect::Metric;
 use facts::percentile::Percentile;
 use facts::severity::Severity;
@@ -200,7 +200,7 @@ pub fn circumstances(runs: &[NamedRun]) -> Markup {
     let until = last.map(|(_, run)| format!(" to {}", time(run.started_unix_ms)));
     let started = time(run.started_unix_ms) + &until.unwrap_or_default();
     let names = (1..).zip(runs).map(|(number, (file, run))| (format!("{file} ({number})"), *run));
-    let differences = differences::among(&names.collect::<Vec<_>>());
+    let differences = grouping::among(&names.collect::<Vec<_>>());
     let more = differences.len().saturating_sub(MOST_DIFFERENCES);
     html! {
         (facts(&[

@@ -1,9 +1,10 @@
-//! The sizes of a run on the page: curves, distributions, intervals, tables.
+//! The sizes of a run on the page: curves, distributions, intervals, tables; and what is unusual
+//! about a curve, in a sentence: usually a larger operation takes longer, and carries more bytes in
+//! a second.
 
 use maud::{Markup, html};
 
 use super::chart::{self, Axis, Curve, Mark};
-use super::curve_words;
 use super::parts::{cell, figure, table};
 use super::quantity::Quantity;
 use facts::expect::Metric;
@@ -49,60 +50,78 @@ fn percentile_name(percent: f64) -> String {
     }
 }
 
+/// The rows that curves go through.
+struct CurveRows<'a> {
+    results: &'a [&'a SizeResult],
+    /// Whether the rows differ by their depths, and not by their sizes.
+    has_depths: bool,
+}
+
+impl<'a> CurveRows<'a> {
+    fn new(results: &'a [&'a SizeResult]) -> Self {
+        let depths = results.iter().map(|result| result.posted.or(result.unexpected));
+        Self { results, has_depths: depths.clone().min() < depths.max() }
+    }
+
+    /// Returns the x of a row.
+    fn place(&self, result: &SizeResult) -> f64 {
+        match result.posted.or(result.unexpected) {
+            Some(depth) if self.has_depths => f64::from(depth),
+            _ => result.size_bytes as f64,
+        }
+    }
+
+    fn curve(
+        &self,
+        name: &str,
+        color: usize,
+        is_main: bool,
+        metric: impl Fn(&SizeResult) -> Option<f64>,
+    ) -> Curve {
+        let point = |result: &&SizeResult| Some((self.place(result), metric(result)?));
+        let points = self.results.iter().filter_map(point).collect();
+        Curve { name: name.to_owned(), color, is_main, points, band: Vec::new() }
+    }
+
+    /// Returns a curve for each percentile, or else for the mean and the maximum; and the minimum.
+    fn latencies(&self) -> Vec<Curve> {
+        let shown = [50.0, 90.0, 99.0, 99.9, 100.0];
+        let percentile_curve = |(color, percent): (usize, f64)| {
+            self.curve(&percentile_name(percent), color, percent == 50.0, |result| {
+                let value = percentile(result.latency.as_ref()?, percent)?;
+                Some(value.value_ns as f64)
+            })
+        };
+        let mut curves: Vec<Curve> = shown.into_iter().enumerate().map(percentile_curve).collect();
+        if curves.iter().all(|curve| curve.points.is_empty()) {
+            curves = vec![
+                self.curve("mean", 0, true, main_metric),
+                self.curve("max", 4, false, |result| result.figure(Metric::Max)),
+            ];
+        }
+        curves.push(self.curve("min", 5, false, |result| result.figure(Metric::Min)));
+        curves
+    }
+
+    fn bandwidth(&self) -> Vec<Curve> {
+        vec![self.curve("bandwidth", 0, true, main_metric)]
+    }
+}
+
 /// Returns the metrics over the sizes, or over the depths of a range, with a curve for each
 /// percentile. `None` for one row.
 pub fn curves(measured: &[&SizeResult]) -> Option<Markup> {
     if measured.len() < 2 {
         return None;
     }
-    let depths = measured.iter().map(|result| result.posted.or(result.unexpected));
-    let has_depths = depths.clone().min() < depths.max();
-    let place = |result: &SizeResult| match result.posted.or(result.unexpected) {
-        Some(depth) if has_depths => f64::from(depth),
-        _ => result.size_bytes as f64,
-    };
-    let curve = |name: String, color, is_main, metric: &dyn Fn(&SizeResult) -> Option<f64>| {
-        let point = |result: &&SizeResult| Some((place(result), metric(result)?));
-        Curve {
-            name,
-            color,
-            is_main,
-            points: measured.iter().filter_map(point).collect(),
-            band: Vec::new(),
-        }
-    };
+    let rows = CurveRows::new(measured);
+    let has_depths = rows.has_depths;
     let is_latency = measured.iter().any(|result| result.latency.is_some());
-    let (curves, quantity, what) = if is_latency {
-        let latency_at = |percent: f64| {
-            move |result: &SizeResult| {
-                let value = percentile(result.latency.as_ref()?, percent)?;
-                Some(value.value_ns as f64)
-            }
-        };
-        let shown = [50.0, 90.0, 99.0, 99.9, 100.0];
-        let percentile_curve = |(color, percent): (usize, f64)| {
-            curve(percentile_name(percent), color, percent == 50.0, &latency_at(percent))
-        };
-        let mut curves: Vec<Curve> = shown.into_iter().enumerate().map(percentile_curve).collect();
-        if curves.iter().all(|curve| curve.points.is_empty()) {
-            curves = vec![
-                curve("mean".into(), 0, true, &main_metric),
-                curve("max".into(), 4, false, &|result| result.figure(Metric::Max)),
-            ];
-        }
-        curves.push(curve("min".into(), 5, false, &|result| result.figure(Metric::Min)));
-        (
-            curves,
-            Quantity::Latency,
-            if has_depths { "Latency of each depth" } else { "Latency of each size" },
-        )
-    } else {
-        let curve = curve("bandwidth".into(), 0, true, &main_metric);
-        (
-            vec![curve],
-            Quantity::Bandwidth,
-            if has_depths { "Bandwidth of each depth" } else { "Bandwidth of each size" },
-        )
+    let (curves, quantity, what) = match (is_latency, has_depths) {
+        (true, true) => (rows.latencies(), Quantity::Latency, "Latency of each depth"),
+        (true, false) => (rows.latencies(), Quantity::Latency, "Latency of each size"),
+        (false, true) => (rows.bandwidth(), Quantity::Bandwidth, "Bandwidth of each depth"),
+        (false, false) => (rows.bandwidth(), Quantity::Bandwidth, "Bandwidth of each size"),
     };
     let points = || curves.iter().flat_map(|curve| &curve.points);
     let x = if has_depths {
@@ -115,7 +134,7 @@ pub fn curves(measured: &[&SizeResult]) -> Option<Markup> {
     let main: Vec<(u64, f64)> = measured.iter().filter(|_| !has_depths).filter_map(main).collect();
     Some(html! {
         (figure(what, &chart::curves(what, &x, &y, &curves)))
-        @if let Some(remark) = curve_words::remark(&main, quantity) { p { (remark) } }
+        @if let Some(remark) = remark(&main, quantity) { p { (remark) } }
     })
 }
 
@@ -236,5 +255,83 @@ pub fn table_of(measured: &[&SizeResult]) -> Markup {
         };
         let rows: Vec<Vec<Markup>> = measured.iter().map(row).collect();
         table("Bandwidths", &[">Size", ">Operations", ">Bandwidth", ">Packets"], &rows)
+    }
+}
+
+/// Smallest difference between two sizes that is worth a sentence, as a part of the better one.
+const LEAST: f64 = 0.1;
+
+/// The fall of a bandwidth ends at the first size that is at most this part above the lowest one.
+const ABOUT: f64 = 0.02;
+
+/// Returns the sentence about latencies or bandwidths of sizes in ascending order, if they are
+/// unusual.
+pub fn remark(points: &[(u64, f64)], quantity: Quantity) -> Option<String> {
+    let text = |(size, value): (u64, f64)| (Quantity::Size.text(size as f64), quantity.text(value));
+    if quantity == Quantity::Bandwidth {
+        let (peak, low) = fall(points)?;
+        let percent = 100.0 * (1.0 - low.1 / peak.1);
+        let ((from, most), (to, least)) = (text(peak), text(low));
+        return Some(format!(
+            "The bandwidth falls by {percent:.0} % from {from} ({most}) to {to} ({least})."
+        ));
+    }
+    let (slow, fast) = step(points)?;
+    let ((small, long), (large, short)) = (text(slow), text(fast));
+    Some(format!("Operations of {small} take longer ({long}) than of {large} ({short})."))
+}
+
+/// Returns the beginning and the end of the largest fall.
+fn fall(points: &[(u64, f64)]) -> Option<((u64, f64), (u64, f64))> {
+    let mut peak = *points.first()?;
+    let mut largest: Option<((u64, f64), f64)> = None;
+    for &(size, value) in points {
+        if value > peak.1 {
+            peak = (size, value);
+        }
+        if value < largest.map_or(1.0 - LEAST, |(peak, low)| low / peak.1) * peak.1 {
+            largest = Some((peak, value));
+        }
+    }
+    let (peak, low) = largest?;
+    let after = points.iter().filter(|(size, _)| *size > peak.0);
+    let end = after.copied().find(|(_, value)| *value <= (1.0 + ABOUT) * low)?;
+    Some((peak, end))
+}
+
+/// Returns the largest size that takes longer than a larger one, and the fastest larger one.
+fn step(points: &[(u64, f64)]) -> Option<((u64, f64), (u64, f64))> {
+    points.iter().enumerate().rev().find_map(|(at, &slow)| {
+        let larger = points[at + 1..].iter().copied();
+        let fast = larger.min_by(|one, other| one.1.total_cmp(&other.1))?;
+        (fast.1 <= (1.0 - LEAST) * slow.1).then_some((slow, fast))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tells_the_largest_fall_of_a_bandwidth() {
+        // A fall of 7 % that recovers, and one of a third that stays.
+        let points = [(1, 14e6), (64, 13e6), (4096, 20e9), (32_768, 23.5e9), (262_144, 16.2e9)];
+        let points = [&points[..], &[(524_288, 15.73e9), (1_048_576, 15.7e9)]].concat();
+        let expected =
+            "The bandwidth falls by 33 % from 32 KiB (23.5 GB/s) to 512 KiB (15.7 GB/s).";
+        assert_eq!(remark(&points, Quantity::Bandwidth).as_deref(), Some(expected));
+        let expected = "The bandwidth falls by 14 % from 1 B (14.0 GB/s) to 64 B (12.0 GB/s).";
+        let points = [(1, 14e9), (64, 12e9), (4096, 20e9), (32_768, 23.5e9)];
+        assert_eq!(remark(&points, Quantity::Bandwidth).as_deref(), Some(expected));
+        assert_eq!(remark(&[(1, 1e9), (2, 0.91e9), (4, 2e9)], Quantity::Bandwidth), None);
+        assert_eq!(remark(&[], Quantity::Bandwidth), None);
+    }
+
+    #[test]
+    fn tells_sizes_that_are_slower_than_larger_ones() {
+        let points = [(1, 3460.0), (8, 3490.0), (16, 1650.0), (32, 1630.0), (128, 2230.0)];
+        let expected = "Operations of 8 B take longer (3.49 us) than of 32 B (1.63 us).";
+        assert_eq!(remark(&points, Quantity::Latency).as_deref(), Some(expected));
+        assert_eq!(remark(&points[2..], Quantity::Latency), None);
     }
 }

@@ -8,8 +8,8 @@ use super::parts::{Badge, badge, cell, charts, facts, figure, table, time};
 use super::quantity::Quantity;
 use facts::severity::Severity;
 use stat::job::JobStat;
-use stat::nic_row::{TITLES, nic_row};
 use stat::series::NodeSeries;
+use stat::text::{TITLES, nic_row};
 
 /// NICs of the table that are shown at once, and curves of a picture.
 const MOST_NICS: usize = 64;

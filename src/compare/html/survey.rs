@@ -14,8 +14,8 @@ use facts::severity::Severity;
 use survey::result::next::advice;
 use survey::result::text::{UntestedGroup, untested_groups};
 use survey::result::{Conclusion, Survey, evidence, why_text, words};
-use why::causes::why::Why;
-use why::explanation::Explanation;
+use why::causes::cause::Why;
+use why::culprits::Explanation;
 
 /// Rows of a table of causes, of parts that were not measured, of sums.
 const MOST_ROWS: usize = 500;

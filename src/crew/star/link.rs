@@ -1,10 +1,12 @@
-//! A connection of a poll loop: messages are received and sent without waiting.
+//! A connection of a poll loop: messages are received and sent without waiting. How much the
+//! coordinator has sent and received.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::marker::PhantomData;
 use std::net::TcpStream;
+use std::ops::AddAssign;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +16,6 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown, sockopt};
 
 use super::message::{MAX_HELLO, MAX_MESSAGE, Message, decode, frame};
-use super::traffic::Traffic;
 use super::work::Work;
 use facts::error::cause;
 use facts::net::framing::Incoming;
@@ -305,5 +306,25 @@ impl<W: Work> StarLink<W> {
         self.lost.get_or_insert(loss);
         // An error means that there is no connection, which the socket shows as well.
         let _ = shutdown(&self.socket, Shutdown::Both);
+    }
+}
+
+/// Messages and bytes on the connections of the coordinator.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    pub messages_sent: u64,
+    pub bytes_sent: u64,
+    pub messages_received: u64,
+    pub bytes_received: u64,
+}
+
+impl AddAssign for Traffic {
+    fn add_assign(&mut self, more: Self) {
+        let [sent, bytes_sent] = [more.messages_sent, more.bytes_sent];
+        self.messages_sent = self.messages_sent.saturating_add(sent);
+        self.bytes_sent = self.bytes_sent.saturating_add(bytes_sent);
+        let [received, bytes_received] = [more.messages_received, more.bytes_received];
+        self.messages_received = self.messages_received.saturating_add(received);
+        self.bytes_received = self.bytes_received.saturating_add(bytes_received);
     }
 }

@@ -51,11 +51,7 @@ pub fn take_part<W: Work>(
         for introduction in introductions.by_ref().take(AT_ONCE) {
             within = Duration::ZERO;
             let key = u64::from(introduction.rank);
-            let stream = TcpStream::connect(address).expect("a coordinator");
-            let mut link = StarLink::from_stream(stream, &set, key).expect("a connection");
-            link.allow(MAX_MESSAGE);
-            link.send(&Message::Hello { version: VERSION.into(), nonce: [0; 16] });
-            members.insert(key, CrowdMember { link, exchanges: Exchanges::default(), pings: 0 });
+            members.insert(key, CrowdMember::connect(address, &set, key));
             waiting.insert(key, introduction);
         }
         if members.is_empty() {
@@ -81,15 +77,7 @@ pub fn take_part<W: Work>(
                     }
                     Ok(Some(Message::Admitted { .. })) => member.ping(),
                     Ok(Some(Message::Pong { sent_ns, here_ns })) => {
-                        let now_ns = now_ns();
-                        member.exchanges.add(sent_ns, now_ns, here_ns);
-                        if member.pings < EXCHANGES {
-                            member.ping();
-                        } else {
-                            let best = member.exchanges.best(now_ns).unwrap_or_default();
-                            joined(best.uncertainty_ns(now_ns));
-                            member.link.send(&Message::Ready);
-                        }
+                        member.compare_clocks(sent_ns, here_ns, &mut joined);
                     }
                     Ok(Some(Message::Order { serial, order })) => match reply(*key as u32, order) {
                         Some(reply) => member.link.send(&Message::Reply { serial, reply }),
@@ -107,8 +95,30 @@ pub fn take_part<W: Work>(
 }
 
 impl<W: Work> CrowdMember<W> {
+    fn connect(address: SocketAddr, set: &PollSet, key: u64) -> Self {
+        let stream = TcpStream::connect(address).expect("a coordinator");
+        let mut link = StarLink::from_stream(stream, set, key).expect("a connection");
+        link.allow(MAX_MESSAGE);
+        link.send(&Message::Hello { version: VERSION.into(), nonce: [0; 16] });
+        Self { link, exchanges: Exchanges::default(), pings: 0 }
+    }
+
     fn ping(&mut self) {
         self.pings += 1;
         self.link.send(&Message::Ping { sent_ns: now_ns() });
+    }
+
+    /// Takes the answer to a ping. After the last one, the member is ready, and `joined` receives
+    /// how far its clock may be off, in nanoseconds.
+    fn compare_clocks(&mut self, sent_ns: u64, here_ns: u64, joined: &mut impl FnMut(u64)) {
+        let now_ns = now_ns();
+        self.exchanges.add(sent_ns, now_ns, here_ns);
+        if self.pings < EXCHANGES {
+            self.ping();
+        } else {
+            let best = self.exchanges.best(now_ns).unwrap_or_default();
+            joined(best.uncertainty_ns(now_ns));
+            self.link.send(&Message::Ready);
+        }
     }
 }

@@ -3,8 +3,7 @@
 //!
 //! * `work`: what members do, which the user of the star chooses.
 //! * `message`: what they send each other.
-//! * `traffic`: how much the coordinator has sent and received.
-//! * `link`: a connection on which nothing waits.
+//! * `link`: a connection on which nothing waits, and how much was sent and received.
 //! * `clock`: the clock of the coordinator in a member.
 //! * `listener`: where the coordinator lets members in, which prove that they have the token.
 //! * `root`: the coordinator.
@@ -35,20 +34,19 @@ mod member;
 mod message;
 mod open_files;
 mod root;
-mod traffic;
 mod work;
 
 use std::net::SocketAddr;
 
 pub use clock::now_ns;
 pub use join_request::{KnockAnswer, knock};
+pub use link::Traffic;
 pub use member::{JOIN_LIMIT, Member};
 #[cfg(any(test, feature = "testing"))]
 pub use message::Reply;
 pub use message::{MemoryCopy, Order};
 pub use open_files::allow_connections;
 pub use root::{Event, GRACE, Root};
-pub use traffic::Traffic;
 pub use work::{Expected, NoWork, Work};
 
 use facts::token::Token;

@@ -1,20 +1,10 @@
-//! The coordinator of a survey, as its thread sees it: all processes by their ranks.
-//!
-//! * `arrivals`: processes that join, return or leave.
-//! * `ending`: the end of all processes.
-//! * `messages`: what members send.
-//! * `orders`: what it sends.
-//! * `record`: what the coordinator knows of a process.
-//! * `stalls`: when the coordinator itself was stopped.
+//! The coordinator of a survey, as its thread sees it: all processes by their ranks, its orders to
+//! them, and their end.
 
 mod arrivals;
-mod ending;
 #[cfg(any(test, feature = "testing"))]
 mod fuzzing;
-mod messages;
-mod orders;
 mod record;
-mod stalls;
 #[cfg(test)]
 mod tests;
 
@@ -24,11 +14,10 @@ use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 
-use super::link::PollSet;
+use super::link::{PollSet, Traffic};
 use super::listener::{MOST_PENDING, Rejection, SurveyListener};
-use super::message::{MemoryCopy, Message};
+use super::message::{MemoryCopy, Message, Order, frame};
 use super::open_files::pending_connections;
-use super::traffic::Traffic;
 use super::work::Work;
 use crate::introduction::Introduction;
 use facts::error::{Context, Failure};
@@ -36,7 +25,6 @@ use facts::net::listener::Listener;
 use facts::token::Token;
 use facts::{interrupt, limit};
 use record::MemberRecord;
-use stalls::StallWatch;
 
 /// Key of the listening socket in the poll set. The key of a member is its rank and one.
 const LISTENER: u64 = 0;
@@ -283,5 +271,166 @@ impl<W: Work> Drop for Root<W> {
         if !self.is_ending {
             self.send_to_all(&Message::Abort("the coordinator of the survey has ended".into()));
         }
+    }
+}
+
+/// Interval at which the coordinator checks whether all processes know that the survey has failed.
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
+
+impl<W: Work> Root<W> {
+    /// Ends all processes, and waits for them, for `limit` at most. Returns those that have not
+    /// ended, and why. Signals do not end this wait.
+    pub fn end(&mut self, limit: Duration) -> Vec<(u32, String)> {
+        if !self.is_ending {
+            self.is_ending = true;
+            for rank in 0..self.members.len() as u32 {
+                self.order(rank, Order::End);
+            }
+        }
+        let ends = Instant::now() + limit;
+        let mut missing: Vec<u32> = (0..self.members.len() as u32).collect();
+        loop {
+            missing.retain(|&rank| self.members[rank as usize].is_missing());
+            let now = self.note_stall();
+            if missing.is_empty() || now >= ends {
+                break;
+            }
+            let wakes = ends.min(self.due(now));
+            self.stalls.sleep(wakes);
+            self.turn(wakes.saturating_duration_since(now));
+        }
+        let limit = facts::number::time_text(limit);
+        let reason = format!("it has not ended within {limit}");
+        missing.into_iter().map(|rank| (rank, reason.clone())).collect()
+    }
+
+    /// Tells `count` processes that the survey has failed, for this reason: those that come within
+    /// `limit`. An interruption ends this.
+    pub fn abort(mut self, reason: &str, count: u32, limit: Duration) {
+        self.failure = Some(reason.to_owned());
+        let until = Instant::now() + limit;
+        while self.told.len() < count as usize && Instant::now() < until {
+            let next = until.min(Instant::now() + CHECK_INTERVAL);
+            if self.poll(next).is_err() {
+                break;
+            }
+        }
+    }
+}
+
+impl<W: Work> Root<W> {
+    /// Sends each of these processes its test setup.
+    pub fn send_setups(&mut self, setups: Vec<(u32, W::TestSetup)>) {
+        if let Some((_, last)) = setups.last() {
+            self.setup = Some(last.clone());
+        }
+        for (rank, setup) in setups {
+            self.order(rank, Order::TestSetup(setup));
+        }
+    }
+
+    /// Sends each of these processes its block. Until the end of the last one, no member sends
+    /// pings.
+    pub fn send_blocks(&mut self, blocks: Vec<(u32, W::Block)>) {
+        self.be_quiet(blocks.iter().map(|(_, block)| W::end_ns(block)).max());
+        for (rank, block) in blocks {
+            self.order(rank, Order::Block(block));
+        }
+    }
+
+    /// Members receive this before their blocks, so that nothing arrives while they measure.
+    fn be_quiet(&mut self, until_ns: Option<u64>) {
+        if let Some(until_ns) = until_ns {
+            self.quiet_until_ns = until_ns;
+            self.send_to_all(&Message::Quiet { until_ns });
+        }
+    }
+
+    /// Asks each of these processes for a check of its NICs.
+    pub fn send_checks(&mut self, ranks: impl IntoIterator<Item = u32>) {
+        for rank in ranks {
+            self.order(rank, Order::Check);
+        }
+    }
+
+    /// Asks a process how fast it copies memory.
+    pub fn send_copy_memory(&mut self, rank: u32) {
+        self.order(rank, Order::CopyMemory);
+    }
+
+    fn order(&mut self, rank: u32, order: Order<W>) {
+        if let Some(member) = self.members.get_mut(rank as usize) {
+            member.keep(order);
+        }
+    }
+
+    fn send_to_all(&mut self, message: &Message<W>) {
+        let frame = frame(message);
+        for link in self.members.iter_mut().filter_map(|member| member.link.as_mut()) {
+            link.send_frame(frame.clone());
+        }
+    }
+}
+
+/// A longer gap between two turns of the coordinator means that the coordinator was stopped.
+const ABSENCE: Duration = Duration::from_secs(2);
+
+/// Detects whether the process of the coordinator was stopped.
+#[derive(Debug)]
+pub struct StallWatch {
+    /// When it runs next at the latest, unless it is stopped or busy.
+    expected: Instant,
+    /// When it has continued after an absence.
+    returned: Option<Instant>,
+}
+
+impl StallWatch {
+    /// Begins at `now`.
+    pub fn new(now: Instant) -> Self {
+        Self { expected: now, returned: None }
+    }
+
+    /// Notes that the process sleeps until `wakes` at most.
+    pub fn sleep(&mut self, wakes: Instant) {
+        self.expected = wakes;
+    }
+
+    /// Notes that the process runs at `now`. Returns how long it was absent, if it was.
+    pub fn note(&mut self, now: Instant) -> Option<Duration> {
+        let absent = now.saturating_duration_since(self.expected);
+        self.expected = now;
+        let absent = Some(absent).filter(|&absent| absent >= ABSENCE);
+        if absent.is_some() {
+            self.returned = Some(now);
+        }
+        absent
+    }
+
+    /// Returns whether the process has returned from an absence less than `time` before `now`.
+    pub fn has_returned_within(&self, time: Duration, now: Instant) -> bool {
+        let returned = self.returned;
+        returned.is_some_and(|returned| now.saturating_duration_since(returned) < time)
+    }
+}
+
+#[cfg(test)]
+mod stalls_tests {
+    use super::*;
+
+    #[test]
+    fn notes_absence_beyond_expected_sleep() {
+        let begin = Instant::now();
+        let mut presence = StallWatch::new(begin);
+        presence.sleep(begin + 10 * ABSENCE);
+        assert_eq!(presence.note(begin + 10 * ABSENCE), None);
+        let back = begin + 11 * ABSENCE;
+        assert!(!presence.has_returned_within(ABSENCE, back));
+        assert_eq!(presence.note(back), Some(ABSENCE));
+        assert!(presence.has_returned_within(ABSENCE, back + ABSENCE / 2));
+        assert!(!presence.has_returned_within(ABSENCE, back + ABSENCE));
+        // A message ends the sleep early.
+        presence.sleep(back + ABSENCE);
+        assert_eq!(presence.note(back), None);
+        assert_eq!(presence.note(back + ABSENCE), Some(ABSENCE));
     }
 }

@@ -74,6 +74,55 @@ struct ListRendezvous {
     fetcher: SoftwareFetcher,
 }
 
+impl ListReceiver {
+    /// Posts the `buffer` at the portal of the pair; `arrived` counts its messages.
+    fn new(
+        peer: Peer<'_>,
+        run: &RunOptions,
+        mut portals: Portals,
+        buffer: Buffer,
+        arrived: &ThresholdCounter,
+    ) -> Result<Self, Failure> {
+        let buffer = map(peer.own, Use::Receive, buffer)?;
+        let mut portal = portals.open(peer.own, peer.portal, true)?;
+        let entry = Entry {
+            matching: run.rdzv.then(|| rendezvous::messages_of(peer)),
+            reports: Reports::Counted(arrived.number()),
+            ..Entry::for_puts(run)
+        };
+        let list = portals.append_behind(&mut portal, &buffer, entry, run.extensions.posted)?;
+        Ok(Self { portals, portal, list, buffer })
+    }
+}
+
+impl ListRendezvous {
+    fn new(
+        (peer, side): (Peer<'_>, Side),
+        sender: &ListInitiator,
+        receiver: &ListReceiver,
+        arrived: &ThresholdCounter,
+        list_size: u32,
+    ) -> Result<Self, Failure> {
+        let fetched = ThresholdCounter::new(peer.own, &sender.initiator.events)?;
+        let source = RendezvousPortal::new(
+            peer,
+            side,
+            &sender.initiator.buffer,
+            Reports::Counted(fetched.number()),
+            list_size + 1,
+        )?;
+        let mut fetcher = SoftwareFetcher::new(
+            peer,
+            &sender.initiator.profile,
+            &receiver.portals,
+            &receiver.buffer,
+            list_size + FURTHER_SLOTS,
+        )?;
+        fetcher.count(arrived);
+        Ok(Self { source, fetched, fetcher })
+    }
+}
+
 impl Benchmark for SendBandwidth {
     const TOOL: &'static Tool = &tools::SEND_BW;
 
@@ -100,36 +149,13 @@ impl Benchmark for SendBandwidth {
             (true, false) => EVENTS_PER_MESSAGE as u32,
             (true, true) => 2 * EVENTS_PER_MESSAGE as u32,
         };
-        let mut portals = Portals::new(peer.own, events_per_message * (list_size + 1))?;
+        let portals = Portals::new(peer.own, events_per_message * (list_size + 1))?;
         let arrived = ThresholdCounter::new(peer.own, &portals.events)?;
-        let buffer = map(peer.own, Use::Receive, buffer(part.is_target()))?;
-        let mut portal = portals.open(peer.own, peer.portal, true)?;
-        let entry = Entry {
-            matching: run.rdzv.then(|| rendezvous::messages_of(peer)),
-            reports: Reports::Counted(arrived.number()),
-            ..Entry::for_puts(run)
-        };
-        let list = portals.append_behind(&mut portal, &buffer, entry, run.extensions.posted)?;
-        let receiver = ListReceiver { portals, portal, list, buffer };
+        let buffer = buffer(part.is_target());
+        let receiver = ListReceiver::new(peer, run, portals, buffer, &arrived)?;
 
         let rendezvous = if run.rdzv {
-            let fetched = ThresholdCounter::new(peer.own, &sender.initiator.events)?;
-            let source = RendezvousPortal::new(
-                peer,
-                side,
-                &sender.initiator.buffer,
-                Reports::Counted(fetched.number()),
-                list_size + 1,
-            )?;
-            let mut fetcher = SoftwareFetcher::new(
-                peer,
-                &sender.initiator.profile,
-                &receiver.portals,
-                &receiver.buffer,
-                list_size + FURTHER_SLOTS,
-            )?;
-            fetcher.count(&arrived);
-            Some(ListRendezvous { source, fetched, fetcher })
+            Some(ListRendezvous::new((peer, side), &sender, &receiver, &arrived, list_size)?)
         } else {
             None
         };
@@ -139,13 +165,12 @@ impl Benchmark for SendBandwidth {
             command.set_event_success_disable(true).set_event_ct_ack(true).set_ct(counter);
             command
         };
-        let (message, mut answer) = if run.rdzv {
-            let message = rendezvous::put(peer.own, &sender.initiator, side, 0);
-            (message, rendezvous::eager(message))
+        let message = if run.rdzv {
+            rendezvous::put(peer.own, &sender.initiator, side, 0)
         } else {
-            let message = sender.initiator.full(Direction::Put, 0);
-            (message, message)
+            sender.initiator.full(Direction::Put, 0)
         };
+        let mut answer = if run.rdzv { rendezvous::eager(message) } else { message };
         answer.set_request_len(0);
         if run.use_idc {
             sender.initiator.set_idc_context(IdcContext {

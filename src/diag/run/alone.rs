@@ -2,17 +2,15 @@
 
 use std::time::Duration;
 
-use super::barriers::Barriers;
-use super::context::LoopContext;
-use super::driver::{note_gpu_map, open, summary_to_itself, thread_cpus};
+use super::context::{Barriers, LoopContext};
+use super::driver::{note_gpu_map, open, release, set_up_pairs, summary_to_itself, thread_cpus};
 use super::nic_counters::CounterBaseline;
-use super::results::{BandwidthResults, Results};
-use super::sizes::Sizes;
+use super::results::{BandwidthResults, Results, Sizes};
 use super::watchdog::{Notices, Watchdog};
 use super::{bandwidth, verify};
 use crate::bench;
-use crate::bench::api::{Bandwidth, BenchmarkTask, OneSidedLatency, Part, Peer, RoundTripLatency};
-use crate::bench::common::{PORTAL_INDEX, service_limits};
+use crate::bench::api::{Bandwidth, BenchmarkTask, OneSidedLatency, Part, RoundTripLatency};
+use crate::bench::common::service_limits;
 use facts::device::FabricAddress;
 use facts::error::{Failure, Kind};
 use facts::host::host_name;
@@ -73,17 +71,7 @@ fn drive<B: Bandwidth>(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failu
     let cpus = thread_cpus(plan, run, reporter);
     let notices = Notices::new(&endpoint, plan);
     let watchdog = Watchdog { check: interrupt::check, notices };
-    let set_up = |side| {
-        let pairs = (0..run.extensions.pairs).map(|pair| {
-            let portal = PORTAL_INDEX + u32::from(pair);
-            B::set_up(
-                Peer { own: &endpoint, address: own.address, portal, supervisor: &watchdog },
-                run,
-                side,
-            )
-        });
-        pairs.collect::<Result<Vec<_>, _>>()
-    };
+    let set_up = |side| set_up_pairs::<B>(&endpoint, own.address, (run, side), &watchdog);
     service_limits::check(&endpoint, own.address, plan.tool, run, SIDE)?;
     let mut sources = set_up(Side::Client)?;
     let targets = set_up(Side::Server)?;
@@ -119,14 +107,9 @@ fn drive<B: Bandwidth>(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failu
         };
         return Err(sizes.cut_short(row, failure));
     }
-    let Sizes { reporter, mut results, counters, .. } = sizes;
+    let Sizes { reporter, results, counters, .. } = sizes;
     reporter.set_counters(counters.end_alone());
-    enter(Phase::Releasing);
-    results.end(reporter)?;
-    targets.into_iter().chain(sources).try_for_each(B::close)?;
-    endpoint.close()?;
-    // A signal that came too late to cut the run short still decides the exit status.
-    interrupt::check()
+    release::<B>(results, reporter, targets.into_iter().chain(sources), endpoint)
 }
 
 /// The place of the peer in a run without one: its barriers and its result.

@@ -3,8 +3,7 @@
 use std::slice;
 use std::time::Duration;
 
-use super::barriers::{Barriers, CLEANUP, POST_RUN, PRE_RUN};
-use super::context::LoopContext;
+use super::context::{Barriers, CLEANUP, LoopContext, POST_RUN, PRE_RUN};
 use super::pairs::{End, Pair, PairProgress, PairsLoop, settle};
 use super::results::BandwidthResults;
 use super::size_loop::longest_size;
@@ -158,7 +157,7 @@ struct Measuring<'a> {
 impl RepeatLists for Measuring<'_> {
     type Output = ();
 
-    fn run(self, lists: &mut [impl Lists]) -> Result<(), Failure> {
+    fn run(mut self, lists: &mut [impl Lists]) -> Result<(), Failure> {
         let (barriers, limit) = (self.barriers, self.limit);
         let (clock, run) = (&MonotonicRaw, self.run);
         let is_stopped_by_signal = run.extensions.until_stopped;
@@ -212,22 +211,28 @@ impl RepeatLists for Measuring<'_> {
         measured.result?;
         enter(Phase::PostRun);
         barriers.barrier(POST_RUN, limit)?;
-        enter(Phase::Results);
-        for (own, progress) in results.own.iter().zip(&measured.progress) {
-            let peer = barriers.results(*own)?;
-            if self.answers {
-                let own = progress.completed.saturating_add(self.left_by_peer);
-                check_lead(peer, own, self.list_size)?;
-            } else {
-                check_count(peer, self.peer_issues, run)?;
-            }
-            results.peer.push(peer);
-        }
+        self.exchange_results(&measured.progress)?;
         self.settle_pairs(lists, measured.start, &measured.progress)
     }
 }
 
 impl Measuring<'_> {
+    /// Exchanges the results of each pair with the peer.
+    fn exchange_results(&mut self, progress: &[PairProgress]) -> Result<(), Failure> {
+        enter(Phase::Results);
+        for (own, progress) in self.results.own.iter().zip(progress) {
+            let peer = self.barriers.results(*own)?;
+            if self.answers {
+                let own = progress.completed.saturating_add(self.left_by_peer);
+                check_lead(peer, own, self.list_size)?;
+            } else {
+                check_count(peer, self.peer_issues, self.run)?;
+            }
+            self.results.peer.push(peer);
+        }
+        Ok(())
+    }
+
     /// Completes, unmeasured, the lists that either side has begun.
     fn settle_pairs(
         self,

@@ -22,12 +22,12 @@ use plan::run_options::{RunOptions, Side};
 use report::columns::Layout;
 use report::summary::Summary;
 use report::{Connected, Reporter, outcome};
-use session::{self, Agreed, Session};
+use session;
+use session::{Agreed, Session};
 
 use super::context::LoopContext;
 use super::nic_counters::CounterBaseline;
-use super::results::{BandwidthResults, ClientLatencies, Results, ServerResults};
-use super::sizes::Sizes;
+use super::results::{BandwidthResults, ClientLatencies, Results, ServerResults, Sizes};
 use super::watchdog::{MID_RUN, Notices, Watchdog, session_check};
 use super::{bandwidth, one_sided, round_trip, verify};
 use crate::bench;
@@ -36,6 +36,7 @@ use crate::bench::api::{
 };
 use crate::bench::common::{PORTAL_INDEX, service_limits};
 use crate::endpoint::Endpoint;
+use measure::Supervisor;
 
 /// A session after its handshake, on either side.
 pub struct RunSession<'a> {
@@ -155,24 +156,9 @@ fn drive<B: Benchmark, R: Results>(
     }
     let notices = Notices::new(&endpoint, plan);
     let watchdog = Watchdog { check: session_check(&session), notices };
-    let route = RunRoute {
-        own: endpoint.address().address,
-        host: host_name(),
-        peer: agreed.peer,
-        peer_host: agreed.peer_name.clone(),
-    };
-    // A latency tool has one pair.
-    let set_up = |pair: u16| {
-        let peer = Peer {
-            own: &endpoint,
-            address: agreed.peer,
-            portal: PORTAL_INDEX + u32::from(pair),
-            supervisor: &watchdog,
-        };
-        B::set_up(peer, run, side)
-    };
+    let route = RunRoute::new(&endpoint, &agreed);
     let mut pairs = service_limits::check(&endpoint, agreed.peer, B::TOOL, run, side)
-        .and_then(|()| (0..run.extensions.pairs).map(set_up).collect::<Result<Vec<_>, _>>())
+        .and_then(|()| set_up_pairs::<B>(&endpoint, agreed.peer, (run, side), &watchdog))
         .map_err(|failure| route.locate(session.refuse(failure), "during set-up"))?;
     note_gpu_map(plan, &endpoint, reporter);
     let counters = CounterBaseline::begin(plan, side, &endpoint, agreed.peer, run);
@@ -201,23 +187,53 @@ fn drive<B: Benchmark, R: Results>(
         verify::after_size::<B>(&context, &session, &pairs, size, &issued)
     });
     if let Err((row, failure)) = measured {
-        let mut failure = route.locate(failure, sizes.place(row));
-        if B::reports_failure(run) {
-            failure = session.refuse(failure);
-        }
+        let failure = route.locate(failure, sizes.place(row));
         // Before anything is released or printed: the peer receives the notice before it sees the
         // consequences.
-        if matches!(failure.kind, Kind::Interrupted | Kind::OutputClosed) {
-            session.send_interrupt_notice();
-        }
+        let failure = notify_peer::<B>(&session, run, failure);
         return Err(sizes.cut_short(row, failure));
     }
-    let Sizes { reporter, mut results, counters, .. } = sizes;
+    let Sizes { reporter, results, counters, .. } = sizes;
     reporter.set_counters(counters.end(&session)?);
     session.finish();
+    release::<B>(results, reporter, pairs, endpoint)
+}
+
+/// Sets up the resources of one side of each pair, with the peer at `address`. A latency tool has
+/// one pair.
+pub(super) fn set_up_pairs<B: Benchmark>(
+    own: &Endpoint,
+    address: FabricAddress,
+    (run, side): (&RunOptions, Side),
+    supervisor: &dyn Supervisor,
+) -> Result<Vec<B::Resources>, Failure> {
+    let set_up = |pair: u16| {
+        let portal = PORTAL_INDEX + u32::from(pair);
+        B::set_up(Peer { own, address, portal, supervisor }, run, side)
+    };
+    (0..run.extensions.pairs).map(set_up).collect()
+}
+
+/// Tells the peer why the run of benchmark `B` ends early, as far as it cannot know. Returns the
+/// failure of this side.
+fn notify_peer<B: Benchmark>(session: &Session, run: &RunOptions, failure: Failure) -> Failure {
+    let failure = if B::reports_failure(run) { session.refuse(failure) } else { failure };
+    if matches!(failure.kind, Kind::Interrupted | Kind::OutputClosed) {
+        session.send_interrupt_notice();
+    }
+    failure
+}
+
+/// Reports that all sizes are done, and releases what the run has used.
+pub(super) fn release<B: Benchmark>(
+    mut results: impl Results,
+    reporter: &mut Reporter,
+    resources: impl IntoIterator<Item = B::Resources>,
+    endpoint: Endpoint,
+) -> Result<(), Failure> {
     enter(Phase::Releasing);
     results.end(reporter)?;
-    pairs.into_iter().try_for_each(B::close)?;
+    resources.into_iter().try_for_each(B::close)?;
     endpoint.close()?;
     // A signal that came too late to cut the run short still decides the exit status.
     interrupt::check()
@@ -390,6 +406,15 @@ pub struct RunRoute {
 }
 
 impl RunRoute {
+    fn new(own: &Endpoint, agreed: &Agreed) -> Self {
+        Self {
+            own: own.address().address,
+            host: host_name(),
+            peer: agreed.peer,
+            peer_host: agreed.peer_name.clone(),
+        }
+    }
+
     /// Adds to an error of the NIC the place of the measurement, such as `at 8 bytes, iteration
     /// 17`, and both NICs. Other failures stay as they are.
     pub fn locate(&self, failure: Failure, place: impl fmt::Display) -> Failure {

@@ -1,8 +1,7 @@
 //! One size of a two-sided latency run with a barrier before each round trip, as the legacy tools
 //! measure (wire.md 6.2).
 
-use super::barriers::{POST_RUN, SYNC};
-use super::context::LoopContext;
+use super::context::{LoopContext, POST_RUN, SYNC};
 use super::results::Samples;
 use super::size_loop::{Limit, Record, Schedule, longest_iteration, pause, wait_until};
 use crate::bench::api::{MessageKind, RepeatRoundTrip, RoundTrip, RoundTripLatency};

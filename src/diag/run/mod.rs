@@ -1,18 +1,16 @@
 //! One run, from a plan to its outcome.
 //!
 //! * This file: the part of a process by its role: serve, measure, or both.
-//! * `context`: what the measurement of one size needs.
+//! * `context`: what the measurement of one size needs, and how both sides keep in step.
 //! * `driver`: takes one side through set-up, barriers, sizes, results and release, for all tools.
 //! * `compiled`: the loops of all tools, for other packages.
-//! * `sizes`: the sizes of a run, one after the other.
 //! * `one_sided`, `round_trip`, `bandwidth`: the measurement of one size, one file for each
 //!   sub-trait of `Benchmark`.
-//! * `barriers`: how both sides of a measurement keep in step.
 //! * `pairs`: the loop of `bandwidth`, over all pairs of queues.
 //! * `threads`: drives the pairs of a side from several threads.
 //! * `legacy_sync`: `round_trip` as the legacy tools measure it, with a barrier before each
 //!   message.
-//! * `results`: the results of one size, and how they are reported.
+//! * `results`: the sizes of a run, one after the other, and how their results are reported.
 //! * `nic_counters`: what the counters of the NICs did during a run.
 //! * `route`: the two NICs of a run, for messages about errors of a NIC.
 //! * `size_loop`: warm-up, pause, iterations or duration, and the time limits of the peer.
@@ -31,7 +29,6 @@
 mod allocation_test;
 mod alone;
 pub mod bandwidth;
-pub mod barriers;
 pub mod compiled;
 pub mod context;
 mod driver;
@@ -49,7 +46,6 @@ mod scripted;
 mod serve;
 pub mod served;
 pub mod size_loop;
-mod sizes;
 pub mod stress;
 mod threads;
 pub mod verify;

@@ -1,7 +1,6 @@
 //! One size of a one-sided latency run: the client measures, the server provides the target.
 
-use super::barriers::POST_RUN;
-use super::context::LoopContext;
+use super::context::{LoopContext, POST_RUN};
 use super::results::Samples;
 use super::size_loop::{Schedule, longest_size, repeat_with};
 use crate::bench::api::{OneSidedLatency, RepeatTransaction, Transaction};

@@ -1,10 +1,13 @@
-//! The results of one size, and how they are reported.
+//! The sizes of a run, one after the other, the results of each, and how they are reported.
 
 use std::sync::Arc;
 
+use super::nic_counters::CounterBaseline;
 use super::size_loop::Record;
 use crate::bench::api::{FanMedians, Issued, Part};
 use facts::error::Failure;
+use facts::interrupt;
+use facts::phase::{Phase, enter};
 use facts::rate::KeptSchedule;
 use measure::{
     ChosenClock, Clock, Gauge, MeasurementError, MonotonicRaw, Rates, Recorder, RunClock,
@@ -328,5 +331,64 @@ impl Results for BandwidthResults {
 
     fn end(&mut self, reporter: &mut Reporter) -> Result<(), Failure> {
         reporter.end()
+    }
+}
+
+/// The options of a run, and the place of its results.
+pub struct Sizes<'a, R> {
+    pub run: &'a RunOptions,
+    pub reporter: &'a mut Reporter,
+    pub results: R,
+    pub counters: CounterBaseline,
+}
+
+impl<'a, R: Results> Sizes<'a, R> {
+    /// Reports that the run of `side` begins.
+    pub fn begin(
+        run: &'a RunOptions,
+        side: Side,
+        reporter: &'a mut Reporter,
+        mut results: R,
+        counters: CounterBaseline,
+    ) -> Result<Self, Failure> {
+        results.begin(reporter, run)?;
+        if side == Side::Client && run.extensions.until_stopped {
+            interrupt::end_when_stopped();
+        }
+        Ok(Self { run, reporter, results, counters })
+    }
+
+    /// Calls `measure` for each row. It returns the number of checked bytes.
+    ///
+    /// # Errors
+    ///
+    /// The first failure, with its row.
+    pub fn measure(
+        &mut self,
+        mut measure: impl FnMut(Row, &mut R, &mut CounterBaseline) -> Result<Option<u64>, Failure>,
+    ) -> Result<(), (Row, Failure)> {
+        let Self { run, reporter, results, counters } = self;
+        let mut measure_row = |row: Row| {
+            results.begin_size(reporter, row);
+            reporter.set_verified(measure(row, results, counters)?);
+            enter(Phase::Reporting);
+            results.report(reporter, row.size)
+        };
+        run.rows().try_for_each(|row| measure_row(row).map_err(|failure| (row, failure)))
+    }
+
+    /// How far the run is, for messages.
+    pub fn place(&self, row: Row) -> String {
+        match self.results.progress() {
+            Some(progress) => format!("at {row}, {progress}"),
+            None => format!("at {row}"),
+        }
+    }
+
+    /// Reports the results of a run that `failure` has ended at this `row`, and returns it.
+    pub fn cut_short(mut self, row: Row, failure: Failure) -> Failure {
+        self.reporter.set_counters(self.counters.end_alone());
+        self.results.report_cut_short(self.reporter, row.size, &failure);
+        failure
     }
 }

@@ -5,8 +5,7 @@
 //! answers each message up to the last one. With a legacy peer, or with `--legacy-sync`,
 //! `legacy_sync` measures instead.
 
-use super::barriers::{POST_RUN, SYNC};
-use super::context::LoopContext;
+use super::context::{LoopContext, POST_RUN, SYNC};
 use super::legacy_sync;
 use super::results::{ExtraMedians, Samples};
 use super::size_loop::{Record, Schedule, longest_iteration, longest_size, repeat, repeat_with};

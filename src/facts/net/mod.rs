@@ -4,5 +4,3 @@
 pub mod framing;
 pub mod listener;
 pub mod race;
-pub mod resolver;
-pub mod shares;

@@ -1,7 +1,8 @@
-//! Connections to the first of several addresses that answers (RFC 8305, section 5).
+//! Names of hosts -> addresses, and connections to the first of several addresses that answers (RFC
+//! 8305, section 5).
 
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -10,6 +11,8 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
 
 use crate::error::{Failure, cause};
+use crate::host::bare;
+use crate::interrupt;
 
 /// Time between the starts of two attempts, while neither has an answer.
 pub const STAGGER: Duration = Duration::from_millis(250);
@@ -172,6 +175,38 @@ pub mod testing {
         let address = getsockname(&socket).unwrap().try_into().unwrap();
         let filling = (0..4).map(|_| begin(address).unwrap());
         (address, filling.chain([socket]).collect())
+    }
+}
+
+/// Returns the addresses of a host. An IPv6 address may be in brackets, as in URLs.
+///
+/// # Errors
+///
+/// An interruption. The inner error comes from the resolver, or says that a link-local address
+/// lacks its interface, without which the kernel takes no such address.
+pub fn addresses(host: &str, port: u16) -> Result<io::Result<Vec<SocketAddr>>, Failure> {
+    let name = (bare(host).to_owned(), port);
+    interrupt::aside(move || {
+        let mut found: Vec<_> = (name.0.as_str(), name.1).to_socket_addrs()?.collect();
+        let lacks_interface = |address: &SocketAddr| match address {
+            SocketAddr::V6(own) => own.ip().is_unicast_link_local() && own.scope_id() == 0,
+            SocketAddr::V4(_) => false,
+        };
+        if !found.is_empty() && found.iter().all(lacks_interface) {
+            let why = format!("a link-local address needs its interface: {}%eth0", found[0].ip());
+            return Err(io::Error::other(why));
+        }
+        found.retain(|address| !lacks_interface(address));
+        Ok(found)
+    })
+}
+
+/// Returns the text of the resolver for why a name has no address.
+pub fn resolution(error: &io::Error) -> String {
+    let text = cause(error);
+    match text.strip_prefix("failed to lookup address information: ") {
+        Some(reason) => reason.to_owned(),
+        None => text,
     }
 }
 

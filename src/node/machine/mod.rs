@@ -9,10 +9,6 @@
 //! [`Machine::root`], [`Machine::is_empty_directory`], and what other modules read below the root.
 
 mod condition;
-mod cores;
-mod groups;
-mod huge_pages;
-mod load;
 mod memory;
 mod nodes;
 pub mod placement;
@@ -24,10 +20,10 @@ use std::path::{Path, PathBuf};
 use crate::reading;
 use facts::number::decimal;
 
+pub use condition::{CpuTimes, usable_cpus};
 pub use condition::{IdleState, MemoryErrors};
-pub use huge_pages::{Pool, setting};
-pub use load::{CpuTimes, usable_cpus};
 pub use memory::{Available, MemoryBound};
+pub use memory::{Pool, setting};
 
 /// Environment variable with the directory that is used instead of `/`.
 pub const ROOT_VARIABLE: &str = "CXIDIAG_ROOT";

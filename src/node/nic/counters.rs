@@ -4,13 +4,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::code_word_limits::DriverLimits;
 use super::counter::{CounterChange, CounterReading};
-use super::counter_names::CounterNames;
-use super::counter_table::{CounterRow, Preset};
+use super::counter_table::{CounterNames, CounterRow, Preset};
 use super::files::Files;
 use super::generation::Generation;
-use super::pcie_speed::PcieSpeed;
+use super::link_speed::DriverLimits;
+use super::pcie_path::PcieSpeed;
 use facts::number::decimal;
 
 /// Where the names of the retry handler's counters begin.

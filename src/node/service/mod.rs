@@ -1,33 +1,27 @@
 //! The service, VNI and traffic class of a process: what the user and the launcher of its job have
-//! chosen, and what the NIC grants (jobs.md 1.3).
-//!
-//! * This file: chooses the service, and checks that it grants what was chosen.
-//! * `options`: what the user types.
-//! * `access`: what is used, with its sources.
-//! * `rights`: whether this process may use a service.
+//! chosen, whether this process may use it, and what the NIC grants (jobs.md 1.3). `access` holds
+//! what is used, with its sources.
 
 mod access;
-mod options;
-mod rights;
 #[cfg(test)]
 mod tests;
 
-use std::env;
+use std::os::unix::fs::MetadataExt;
+use std::str::FromStr;
+use std::{env, fmt, fs};
 
-use cxi::{Device, Error, Service};
+use cxi::{Device, Error, Service, ServiceMember};
+use rustix::process::geteuid;
 
-use crate::explain;
-use crate::explain::Explain;
-use crate::slingshot::{self, Launcher};
-use crate::traffic_class::{self, TrafficClass};
+use super::explain::{self, Explain};
+use super::slingshot::{self, Launcher};
+use super::traffic_class::{self, TrafficClass};
 use facts::advice::{self, Advise, Situation};
 use facts::device::DeviceName;
 use facts::error::Failure;
-use rustix::process::geteuid;
+use facts::number::within;
 
 pub use access::{Access, AccessSource, Chosen};
-pub use options::{ServiceOptions, VniOption};
-pub use rights::Rights;
 
 /// The default service, which all users may use unless the administrator has changed it (libcxi.md
 /// 3.2).
@@ -333,5 +327,111 @@ fn first_vni(service: &Service) -> Result<Chosen<u16>, Failure> {
     match range {
         Some(range) if *range.start() > 0 => Ok(Chosen::new(*range.start(), AccessSource::Range)),
         _ => Err(none("its range is not set")),
+    }
+}
+
+/// What the user types about the service.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ServiceOptions {
+    /// `--svc-id`: 1 to 2^31 - 1.
+    pub svc_id: Option<u32>,
+    pub vni: Option<VniOption>,
+    pub class: Option<TrafficClass>,
+}
+
+/// The value of `--vni`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VniOption {
+    Number(u16),
+    /// The VNI that all steps of a job share.
+    OfJob,
+}
+
+impl FromStr for VniOption {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "job" {
+            return Ok(Self::OfJob);
+        }
+        let number = within(text, 1..=u16::MAX.into());
+        let number = number.map_err(|allowed| format!("{allowed}, or job"))?;
+        Ok(Self::Number(number as u16))
+    }
+}
+
+impl fmt::Display for VniOption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(f),
+            Self::OfJob => f.write_str("job"),
+        }
+    }
+}
+
+/// What decides whether this process is a member of a service: the effective user and group, and
+/// the network namespace (libcxi.md 4). Root has no other rights.
+pub struct Rights {
+    user: u32,
+    group: u32,
+    network_namespace: Option<u64>,
+}
+
+impl Rights {
+    pub fn from_this_process() -> Self {
+        let namespace = fs::metadata("/proc/self/ns/net");
+        Self {
+            user: rustix::process::geteuid().as_raw(),
+            group: rustix::process::getegid().as_raw(),
+            network_namespace: namespace.ok().map(|namespace| namespace.ino()),
+        }
+    }
+
+    /// Returns whether the process can use the service. A system service is the driver's own, also
+    /// where root is its member.
+    pub fn can_use(&self, service: &Service) -> bool {
+        service.enabled && !service.system && self.admit(service)
+    }
+
+    /// Returns whether the process is a member of the service.
+    pub fn admit(&self, service: &Service) -> bool {
+        self.rank(service).is_some()
+    }
+
+    /// Returns how closely a service belongs to this process: 3 for its network namespace, 2 for
+    /// its user, 1 for its group, 0 for anyone; `None` if the service is for others.
+    pub fn rank(&self, service: &Service) -> Option<u8> {
+        if !service.restricted_members {
+            return Some(0);
+        }
+        let rank = |member: &ServiceMember| match *member {
+            ServiceMember::NetworkNamespace(id) if self.network_namespace == Some(id.into()) => {
+                Some(3)
+            }
+            ServiceMember::User(id) if id == self.user => Some(2),
+            ServiceMember::Group(id) if id == self.group => Some(1),
+            _ => None,
+        };
+        service.members.iter().filter_map(rank).max()
+    }
+
+    /// Returns the hint for a service that is for others.
+    pub fn explain(&self, service: &Service) -> String {
+        let members: Vec<String> = service.members.iter().map(name).collect();
+        let members = if members.is_empty() { "no user".into() } else { members.join(", ") };
+        format!(
+            "user {} of group {} is not a member of the service, which is for {members}; choose \
+             another service with --svc-id",
+            self.user, self.group
+        )
+    }
+}
+
+fn name(member: &ServiceMember) -> String {
+    match member {
+        ServiceMember::User(id) => format!("user {id}"),
+        ServiceMember::Group(id) => format!("group {id}"),
+        ServiceMember::NetworkNamespace(id) => format!("network namespace {id}"),
+        ServiceMember::Other(kind) => format!("members of kind {kind}"),
     }
 }

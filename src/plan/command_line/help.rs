@@ -10,19 +10,6 @@ use facts::child::PROGRAM;
 
 /// Returns what `tool` takes; `program` is the name that the user started.
 pub fn usage(tool: &Tool, program: &str) -> Usage {
-    let synopsis = if tool.has_peer() {
-        vec![
-            (format!("{program} [-d DEV] [-p PORT]"), "Start a server and wait for a client"),
-            (format!("{program} ADDR [OPTIONS]"), "Measure against the server at ADDR"),
-            (format!("{program} --loopback [OPTIONS]"), "Run both sides on this machine"),
-        ]
-    } else {
-        vec![
-            (format!("{program} [-d DEV] [OPTIONS]"), "Measure one NIC"),
-            (format!("{program} --all-nics [OPTIONS]"), "Measure each NIC by itself"),
-            (format!("{program} --all-gpus [OPTIONS]"), "Measure each NIC with each GPU"),
-        ]
-    };
     let groups = options::GROUPS.iter().map(|group| {
         let own = group.options.iter().filter(|option| (option.takers)(tool));
         let own: Vec<Entry> = own.map(|option| (option.definition)(tool).entry).collect();
@@ -39,6 +26,47 @@ pub fn usage(tool: &Tool, program: &str) -> Usage {
             ("Atomic types", atomic::list(&atomic::TYPES)),
         ];
     }
+    Usage {
+        program: program.to_owned(),
+        about: tool.about,
+        synopsis: synopsis(tool, program),
+        arguments: if tool.has_peer() { Completion::Hosts } else { Completion::Nothing },
+        groups: groups.collect(),
+        options: vec![
+            Entry {
+                text: "Print the most used options (-h) or all (--help)".into(),
+                ..Entry::help()
+            },
+            Entry::version(),
+        ],
+        frequent: frequent.chain(["help", "version"]).collect(),
+        words,
+        examples: examples(tool, program),
+        statuses: statuses(tool),
+        remarks: remarks(tool),
+        ..Usage::default()
+    }
+}
+
+/// Returns the ways to start a tool, and what each does.
+fn synopsis(tool: &Tool, program: &str) -> Vec<(String, &'static str)> {
+    if tool.has_peer() {
+        vec![
+            (format!("{program} [-d DEV] [-p PORT]"), "Start a server and wait for a client"),
+            (format!("{program} ADDR [OPTIONS]"), "Measure against the server at ADDR"),
+            (format!("{program} --loopback [OPTIONS]"), "Run both sides on this machine"),
+        ]
+    } else {
+        vec![
+            (format!("{program} [-d DEV] [OPTIONS]"), "Measure one NIC"),
+            (format!("{program} --all-nics [OPTIONS]"), "Measure each NIC by itself"),
+            (format!("{program} --all-gpus [OPTIONS]"), "Measure each NIC with each GPU"),
+        ]
+    }
+}
+
+/// Returns what a tool measures, in sentences.
+fn remarks(tool: &Tool) -> Vec<&'static str> {
     let mut remarks = Vec::new();
     if !tool.has_peer() {
         remarks.push(
@@ -54,34 +82,20 @@ pub fn usage(tool: &Tool, program: &str) -> Usage {
     if tool.has_peer() {
         remarks.push("The client's options apply to both sides.");
     }
-    Usage {
-        program: program.to_owned(),
-        about: tool.about,
-        synopsis,
-        arguments: if tool.has_peer() { Completion::Hosts } else { Completion::Nothing },
-        groups: groups.collect(),
-        options: vec![
-            Entry {
-                text: "Print the most used options (-h) or all (--help)".into(),
-                ..Entry::help()
-            },
-            Entry::version(),
-        ],
-        frequent: frequent.chain(["help", "version"]).collect(),
-        words,
-        examples: examples(tool, program),
-        statuses: if has_one_status(tool) {
-            "Exit status: 0 success, 1 invalid arguments or the run failed, 3 an expectation\n\
-             (--expect) is not met, 130 interrupted."
-        } else if tool.measures_bandwidth() {
-            "Exit status: 0 success, 1 the run failed, 2 invalid arguments, 3 an expectation\n\
-             (--expect) is not met, 130 interrupted."
-        } else {
-            "Exit status: 0 success, 1 the run failed, 2 invalid arguments, 3 an expectation\n\
-             (--expect) is not met or a median (--until) is unstable, 130 interrupted."
-        },
-        remarks,
-        ..Usage::default()
+    remarks
+}
+
+/// Returns the exit statuses of a tool.
+fn statuses(tool: &Tool) -> &'static str {
+    if has_one_status(tool) {
+        "Exit status: 0 success, 1 invalid arguments or the run failed, 3 an expectation\n\
+         (--expect) is not met, 130 interrupted."
+    } else if tool.measures_bandwidth() {
+        "Exit status: 0 success, 1 the run failed, 2 invalid arguments, 3 an expectation\n\
+         (--expect) is not met, 130 interrupted."
+    } else {
+        "Exit status: 0 success, 1 the run failed, 2 invalid arguments, 3 an expectation\n\
+         (--expect) is not met or a median (--until) is unstable, 130 interrupted."
     }
 }
 
@@ -171,11 +185,10 @@ mod tests {
 
     use super::*;
     use crate::Plan;
-    use crate::command_line;
-    use crate::command_line::Request;
+    use crate::command_line::{self, Request};
     use crate::tools::{TOOLS, legacy_form, with_status_of};
+    use cli::arguments::{version, version_under};
     use cli::usage::testing::check_help;
-    use cli::version::{version, version_under};
     use facts::error::Failure;
 
     #[test]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::side::Side;
+use super::site::Side;
 
 /// What the counters of both NICs did during the run, with --counters. They count for the whole
 /// NIC, all programs included.

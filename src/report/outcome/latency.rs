@@ -1,8 +1,7 @@
-//! The latencies of a size.
+//! The latencies of a size, and how much of it was measured.
 
 use serde::{Deserialize, Serialize};
 
-use super::extent::Extent;
 use crate::bins::bins_of;
 use facts::percentile::Percentile;
 use measure::{Recorder, Until};
@@ -128,10 +127,24 @@ impl LatencyResult {
     }
 }
 
+/// How much of a size was measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Extent {
+    /// All iterations, or the full duration.
+    Complete,
+    /// A part: the run ended early.
+    Partial,
+    /// Nothing: the run ended before this size.
+    #[default]
+    None,
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::SizeResult;
     use super::*;
-    use crate::outcome::SizeResult;
 
     fn recorded(samples: impl IntoIterator<Item = u64>) -> Recorder {
         let mut recorder = Recorder::new(None).unwrap();

@@ -1,26 +1,19 @@
 //! The outcome of a run as plain data, from which each format of the results is made.
 //!
 //! * This file: the run as a whole, and how it ended.
-//! * `side`: the side of a process in a run.
-//! * `site`: the host, its NIC, and the addresses of both sides.
-//! * `options`: the options in effect; `declared`: the keys that options declare themselves.
-//! * `extent`: how much of a size was measured.
-//! * `size_result`: the result of a size; `latency` and `bandwidth`: its figures.
+//! * `site`: the side of a process in a run, its host and NIC, and the addresses of both sides.
+//! * `options`: the options in effect.
+//! * `size_result`: the result of a size, and whether it meets an expectation; `latency` and
+//!   `bandwidth`: its figures.
 //! * `counters`: what the counters of the NICs did.
-//! * `expectation`: whether a size meets an expectation.
 //!
 //! These types are the JSON document, field for field (docs/output-formats.md). The doc comments
 //! are the descriptions in its schema, docs/cxidiag.schema.json.
 
 mod bandwidth;
 mod counters;
-mod declared;
-mod expectation;
-mod extent;
 mod latency;
-mod match_cost;
 mod options;
-mod side;
 mod site;
 mod size_result;
 
@@ -28,19 +21,19 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub use crate::outcome::match_cost::MatchCost;
 pub use bandwidth::{BandwidthResult, QueuePairResult};
 pub use counters::{CounterFinding, CounterResult, Counters, NicCounters};
-pub use declared::DeclaredOptions;
-pub use expectation::ExpectationResult;
-pub use extent::Extent;
 use facts::job::Job;
+pub use latency::Extent;
 pub use latency::{Detail, LatencyResult, PercentileValue};
 use measure::{MeasurementError, MeasuringClock};
+pub use options::DeclaredOptions;
 pub use options::{AtomicOptions, ListOptions, Options};
 use page::problem::Problem;
-pub use side::Side;
+pub use site::Side;
 pub use site::{Addresses, Host, Peer, UsedDevice};
+pub use size_result::ExpectationResult;
+pub use size_result::MatchCost;
 pub use size_result::{FanResult, RateResult, SizeResult, WriteResult};
 
 /// The schema version of runs that were read from text, which documents never have.

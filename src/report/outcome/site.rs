@@ -1,4 +1,5 @@
-//! Host, job, NIC and peer of the process that wrote the document, and the addresses of both sides.
+//! The side of the process that wrote the document, its host, job, NIC and peer, and the addresses
+//! of both sides.
 
 use serde::{Deserialize, Serialize};
 
@@ -91,4 +92,16 @@ pub struct Addresses {
     pub server_ip: String,
     /// TCP port of the server; 0 in loopback-bw.
     pub server_port: u16,
+}
+
+/// The side of a process in a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Side {
+    /// The client, also of a loopback run.
+    #[default]
+    Client,
+    /// The server.
+    Server,
 }

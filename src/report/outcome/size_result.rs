@@ -1,14 +1,15 @@
-//! The result of one size.
+//! The result of one size: whether it meets an expectation, and the time of a list entry, from the
+//! rows of a range of depths.
 
 use serde::{Deserialize, Serialize};
 
 use super::bandwidth::BandwidthResult;
-use super::extent::Extent;
-use super::latency::{Detail, LatencyResult};
+use super::latency::{Detail, Extent, LatencyResult};
 use crate::intervals::Intervals;
-use facts::expect::Metric;
+use facts::expect::{Expectation, Metric};
 use facts::percentile::Percentile;
 use facts::rate::{KeptSchedule, Rate};
+use facts::robust;
 use measure::{Rates, Recorder, SideResult};
 use plan::depths::Row;
 
@@ -189,5 +190,159 @@ impl SizeResult {
             Metric::Bandwidth => bandwidth.map(|bandwidth| bandwidth.bandwidth_bytes_per_s),
             Metric::PacketRate => bandwidth.map(|bandwidth| bandwidth.packet_rate_packets_per_s),
         }
+    }
+}
+
+/// Whether a size meets an expectation.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), schemars(rename = "Verdict"))]
+pub struct ExpectationResult {
+    /// Size of an operation, in bytes.
+    pub size_bytes: u64,
+    /// --posted: list entries before the one that receives; null without.
+    #[serde(default)]
+    pub posted: Option<u16>,
+    /// --unexpected: messages before the one that a receive searches for; null without.
+    #[serde(default)]
+    pub unexpected: Option<u16>,
+    /// The expectation, as given.
+    pub expectation: String,
+    /// Whether the expectation is met. A size that was not measured completely meets none.
+    pub met: bool,
+    /// The measured metric; null if it was not measured.
+    pub measured: Option<f64>,
+    /// The bound that the metric is compared with.
+    pub limit: f64,
+    /// Unit of the metric and of the bound.
+    pub unit: String,
+}
+
+impl ExpectationResult {
+    /// Returns whether a row meets `expectation`, whose metric was measured as `figure`.
+    pub fn new(row: Row, expectation: &Expectation, extent: Extent, figure: Option<f64>) -> Self {
+        Self {
+            size_bytes: row.size,
+            posted: row.posted,
+            unexpected: row.unexpected,
+            expectation: expectation.text.clone(),
+            met: extent == Extent::Complete
+                && figure.is_some_and(|figure| expectation.is_met_by(figure)),
+            measured: figure,
+            limit: expectation.limit,
+            unit: expectation.metric.unit().name().into(),
+        }
+    }
+
+    /// Returns the row.
+    pub fn row(&self) -> Row {
+        Row { size: self.size_bytes, posted: self.posted, unexpected: self.unexpected }
+    }
+
+    /// Returns the measured metric with a unit for people.
+    pub fn measured_text(&self, metric: Metric) -> String {
+        let (unit, scale) = metric.unit().readable();
+        match self.measured {
+            Some(figure) => format!("{:.3}{unit}", figure / scale),
+            None => "-".into(),
+        }
+    }
+}
+
+/// Fewest rows that say how far they are from a line.
+const LEAST_ROWS: usize = 3;
+
+/// What the NIC takes to compare a message or a receive with one list entry, from the medians of
+/// all rows: the slope of the line with the least sum of absolute deviations from them.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+#[cfg_attr(any(test, feature = "testing"), schemars(rename = "WalkResult"))]
+pub struct MatchCost {
+    /// Time of one entry, in nanoseconds.
+    pub entry_ns: f64,
+    /// Number of rows, all measured completely.
+    pub rows: usize,
+    /// Largest distance of a median from the line, in nanoseconds.
+    pub farthest_ns: f64,
+    /// Whether the line rises by more than that distance from the first row to the last: otherwise
+    /// the rows do not show what an entry takes.
+    pub is_shown: bool,
+}
+
+impl MatchCost {
+    /// Returns the time of an entry from the rows of a latency tool. `None` with fewer than three
+    /// depths that were measured completely.
+    pub fn of(results: &[SizeResult]) -> Option<Self> {
+        let point = |result: &SizeResult| {
+            let depth = result.posted.or(result.unexpected)?;
+            let median = result.figure(Metric::Percentile(Percentile::STANDARD[0]))?;
+            (result.extent == Extent::Complete).then_some((f64::from(depth), median))
+        };
+        let points: Vec<(f64, f64)> = results.iter().filter_map(point).collect();
+        let (entry_ns, height) = robust::line(&points).filter(|_| points.len() >= LEAST_ROWS)?;
+        let distances = points.iter().map(|(depth, ns)| (ns - height - entry_ns * depth).abs());
+        let farthest_ns = distances.fold(0.0, f64::max);
+        let depths = points.iter().map(|(depth, _)| *depth);
+        let span = depths.clone().fold(0.0, f64::max) - depths.fold(f64::INFINITY, f64::min);
+        let is_shown = entry_ns * span > farthest_ns;
+        Some(Self { entry_ns, rows: points.len(), farthest_ns, is_shown })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Detail;
+    use super::*;
+    use facts::expect;
+    use measure::Recorder;
+    use plan::depths::Row;
+
+    #[test]
+    fn requires_complete_size_to_meet_expectation() {
+        let expectation = &expect::parse("max<4us", false).unwrap()[0];
+        for (extent, figure, met) in [
+            (Extent::Complete, Some(3999.0), true),
+            (Extent::Complete, Some(4000.0), false),
+            (Extent::Complete, None, false),
+            (Extent::Partial, Some(3999.0), false),
+            (Extent::None, None, false),
+        ] {
+            assert_eq!(
+                ExpectationResult::new(Row::default(), expectation, extent, figure).met,
+                met,
+                "{extent:?}"
+            );
+        }
+    }
+
+    fn behind(depth: u16, ns: u64) -> SizeResult {
+        let mut recorder = Recorder::new(None).unwrap();
+        recorder.record(ns);
+        let row = Row { size: 8, posted: Some(depth), unexpected: None };
+        SizeResult::from_latencies(8, &recorder, Extent::Complete, Detail::default()).in_row(row)
+    }
+
+    #[test]
+    fn time_of_an_entry_is_the_slope_of_the_rows() {
+        let mut rows = [0, 1, 2, 4, 8, 16].map(|depth| behind(depth, 100 + 5 * u64::from(depth)));
+        let walk = MatchCost::of(&rows).unwrap();
+        assert_eq!((walk.entry_ns, walk.rows, walk.farthest_ns), (5.0, 6, 0.0));
+        assert!(walk.is_shown);
+        // A row during which the machine was busy.
+        rows[3] = behind(4, 190);
+        let walk = MatchCost::of(&rows).unwrap();
+        assert_eq!((walk.entry_ns, walk.rows, walk.farthest_ns), (5.0, 6, 70.0));
+        assert!(walk.is_shown);
+        rows[3] = behind(4, 201);
+        assert!(!MatchCost::of(&rows).unwrap().is_shown);
+    }
+
+    #[test]
+    fn two_rows_and_sizes_say_nothing_about_entries() {
+        assert!(MatchCost::of(&[behind(0, 100), behind(8, 140)]).is_none());
+        let sizes = [8, 16, 32].map(|size| SizeResult { size_bytes: size, ..behind(9, size) });
+        assert!(MatchCost::of(&sizes).is_none());
+        let partial = SizeResult { extent: Extent::Partial, ..behind(8, 140) };
+        assert!(MatchCost::of(&[behind(0, 100), behind(4, 120), partial]).is_none());
     }
 }

@@ -3,8 +3,7 @@
 use cxi::records::{DmaAmoCmd, IdcAmoCmd};
 use cxi::sys::*;
 use cxi::{EventType, ReturnCode};
-use facts::atomic::{Atomic, AtomicOp, AtomicType, CSWAP_OPS, CswapOp, OPS};
-use facts::atomic_model::{applied, ones};
+use facts::atomic::{Atomic, AtomicOp, AtomicType, CSWAP_OPS, CswapOp, OPS, applied, ones};
 use facts::error_flag::ErrorFlag;
 use node::backend;
 use node::machine::Machine;

@@ -100,11 +100,8 @@ fn exchange(bench: &mut Bench) -> Checked<Exchange> {
     message(bench, TOTAL)
 }
 
-/// Sends a message of `total` bytes by rendezvous. Gets its rest as software must if the NIC does
-/// not.
-fn message(bench: &mut Bench, total: usize) -> Checked<Exchange> {
-    bench.local.copy_in(0, &pattern())?;
-    bench.remote.fill(0xee)?;
+/// Opens the portal from which the rest of a message is fetched, and the one that receives it.
+fn portals(bench: &mut Bench) -> Checked<(Portal, Portal)> {
     let sources = bench.nic.device.info().rdzv_get_idx;
     let mut source = bench.portal(sources, matching)?;
     let (lac, start) = (bench.local.lac(), bench.local.iova(0));
@@ -120,6 +117,15 @@ fn message(bench: &mut Bench, total: usize) -> Checked<Exchange> {
     bench.append(&mut target, |entry| {
         entry.set_op_get(false).set_match_bits(BITS).set_buffer_id(0x77).set_manage_local(true);
     })?;
+    Ok((source, target))
+}
+
+/// Sends a message of `total` bytes by rendezvous. Gets its rest as software must if the NIC does
+/// not.
+fn message(bench: &mut Bench, total: usize) -> Checked<Exchange> {
+    bench.local.copy_in(0, &pattern())?;
+    bench.remote.fill(0xee)?;
+    let (mut source, mut target) = portals(bench)?;
     let rest = total.saturating_sub(EAGER);
     let mut put = bench.dma(C_CMD_RENDEZVOUS_PUT, total);
     put.set_eager_length(EAGER as u32)

@@ -1,9 +1,7 @@
 //! Probes: how each node measures a few other nodes a little, all day.
 //!
-//! * `targets`: which nodes a node probes, by a hash of names.
-//! * `schedule`: when it probes each of them.
+//! * `schedule`: which nodes a node probes, by a hash of names, and when it probes each of them.
 //! * `figures`: what has come of the probes, without those that noise of this host spoils.
 
 pub mod figures;
 pub mod schedule;
-pub mod targets;

@@ -5,21 +5,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::time::{Duration, Instant};
 
+use super::timetable::{BlockTimes, blocks};
 use crate::quiet::findings::Test;
 use crate::slots::members::Members;
 use crate::slots::{
     AnsweredBlock, BlockLoad, CheckedNodes, Crew, LostMembers, MemberWork, ProgressText,
 };
-use crate::timetable::blocks::{BlockTimes, blocks};
 use crate::timetable::{Block, Report, Slot, SurveyWork, TestSetup};
 use crew::host_list::compress;
 use crew::introduction::Introduction;
-use crew::star::MemoryCopy;
-use crew::star::{Event, GRACE, Root, now_ns};
+use crew::star::{Event, GRACE, MemoryCopy, Root, now_ns};
 use facts::error::Failure;
 use facts::limit;
 use facts::number::time_text;
-use health::readings::Readings;
+use health::item::Readings;
 
 /// How long the coordinator waits until the members are prepared for the test setup. A NIC may take
 /// 20 seconds to open its targets.
@@ -119,6 +118,18 @@ impl<P: Program> SurveyCoordinator<P> {
         self.members.roster.nodes.len() as u32
     }
 
+    /// Returns the time until which members, which work for this time first, may send `what`, and
+    /// the reason why a member that has not is given up.
+    fn answer_deadline(&self, what: &str, work: Duration, limit: Duration) -> (Instant, String) {
+        let works_until = Instant::now() + work;
+        let until = works_until + limit::in_effect(limit);
+        let last = self.ends.map(|ends| ends.max(works_until) + limit::in_effect(OVERTIME));
+        match last.filter(|last| *last < until) {
+            Some(last) => (last, "it did not answer before the time of the survey was up".into()),
+            None => (until, silence(what, limit)),
+        }
+    }
+
     /// Waits until all members of `waiting` have sent `what`, which `work` for this time first.
     /// `answer` returns the rank of the member that an event answers for. A member that is silent
     /// for `limit` after its work is given up; a member that has lost its connection gets the time
@@ -131,14 +142,7 @@ impl<P: Program> SurveyCoordinator<P> {
         line: ProgressText,
         mut answer: impl FnMut(Event<SurveyWork>) -> Option<u32>,
     ) -> Result<LostMembers, Failure> {
-        let works_until = Instant::now() + work;
-        let mut until = works_until + limit::in_effect(limit);
-        let mut reason = silence(what, limit);
-        let last = self.ends.map(|ends| ends.max(works_until) + limit::in_effect(OVERTIME));
-        if let Some(last) = last.filter(|last| *last < until) {
-            (until, reason) =
-                (last, "it did not answer before the time of the survey was up".into());
-        }
+        let (mut until, reason) = self.answer_deadline(what, work, limit);
         let mut lost = BTreeMap::new();
         // The events of members that were given up come at once, and have notes.
         let mut has_given_up = false;

@@ -7,9 +7,9 @@ use super::findings::{BandwidthFigures, Grade, LoadUnit, SetFigures, StarFigures
 use super::limits::{
     EQUAL_FLOWS, EqualParts, FAIRNESS, INCAST_SUM, NIC, SET, SHARE, SMALLEST_SHARE, worst,
 };
-use super::pattern::{Distance, Pattern, Set};
 use super::rates::SlotRates;
 use super::slot::pattern_name;
+use super::spec::{Distance, Pattern, Set};
 use super::theory::FabricShape;
 use campaign::quiet::ids::NicId;
 use campaign::quiet::roster::Roster;

@@ -5,10 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::culprit::Culprit;
 use super::findings::LoadUnit;
 use super::limits::{EQUAL_FLOWS, EqualParts, LEAST_EQUAL, SET};
-use super::pattern::{Pattern, Set};
 use super::rates::SlotRates;
-use campaign::blame::count::{PartShares, Share};
-use campaign::blame::limits::{FALSE_ALARM, LEAST_PARTNERS};
+use super::spec::{Pattern, Set};
+use campaign::blame::{FALSE_ALARM, LEAST_PARTNERS, PartShares, Share};
 use campaign::quiet::findings::Direction;
 use campaign::quiet::ids::{NicId, Role};
 use campaign::quiet::roster::Roster;
@@ -222,21 +221,29 @@ pub fn explain(bundles: &BTreeMap<Bundle, f64>) -> Vec<Culprit> {
     if 3 * remaining.len() > bundles.len() {
         return culprits;
     }
-    for bundle in &remaining {
-        let other = bundle.reversed();
-        let both = remaining.contains(&other);
-        if both && bundle.from > bundle.to {
-            continue;
-        }
-        let ratio = if both { bundles[bundle].min(bundles[&other]) } else { bundles[bundle] };
-        let Bundle { group, from, to } = *bundle;
-        let unit = match group {
-            Some(group) => LoadUnit::SwitchLinks { group, from, to, both },
-            None => LoadUnit::GroupLinks { from, to, both },
-        };
-        culprits.push(culprit(group, unit, ratio));
-    }
+    culprits.extend(remaining.iter().filter_map(|bundle| links(bundles, &remaining, bundle)));
     culprits
+}
+
+/// Returns the links of a slow bundle; with both directions if the other one is `slow` too, and
+/// then for one of the two.
+fn links(
+    bundles: &BTreeMap<Bundle, f64>,
+    slow: &BTreeSet<Bundle>,
+    bundle: &Bundle,
+) -> Option<Culprit> {
+    let other = bundle.reversed();
+    let both = slow.contains(&other);
+    if both && bundle.from > bundle.to {
+        return None;
+    }
+    let ratio = if both { bundles[bundle].min(bundles[&other]) } else { bundles[bundle] };
+    let Bundle { group, from, to } = *bundle;
+    let unit = match group {
+        Some(group) => LoadUnit::SwitchLinks { group, from, to, both },
+        None => LoadUnit::GroupLinks { from, to, both },
+    };
+    Some(culprit(group, unit, ratio))
 }
 
 /// Returns a culprit among the links of a group, or among the links between groups.

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use super::conductor::{Cap, LoadConductor, LoadSetup};
 use super::findings::{Grade, LoadFigure, LoadFindings, LoadUnit};
-use super::pattern::{Pattern, Set};
 use super::results::ResultFacts;
 use super::slot::{LoadMeasurement, LoadSlot};
+use super::spec::{Pattern, Set};
 use super::testing::{all, conductor, d4, fabric, results, setup};
+use campaign::quiet::answer::Untested;
 use campaign::quiet::findings::Certainty;
 use campaign::quiet::ids::{NicId, NodeId};
-use campaign::quiet::untested::Untested;
 use campaign::timetable::histogram::Histogram;
 use campaign::timetable::{PARTS, TaskAnswer, TaskResult, Watched};
 

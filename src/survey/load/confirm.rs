@@ -2,7 +2,7 @@
 
 use super::course::CourseStep;
 use super::findings::{BandwidthFigures, Grade, LoadFigure, LoadFindings, LoadJudgement, LoadUnit};
-use super::pattern::Pattern;
+use super::spec::Pattern;
 use crate::slot::LoadMeasurement;
 use campaign::quiet::findings::{Certainty, Direction};
 

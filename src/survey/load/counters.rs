@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::findings::{CounterFigures, Grade, LoadFigure, LoadJudgement, LoadUnit};
-use super::pattern::Pattern;
 use super::slot::{pattern_name, purpose_name};
+use super::spec::Pattern;
 use crate::slot::{LoadMeasurement, LoadSlot};
 use campaign::quiet::ids::NicId;
 use campaign::quiet::roster::Roster;

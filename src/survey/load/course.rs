@@ -5,11 +5,9 @@ use fastrand::Rng;
 
 use super::findings::{LeftOut, Spread};
 use super::flows::{self, flows, seeded_rng};
-use super::located::{LocatedNic, groups, switches};
-use super::pattern::{Distance, Pattern, Set};
-use super::roles::{RoleRules, Roles, assign_roles, victim_pairs};
+use super::roles::{LocatedNic, RoleRules, Roles, assign_roles, groups, switches, victim_pairs};
 use super::slot::{LoadFlow, LoadMeasurement, LoadSlot, VictimKey, pattern_name, purpose_name};
-use super::spec::{LoadPattern, LoadSpec};
+use super::spec::{Distance, LoadPattern, LoadSpec, Pattern, Set};
 use campaign::quiet::answer::Pair;
 
 /// Fabrics up to this number of NICs are measured in fewer slots.

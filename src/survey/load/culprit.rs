@@ -2,8 +2,8 @@
 
 use super::findings::{Grade, LoadFigure, LoadJudgement, LoadUnit};
 use super::limits::GradeLimits;
-use super::pattern::Pattern;
 use super::slot::pattern_name;
+use super::spec::Pattern;
 use campaign::quiet::findings::Direction;
 
 /// A part of the fabric that explains slow flows.

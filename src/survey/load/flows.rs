@@ -6,9 +6,9 @@ use std::ops::Range;
 
 use fastrand::Rng;
 
-use super::located::{LocatedNic, groups, switches};
-use super::pattern::{Distance, Pattern, Set};
+use super::roles::{LocatedNic, groups, switches};
 use super::slot::LoadFlow;
+use super::spec::{Distance, Pattern, Set};
 
 /// To how many NICs each NIC sends at once in [`Pattern::AllToAll`].
 const PEERS: usize = 8;
@@ -375,10 +375,10 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::pattern::{Distance, Pattern, Set};
+    use super::super::roles::reordered;
+    use super::super::spec::{Distance, Pattern, Set};
     use super::super::testing::{VECTOR_9, all_placed, d4, fabric, fabric_of_wide_nodes};
     use super::{PEERS, flows};
-    use crate::located::reordered;
     use crate::slot::LoadFlow;
     use campaign::quiet::answer::Pair;
     use campaign::quiet::ids::NicId;

@@ -8,8 +8,8 @@ use super::findings::{
     LoadUnit, Spread,
 };
 use super::limits::{GradeLimits, IMPACT, IMPACT_P99, ISOLATION, ResultFacts, worst};
-use super::pattern::Pattern;
 use super::slot::{VictimKey, under_name};
+use super::spec::Pattern;
 use super::victims::{self, MeasuredPair, P99, P999, PairMedians, Victims};
 use campaign::quiet::answer::Pair;
 use campaign::quiet::roster::Roster;

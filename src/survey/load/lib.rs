@@ -36,12 +36,10 @@
 //!  1 | limits          the limits of figures under load                                          |
 //!    | roles           who makes load and who is judged                                          |
 //!    | slot            all flows of one slot, and what its results are counted for               |
-//!    | spec            which load the user wants, as typed                                       |
 //!    | theory          what the shape of a fabric allows                                         |
 //!    +-------------------------------------------------------------------------------------------+
 //!  0 | findings        what the fabric does under load, as data                                  |
-//!    | located         the NICs that take part, ordered by where they are                        |
-//!    | pattern         the patterns of load                                                      |
+//!    | spec            the patterns of load, and which of them the user wants                    |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
 //!
@@ -64,8 +62,6 @@ pub mod fuzzing;
 mod impacts;
 pub mod limits;
 pub mod load_campaign;
-pub mod located;
-pub mod pattern;
 mod rates;
 pub mod results;
 pub mod roles;
@@ -79,17 +75,11 @@ mod verdicts;
 mod victims;
 
 #[cfg(test)]
-mod blame_tests;
-#[cfg(test)]
 mod conductor_tests;
 #[cfg(any(test, feature = "testing"))]
 pub mod model;
-#[cfg(test)]
-mod safety_tests;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
-#[cfg(test)]
-mod trial_tests;
 #[cfg(any(test, feature = "testing"))]
 pub mod trials;
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::findings::Grade;
 use super::theory::FabricShape;
-use campaign::blame::limits::LEAST_FIGURES;
+use campaign::blame::LEAST_FIGURES;
 use campaign::quiet::findings::Test;
 use facts::figures::LEAST_BANDWIDTH;
 use facts::robust::{median, sigma};

@@ -11,8 +11,7 @@ use campaign::quiet::ids::NicId;
 use campaign::quiet::roster::Roster;
 use campaign::slots::members::Members;
 use campaign::slots::{BlockLoad, Crew, LostMembers};
-use campaign::timetable::blocks::by_slot;
-use campaign::timetable::{Slot, SlotTask, TestSetup};
+use campaign::timetable::{Slot, SlotTask, TestSetup, by_slot};
 use facts::error::Failure;
 use facts::interrupt;
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use fastrand::Rng;
 
 use super::flows::flows as flows_of;
-use super::pattern::{Pattern, Set};
+use super::spec::{Pattern, Set};
 use super::testing::all_placed;
 use super::theory::{FabricShape, PAYLOAD};
 use crate::results::{LoadResults, ResultFacts};

@@ -122,10 +122,10 @@ fn is_late(bytes: &[u64; PARTS]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::pattern::Pattern;
+    use super::super::spec::Pattern;
     use super::*;
     use crate::slot::LoadMeasurement;
-    use campaign::quiet::untested::Untested;
+    use campaign::quiet::answer::Untested;
 
     fn load_slot(flows: &[(u32, &[u32])]) -> LoadSlot {
         let flow = |(source, peers): &(u32, &[u32])| LoadFlow {

@@ -4,11 +4,10 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use super::course::CourseStep;
-use super::located::LocatedNic;
-use super::pattern::Pattern;
 use super::results::LoadResults;
-use super::roles::RoleRules;
+use super::roles::{LocatedNic, RoleRules};
 use super::slot::{LoadFlow, LoadMeasurement, LoadSlot};
+use super::spec::Pattern;
 use super::theory::FabricShape;
 use campaign::quiet::ids::NicId;
 use campaign::quiet::roster::Roster;
@@ -284,7 +283,7 @@ fn crowd(flows: &[LoadFlow], roster: &Roster, links: u32) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::super::flows::flows;
-    use super::super::pattern::{Distance, Pattern};
+    use super::super::spec::{Distance, Pattern};
     use super::super::testing::{all_placed, d4};
     use super::{LoadSizes, SlotTiming, crowd, timing};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::findings::Spread;
-use super::pattern::{Distance, Pattern, Set};
+use super::spec::{Distance, Pattern, Set};
 use campaign::quiet::answer::Pair;
 use campaign::quiet::ids::{NicId, TestId};
 use campaign::timetable::{Slot, SlotTask};
@@ -186,7 +186,7 @@ pub fn slot(
 
 #[cfg(test)]
 mod tests {
-    use super::super::pattern::Pattern;
+    use super::super::spec::Pattern;
     use super::*;
     use campaign::quiet::answer::Pair;
 

@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::culprit::Culprit;
 use super::findings::LoadUnit;
 use super::limits::{EqualParts, GradeLimits, LEAST_EQUAL, NIC, SET};
-use super::pattern::{Pattern, Set};
 use super::rates::SlotRates;
-use campaign::blame::limits::{LARGER_SHARE, LEAST_PARTNERS};
+use super::spec::{Pattern, Set};
+use campaign::blame::{LARGER_SHARE, LEAST_PARTNERS};
 use campaign::quiet::answer::Pair;
 use campaign::quiet::findings::Direction;
 use campaign::quiet::ids::{NicId, Role};
@@ -42,6 +42,29 @@ struct NicRates {
     slow_alone: BTreeMap<NicRole, BTreeSet<NicId>>,
 }
 
+impl NicRates {
+    /// Returns the largest ratio of each NIC to any other, and its partners in slow flows.
+    fn best_and_slow_partners(
+        self,
+        pairs: &BTreeMap<Pair, f64>,
+        slow: &BTreeMap<Pair, f64>,
+    ) -> (BTreeMap<NicRole, f64>, BTreeMap<NicRole, BTreeSet<NicId>>) {
+        let Self { mut best, slow_alone: mut partners, .. } = self;
+        for (pair, ratio) in pairs {
+            for (role, nic) in pair.roles() {
+                let known = best.entry((nic, role)).or_default();
+                *known = known.max(*ratio);
+            }
+        }
+        for pair in slow.keys() {
+            for (role, nic) in pair.roles() {
+                partners.entry((nic, role)).or_default().insert(pair.partner(nic));
+            }
+        }
+        (best, partners)
+    }
+}
+
 /// Returns the slow NICs and switches. Nobody is named if two parts explain the flows equally well.
 pub fn find(roster: &Roster, rates: &BTreeMap<Pattern, Vec<SlotRates>>) -> SlowNics {
     let nic_rates = gather(roster, rates);
@@ -61,19 +84,7 @@ pub fn find(roster: &Roster, rates: &BTreeMap<Pattern, Vec<SlotRates>>) -> SlowN
         .map(|(pair, ratio)| (*pair, *ratio))
         .filter(|(_, ratio)| !is_fast(*ratio) && usual.is_far_below(*ratio))
         .collect();
-    let mut best = nic_rates.best;
-    let mut partners = nic_rates.slow_alone;
-    for (pair, ratio) in &pairs {
-        for (role, nic) in pair.roles() {
-            let known = best.entry((nic, role)).or_default();
-            *known = known.max(*ratio);
-        }
-    }
-    for pair in slow.keys() {
-        for (role, nic) in pair.roles() {
-            partners.entry((nic, role)).or_default().insert(pair.partner(nic));
-        }
-    }
+    let (best, partners) = nic_rates.best_and_slow_partners(&pairs, &slow);
     let is_suspect = |role: NicRole| !is_fast(best.get(&role).copied().unwrap_or(0.0));
     let (mut suspects, mut named) = accused(&slow, is_suspect);
     let several = |nic_role: NicRole| {

@@ -1,4 +1,4 @@
-//! Which load the user wants, as typed after `--load=` (load.md 3.2).
+//! The patterns of load, and which of them the user wants, as typed after `--load=` (load.md 3.2).
 //!
 //! ```text
 //! standard                            the default of a bare --load
@@ -9,8 +9,6 @@
 use std::fmt;
 
 use facts::number::within;
-
-use super::pattern::Set;
 
 /// One word of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -140,6 +138,52 @@ impl fmt::Display for LoadSpec {
         }
         Ok(())
     }
+}
+
+/// The NICs that exchange traffic among themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Set {
+    /// All NICs.
+    All,
+    /// The NICs of each switch.
+    Switch,
+    /// The NICs of each group.
+    Group,
+    /// Half of the groups with the other half.
+    System,
+}
+
+/// How far a permutation shifts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Distance {
+    /// To the next NIC, of the same switch if possible.
+    One,
+    /// To the next switch.
+    Switch,
+    /// To the next group: the worst case for minimal paths.
+    Group,
+    /// To any NIC.
+    Random,
+}
+
+/// Which NICs send to which others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Pattern {
+    /// One NIC of a switch at a time: the bandwidth without load.
+    Quiet,
+    /// Halves, one to one.
+    Bisect {
+        /// Halves of what.
+        of: Set,
+        /// Both halves send at once.
+        both_ways: bool,
+    },
+    /// A permutation.
+    Shift(Distance),
+    /// Each to eight others.
+    AllToAll,
+    /// This number of sources for each target.
+    Incast(u16),
 }
 
 #[cfg(test)]

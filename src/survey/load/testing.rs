@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::conductor::{Cap, LoadConductor, LoadSetup, LoadSizes};
-use crate::located::{LocatedNic, placed};
+use super::roles::{LocatedNic, placed};
 use crate::results::ResultFacts;
 use crate::slot::LoadSlot;
 use crate::spec::parse;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::pattern::{Distance, Pattern, Set};
+use super::spec::{Distance, Pattern, Set};
 use campaign::quiet::roster::Roster;
 
 /// The largest part of a link's rate that is payload: 2048 of 2112 bytes of a packet.

@@ -4,13 +4,12 @@ use super::findings::{
     FarVictim, Grade, LoadFigure, LoadFindings, LoadJudgement, LoadUnit, Spread,
 };
 use super::model::{ModelFabric, bandwidth_load_slot, bisect, d4, flow, flows};
-use super::pattern::{Pattern, Set};
+use super::spec::{Pattern, Set};
 use super::verdicts::{grade_patterns, unexplained};
 use crate::results::{LoadResults, ResultFacts};
 use crate::slot::{LoadFlow, LoadMeasurement, LoadSlot, VictimKey};
-use campaign::quiet::answer::Pair;
+use campaign::quiet::answer::{Pair, Untested};
 use campaign::quiet::ids::NicId;
-use campaign::quiet::untested::Untested;
 use campaign::timetable::histogram::Histogram;
 use campaign::timetable::{PARTS, TaskAnswer, TaskResult, Watched};
 

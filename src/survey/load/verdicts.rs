@@ -9,9 +9,9 @@ use super::findings::{
 };
 use super::impacts::MOST_FAR;
 use super::limits::{FAIRNESS, IMPACT, IMPACT_P99, INCAST_SUM, LEAST_EQUAL, SHARE, SMALLEST_SHARE};
-use super::pattern::Pattern;
 use super::rates::SlotRates;
 use super::slot::{pattern_name, under_name};
+use super::spec::Pattern;
 use super::victims::Victims;
 use crate::slot::VictimKey;
 use campaign::quiet::findings::Certainty;
@@ -94,13 +94,20 @@ pub fn star_judgements(
         .values()
         .flat_map(|figure| figure.stars.iter().map(|star| (figure.pattern.as_str(), star)))
         .collect();
-    let judgement = |unit, pattern: &str, figure, (grade, value, limit), evidence| {
-        LoadJudgement::new(figure, unit, pattern, (grade, value, limit), evidence)
+    let mut judgements = sum_judgements(&stars);
+    judgements.extend(sharing_judgement(roster, &stars));
+    judgements
+}
+
+/// Returns the judgements on the sums that targets receive, each as a ratio to a quiet link.
+fn sum_judgements(stars: &[(&str, &StarFigures)]) -> Vec<LoadJudgement> {
+    let judgement = |unit, pattern: &str, value: f64, evidence| {
+        let graded = (INCAST_SUM.grade(value), value, INCAST_SUM.good);
+        LoadJudgement::new(LoadFigure::IncastSum, unit, pattern, graded, evidence)
     };
-    let mut judgements = Vec::new();
     let sum = |star: &StarFigures| star.ratio_to_quiet.unwrap_or(1.0);
     let mut low: BTreeMap<NicId, (&str, f64)> = BTreeMap::new();
-    for (pattern, star) in &stars {
+    for (pattern, star) in stars {
         if INCAST_SUM.grade(sum(star)).is_worse() {
             let known = low.entry(star.target).or_insert((pattern, sum(star)));
             if sum(star) < known.1 {
@@ -109,52 +116,46 @@ pub fn star_judgements(
         }
     }
     let targets: BTreeSet<NicId> = stars.iter().map(|star| star.1.target).collect();
-    let graded = |value: f64| (INCAST_SUM.grade(value), value, INCAST_SUM.good);
     if targets.len() >= LEAST_EQUAL && 3 * low.len() < targets.len() {
-        judgements.extend(low.iter().map(|(target, (pattern, value))| {
-            let unit = LoadUnit::Nic(*target);
-            judgement(unit, pattern, LoadFigure::IncastSum, graded(*value), Vec::new())
-        }));
-    } else if let Some((_, (pattern, value))) =
-        low.iter().min_by(|one, other| one.1.1.total_cmp(&other.1.1))
-    {
-        let text = format!("Low at {} of {} targets.", low.len(), targets.len());
-        let unit = LoadUnit::System;
-        judgements.push(judgement(
-            unit,
-            pattern,
-            LoadFigure::IncastSum,
-            graded(*value),
-            vec![text],
-        ));
+        let low = low.iter().map(|(target, (pattern, value))| {
+            judgement(LoadUnit::Nic(*target), pattern, *value, Vec::new())
+        });
+        return low.collect();
     }
+    let lowest = low.values().min_by(|one, other| one.1.total_cmp(&other.1));
+    let lowest = lowest.map(|(pattern, value)| {
+        let text = format!("Low at {} of {} targets.", low.len(), targets.len());
+        judgement(LoadUnit::System, pattern, *value, vec![text])
+    });
+    lowest.into_iter().collect()
+}
+
+/// Returns the judgement on the system if sources of targets have unequal shares.
+fn sharing_judgement(roster: &Roster, stars: &[(&str, &StarFigures)]) -> Option<LoadJudgement> {
     let share_grade = |star: &StarFigures| {
         FAIRNESS.grade(star.fairness).max(SMALLEST_SHARE.grade(star.smallest_share))
     };
     let uneven: Vec<_> = stars.iter().filter(|star| share_grade(star.1).is_worse()).collect();
-    let worst = uneven.iter().min_by(|one, other| {
+    let (pattern, star) = uneven.iter().min_by(|one, other| {
         let by_grade = share_grade(other.1).cmp(&share_grade(one.1));
         by_grade.then(one.1.smallest_share.total_cmp(&other.1.smallest_share))
-    });
-    if let Some((pattern, star)) = worst {
-        let by_smallest = SMALLEST_SHARE.grade(star.smallest_share);
-        let is_by_smallest = by_smallest >= FAIRNESS.grade(star.fairness);
-        let (figure, figure_grade) = if is_by_smallest {
-            let value = star.smallest_share;
-            (LoadFigure::SmallestShare, (by_smallest, value, SMALLEST_SHARE.good))
-        } else {
-            let grade = FAIRNESS.grade(star.fairness);
-            (LoadFigure::Fairness, (grade, star.fairness, FAIRNESS.good))
-        };
-        let text = format!(
-            "{} of {} targets have unequal sources; the worst is {}.",
-            uneven.len(),
-            stars.len(),
-            roster.name(star.target)
-        );
-        judgements.push(judgement(LoadUnit::System, pattern, figure, figure_grade, vec![text]));
-    }
-    judgements
+    })?;
+    let by_smallest = SMALLEST_SHARE.grade(star.smallest_share);
+    let is_by_smallest = by_smallest >= FAIRNESS.grade(star.fairness);
+    let (figure, figure_grade) = if is_by_smallest {
+        let value = star.smallest_share;
+        (LoadFigure::SmallestShare, (by_smallest, value, SMALLEST_SHARE.good))
+    } else {
+        let grade = FAIRNESS.grade(star.fairness);
+        (LoadFigure::Fairness, (grade, star.fairness, FAIRNESS.good))
+    };
+    let text = format!(
+        "{} of {} targets have unequal sources; the worst is {}.",
+        uneven.len(),
+        stars.len(),
+        roster.name(star.target)
+    );
+    Some(LoadJudgement::new(figure, LoadUnit::System, *pattern, figure_grade, vec![text]))
 }
 
 /// Returns the judgements on the latencies of victims in the class of the aggressors: one for each

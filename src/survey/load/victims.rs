@@ -69,13 +69,7 @@ impl Victims {
     ) {
         let nic_results: BTreeMap<NicId, &TaskResult> =
             results.iter().map(|result| (result.nic, result)).collect();
-        let has_sent = |flow: &&LoadFlow| {
-            let answer = nic_results.get(&flow.source).map(|result| &result.answer);
-            matches!(answer, Some(TaskAnswer::Sent { bytes, .. }) if bytes.iter().any(|byte| *byte > 0))
-        };
-        // Latencies beside fewer senders say nothing about the pattern.
-        let sent = load_slot.flows.iter().filter(has_sent).count();
-        let is_idle = !load_slot.is_quiet() && 2 * sent <= load_slot.flows.len();
+        let is_idle = !load_slot.is_quiet() && !has_load(load_slot, &nic_results);
         for pair in &load_slot.victims {
             let class = roster.class(*pair);
             let key = (load_slot.repetition, *pair);
@@ -211,6 +205,17 @@ const RESAMPLES: usize = 200;
 pub const P99: (f64, u64) = (0.99, 1_000);
 /// A percentile and the fewest samples that it needs, quiet and under load.
 pub const P999: (f64, u64) = (0.999, 10_000);
+
+/// Returns whether most of the sources have sent: latencies beside fewer say nothing about the
+/// pattern.
+fn has_load(load_slot: &LoadSlot, nic_results: &BTreeMap<NicId, &TaskResult>) -> bool {
+    let has_sent = |flow: &&LoadFlow| {
+        let answer = nic_results.get(&flow.source).map(|result| &result.answer);
+        matches!(answer, Some(TaskAnswer::Sent { bytes, .. }) if bytes.iter().any(|byte| *byte > 0))
+    };
+    let sent = load_slot.flows.iter().filter(has_sent).count();
+    2 * sent > load_slot.flows.len()
+}
 
 /// Samples of some victims, in one repetition or several.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use super::document::{COMMAND, Conclusion, SCHEMA_VERSION, Scope, Setup, Survey};
-use super::load_verdict::certainties;
+use super::load_words::certainties;
 use super::mixed::{is_incomparable, is_mixed};
 use super::next::next;
 use super::summary::summary;

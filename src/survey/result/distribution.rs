@@ -3,7 +3,7 @@
 
 use super::mixed::{has_few_figures, is_incomparable};
 use super::{Survey, words};
-use campaign::blame::limits::LEAST_FIGURES;
+use campaign::blame::LEAST_FIGURES;
 use campaign::quiet::findings::{Aggregate, Population, Statistic, Test};
 use campaign::quiet::ids::TestId;
 use page::page::Page;

@@ -10,7 +10,7 @@ use facts::error::{Failure, INTERRUPTED, Kind, UNDECIDED};
 use load::findings::LoadFindings;
 use page::problem::Problem;
 use why::causes::shared::SharedValue;
-use why::explanation::Explanation;
+use why::culprits::Explanation;
 
 /// Version of the document. It changes when a field is removed or changes its meaning; new fields
 /// do not change it.

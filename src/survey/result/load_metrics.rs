@@ -1,6 +1,6 @@
 //! What a survey has found under load, as metrics.
 
-use super::load_verdict::certainty;
+use super::load_words::certainty;
 use super::{Survey, load_words};
 use campaign::quiet::findings::Certainty;
 use crew::location::Class;

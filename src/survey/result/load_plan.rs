@@ -3,7 +3,7 @@
 use super::words;
 use load::conductor::LoadPreview;
 use page::table;
-use page::wrap::{WIDTH, wrapped};
+use page::table::{WIDTH, wrapped};
 
 /// Returns the text of a plan, in lines of at most 80 columns where names allow it.
 pub fn plan_text(plan: &LoadPreview) -> Vec<String> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::load_verdict::certainty;
+use super::load_words::certainty;
 use super::{Survey, load_tables, load_words, words};
 use campaign::quiet::findings::Certainty;
 use campaign::timetable::Watched;

@@ -212,7 +212,7 @@ mod tests {
     use campaign::quiet::findings::Unit;
     use campaign::quiet::ids::NicId;
     use page::openmetrics::{Dialect, text};
-    use why::explanation::Explanation;
+    use why::culprits::Explanation;
 
     #[test]
     fn writes_a_sample_for_each_nic_and_class() {

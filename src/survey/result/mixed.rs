@@ -1,6 +1,6 @@
 //! Classes without a limit.
 
-use campaign::blame::limits::LEAST_FIGURES;
+use campaign::blame::LEAST_FIGURES;
 use campaign::quiet::findings::Population;
 
 /// Returns whether a class has too few pairs whose figures say something.

@@ -6,7 +6,7 @@
 //!   sentences.
 //! * `summary`: the first line; `text`: the text at the end; `distribution`: its tables.
 //! * `ticket`: a page of Markdown.
-//! * Under load: `load_verdict`: what judgements mean; `load_words`: parts and judgements in words;
+//! * Under load: `load_words`: parts and judgements in words, and what judgements mean;
 //!   `load_text`: the section of the text, `load_tables`: its tables; `load_metrics`: metrics;
 //!   `load_plan`: the text of `--load=plan`.
 //! * `why_text`: the causes of culprits as text.
@@ -28,7 +28,6 @@ pub mod load_tables;
 #[cfg(any(test, feature = "testing"))]
 pub mod load_testing;
 pub mod load_text;
-pub mod load_verdict;
 pub mod load_words;
 pub mod metrics;
 mod mixed;

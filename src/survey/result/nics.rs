@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Survey;
-use super::load_verdict::{certainties, unit_of};
+use super::load_words::{certainties, unit_of};
 use campaign::quiet::findings::{Certainty, Unit};
 use campaign::quiet::states::{State, members, state_of, states};
 use crew::host_list::compress;
@@ -59,8 +59,7 @@ mod tests {
     use super::super::testing::{cause, evidence, good, loaded, mixed, roster, survey};
     use super::*;
     use campaign::quiet::answer::Pair;
-    use campaign::quiet::findings;
-    use campaign::quiet::findings::{Cause, Findings};
+    use campaign::quiet::findings::{self, Cause, Findings};
     use campaign::quiet::ids::{NicId, NodeId, TestId};
     use campaign::quiet::states;
     use load::findings::{Grade, LoadFigure, LoadFindings, LoadUnit};

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
 
-use super::load_verdict::units;
+use super::load_words::units;
 use super::mixed::{is_incomparable, is_mixed};
 use super::nics::all_states;
 use super::{Conclusion, Scope, Survey, load_words, words};
@@ -11,7 +11,7 @@ use campaign::quiet::findings::{Cause, Certainty, Findings, LimitSource, Populat
 use campaign::quiet::ids::{NicId, TestId};
 use campaign::quiet::states::{State, members};
 use facts::number::listed;
-use page::wrap::WIDTH;
+use page::table::WIDTH;
 
 /// Largest operation whose data the command carries, so that the NIC does not read memory
 /// (nic.md 3.2).

@@ -14,9 +14,9 @@ use crew::location::{Class, Location};
 use facts::error::Failure;
 use health::majority::Difference;
 use load::findings::LoadFindings;
+use why::causes::cause::{Confidence, Observation, Why};
 use why::causes::shared::SharedValue;
-use why::causes::why::{Confidence, Observation, Why};
-use why::explanation::Explanation;
+use why::culprits::Explanation;
 
 /// Returns the roster of 4 nodes, which have 2 NICs each and share 2 switches.
 pub fn roster() -> Roster {

@@ -2,13 +2,13 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use super::load_verdict::certainty;
+use super::load_words::certainty;
 use super::next::advice;
 use super::text::{measured, place};
 use super::{Survey, evidence, load_text, load_words, why_text, words};
 use campaign::quiet::findings::{Cause, Certainty};
 use page::page::Page;
-use why::explanation::Explanation;
+use why::culprits::Explanation;
 
 /// Most parts on the page.
 const MOST: usize = 5;

@@ -8,11 +8,10 @@ use facts::number::listed;
 use health::majority::common_text;
 use page::page::Page;
 use why::causes::assessment::difference_text;
-use why::causes::cause::SAME;
+use why::causes::cause::{Confidence, Observation, SAME, Why};
 use why::causes::shared::SharedValue;
 use why::causes::table::cause;
-use why::causes::why::{Confidence, Observation, Why};
-use why::explanation::Explanation;
+use why::culprits::Explanation;
 
 /// Most culprits in the text.
 const MOST: usize = 20;

@@ -1,16 +1,19 @@
-//! The culprits of a verdict: which of them can be measured, and which have the same signature.
+//! The culprits of a verdict: which of them can be measured, which have the same signature, and why
+//! they are slow. The doc comments of [`Explanation`] are descriptions in the schema of surveys.
 
 use std::collections::BTreeSet;
 
-use super::explanation::Explanation;
-use crate::causes::assessment::Case;
-use crate::causes::comparison::FiguresByTest;
+use serde::{Deserialize, Serialize};
+
+use super::causes::assessment::Case;
+use super::causes::cause::Why;
+use super::causes::comparison::FiguresByTest;
 use campaign::quiet::findings::{Cause, Certainty, Findings, LimitSource, Unit};
 use campaign::quiet::ids::NicId;
 use campaign::quiet::roster::Roster;
 use campaign::quiet::states;
-use health::majority;
-use health::readings::Readings;
+use health::item::Readings;
+use health::majority::{self, Difference};
 
 /// Most culprits whose files are read.
 const MOST_CULPRITS: usize = 64;
@@ -73,6 +76,15 @@ pub struct Parts<'a> {
     pub links: Vec<GroupLinks<'a>>,
     /// Why the others are left out.
     pub left_out: Vec<Explanation>,
+}
+
+impl<'a> Parts<'a> {
+    /// Returns the causes of the parts that can be investigated.
+    pub fn causes(&self) -> impl Iterator<Item = &'a Cause> {
+        let culprits = self.culprits.iter().map(|culprit| culprit.cause);
+        let fabric_parts = self.fabric_parts.iter().map(|fabric| fabric.cause);
+        culprits.chain(fabric_parts).chain(self.links.iter().map(|link| link.cause))
+    }
 }
 
 /// Returns the parts that a verdict names.
@@ -155,6 +167,50 @@ pub fn signature_of_files(own: &Readings, others: &[Readings]) -> Vec<String> {
     wrong.chain(differs).collect()
 }
 
+/// What is known about the cause of a culprit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+pub struct Explanation {
+    /// The part that is bad or suspect, or an untested NIC whose files show what is wrong with it.
+    pub culprit: Unit,
+    /// The NIC that was measured for it; null if nothing was measured.
+    pub nic: Option<NicId>,
+    /// The good NICs beside which it was measured.
+    pub controls: Vec<NicId>,
+    /// The causes, the surest first; empty if it is the same as another culprit, or was not
+    /// diagnosed.
+    pub causes: Vec<Why>,
+    /// Items in which its NIC differs from most good NICs.
+    pub differs: Vec<Difference>,
+    /// Ids of the causes that files or tests exclude.
+    pub excluded: Vec<String>,
+    /// Ids of the causes that explain what is slow and are not excluded; empty if a cause is named.
+    #[serde(default)]
+    pub not_excluded: Vec<String>,
+    /// A culprit with the same files and failing tests, which was diagnosed for both; null if it
+    /// was diagnosed itself.
+    pub same_as: Option<Unit>,
+    /// Why it was not diagnosed, or not completely; null if it was.
+    pub left_out: Option<String>,
+}
+
+impl Explanation {
+    /// Returns the explanation of a part about which nothing is known yet.
+    pub fn new(culprit: Unit) -> Self {
+        Self {
+            culprit,
+            nic: None,
+            controls: Vec::new(),
+            causes: Vec::new(),
+            differs: Vec::new(),
+            excluded: Vec::new(),
+            not_excluded: Vec::new(),
+            same_as: None,
+            left_out: None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,7 +219,7 @@ mod tests {
     use campaign::quiet::ids::{NodeId, TestId};
     use crew::location::Location;
     use facts::severity::Severity;
-    use health::readings::testing::reading;
+    use health::item::testing::reading;
 
     fn cause(unit: Unit, source: LimitSource) -> Cause {
         let evidence = Evidence {

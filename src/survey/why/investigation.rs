@@ -4,25 +4,23 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::course::DiagnosisCourse;
-use super::culprits::CulpritNic;
-use super::explanation::Explanation;
+use super::causes::procedure::DiagnosisCourse;
+use super::culprits::{CulpritNic, Explanation};
 use super::links::Crossings;
 use super::slots::{Found, MeasuredSlot, SlotNics};
 use crate::causes::evaluation::evaluate;
 use crate::causes::procedure::{TESTS, TestCode, TestStep, test};
 use crate::causes::table::FOREIGN;
-use campaign::quiet::answer::{Answer, PairResult, Stage};
+use campaign::quiet::answer::{Answer, PairResult, Stage, Untested};
 use campaign::quiet::ids::{NicId, TestId};
 use campaign::quiet::roster::Roster;
 use campaign::quiet::rounds::Round;
-use campaign::quiet::untested::Untested;
-use campaign::slots::lengths::{longest, sufficient};
+use campaign::slots::pace::{longest, sufficient};
 use campaign::slots::{CheckedNodes, Crew, pairs};
 use facts::error::Failure;
 use facts::groups::by_key;
 use facts::severity::Severity;
-use health::readings::{Readings, find};
+use health::item::{Readings, find};
 
 /// Codes of items of `cxidiag check` that decide which NICs are compared.
 pub const GENERATION: &str = "generation";
@@ -47,12 +45,14 @@ pub struct Investigation<'a> {
     tests: &'a DiagnosisCourse,
     /// Longest time that a process has needed for a pair, without the time in which pairs are
     /// measured.
-    beyond: Option<Duration>,
+    beyond: Duration,
 }
 
 impl<'a> Investigation<'a> {
     pub fn new(crew: &'a mut dyn Crew, tests: &'a DiagnosisCourse) -> Self {
-        Self { crew, tests, beyond: None }
+        // Pairs for which the first slots are too short are measured again in long ones.
+        let beyond = tests.pair() / 2;
+        Self { crew, tests, beyond }
     }
 
     /// Prints a line that is not part of the result.
@@ -162,7 +162,7 @@ impl<'a> Investigation<'a> {
     fn run_slots(&mut self, slots: &[MeasuredSlot], found: &mut Found) -> Result<(), Failure> {
         let pair = self.tests.pair();
         let longest = longest(pair);
-        let length = self.beyond.map_or(longest, |beyond| sufficient(pair, beyond));
+        let length = sufficient(pair, self.beyond);
         let mut late = Vec::new();
         for (slot, result) in self.run_block(slots, length)? {
             let is_short = matches!(
@@ -195,7 +195,7 @@ impl<'a> Investigation<'a> {
             return Ok(Vec::new());
         }
         let block = pairs::measure(self.crew, &rounds, 0, length, &|test, _| test, &line)?;
-        self.beyond = block.beyond.max(self.beyond.map(|beyond| beyond * 3 / 4));
+        self.beyond = block.beyond.unwrap_or_default().max(self.beyond * 3 / 4);
         let slot = |result: &PairResult| slots.get(result.round as usize).copied();
         let results = block.pairs.into_iter();
         Ok(results.filter_map(|result| Some((slot(&result)?, result))).collect())
@@ -312,7 +312,7 @@ fn line(_: &Roster, _: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use health::readings::testing::reading;
+    use health::item::testing::reading;
 
     #[test]
     fn parked_peers_are_known_from_the_file() {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::course::DiagnosisCourse;
+use super::causes::procedure::DiagnosisCourse;
 use super::slots::MeasuredSlot;
 use crate::causes::procedure::{TestCode, TestRoute};
 use campaign::quiet::answer::Pair;

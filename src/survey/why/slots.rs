@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::course::DiagnosisCourse;
+use super::causes::procedure::DiagnosisCourse;
 use super::culprits::CulpritNic;
 use crate::causes::columns::Column;
 use crate::causes::comparison::{
@@ -20,6 +20,7 @@ use campaign::quiet::roster::Roster;
 use crew::location::Class;
 use crew::star::MemoryCopy;
 use facts::expect::Metric;
+use facts::figures::Figures;
 use facts::percentile::Percentile;
 use health::Finding;
 
@@ -195,50 +196,7 @@ impl Found {
         self.add_counters(slot, result);
         let figures = self.measured.entry(slot.code).or_default();
         match &result.answer {
-            Answer::Measured(measured) => {
-                let (quiet, tails, floors, waiting) = if slot.is_culprit {
-                    (
-                        &mut figures.own,
-                        &mut figures.own_tails,
-                        &mut figures.own_floors,
-                        &mut figures.own_waiting,
-                    )
-                } else {
-                    (
-                        &mut figures.others,
-                        &mut figures.others_tails,
-                        &mut figures.others_floors,
-                        &mut figures.others_waiting,
-                    )
-                };
-                let percentile = |rank| measured.metric(Metric::Percentile(rank));
-                floors.extend(
-                    measured
-                        .metric(Metric::Min)
-                        .filter(|_| !is_bandwidth)
-                        .map(|min| Floor { min, p5: percentile(Percentile::P5).unwrap_or(min) }),
-                );
-                let value = measured.value();
-                if is_busy {
-                    let percent = result.waited_percent;
-                    waiting.push(DelayedMeasurement { percent, value });
-                } else {
-                    quiet.push(value);
-                }
-                // A process that waited for its CPU at all has late samples of its own.
-                let p99 = percentile(Percentile::P99).filter(|_| result.waited_percent == 0);
-                tails.extend(p99.map(|p99| Tail { p99, median: value }));
-                if slot.code == TestCode::O && !is_busy {
-                    self.flows[usize::from(!slot.is_culprit)].push(MeasuredFlow {
-                        initiator: slot.pair.initiator.0,
-                        target: slot.pair.target.0,
-                        rate: value,
-                    });
-                }
-                if slot.is_culprit {
-                    figures.failure = None;
-                }
-            }
+            Answer::Measured(measured) => self.add_measured(slot, result, measured, is_bandwidth),
             Answer::Failed(why) => {
                 figures.unmeasured = Some(why.clone());
                 // What works now and then says nothing when it fails: an answer may have come too
@@ -249,6 +207,60 @@ impl Found {
                 }
             }
             Answer::Untested(_) => {}
+        }
+    }
+
+    /// Adds the figures of a slot; figures of a process that waited for its CPU are kept apart.
+    fn add_measured(
+        &mut self,
+        slot: &MeasuredSlot,
+        result: &PairResult,
+        measured: &Figures,
+        is_bandwidth: bool,
+    ) {
+        let is_busy = is_busy(result, is_bandwidth);
+        let figures = self.measured.entry(slot.code).or_default();
+        let (quiet, tails, floors, waiting) = if slot.is_culprit {
+            (
+                &mut figures.own,
+                &mut figures.own_tails,
+                &mut figures.own_floors,
+                &mut figures.own_waiting,
+            )
+        } else {
+            (
+                &mut figures.others,
+                &mut figures.others_tails,
+                &mut figures.others_floors,
+                &mut figures.others_waiting,
+            )
+        };
+        let percentile = |rank| measured.metric(Metric::Percentile(rank));
+        floors.extend(
+            measured
+                .metric(Metric::Min)
+                .filter(|_| !is_bandwidth)
+                .map(|min| Floor { min, p5: percentile(Percentile::P5).unwrap_or(min) }),
+        );
+        let value = measured.value();
+        if is_busy {
+            let percent = result.waited_percent;
+            waiting.push(DelayedMeasurement { percent, value });
+        } else {
+            quiet.push(value);
+        }
+        // A process that waited for its CPU at all has late samples of its own.
+        let p99 = percentile(Percentile::P99).filter(|_| result.waited_percent == 0);
+        tails.extend(p99.map(|p99| Tail { p99, median: value }));
+        if slot.code == TestCode::O && !is_busy {
+            self.flows[usize::from(!slot.is_culprit)].push(MeasuredFlow {
+                initiator: slot.pair.initiator.0,
+                target: slot.pair.target.0,
+                rate: value,
+            });
+        }
+        if slot.is_culprit {
+            figures.failure = None;
         }
     }
 
@@ -344,10 +356,9 @@ impl Found {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use campaign::quiet::answer::{CounterEvidence, Figures as Answered, RETRIES, Stage};
+    use campaign::quiet::answer::{CounterEvidence, Figures as Answered, RETRIES, Stage, Untested};
     use campaign::quiet::ids::NodeId;
     use campaign::quiet::roster::{Nic, Node};
-    use campaign::quiet::untested::Untested;
     use crew::location::Location;
 
     /// Returns a roster with a NIC on a node of its own at each of these switches of a group.

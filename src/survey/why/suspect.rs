@@ -1,21 +1,20 @@
 //! Why one NIC is slow that somebody suspects: no survey is measured, and no verdict is needed.
+//! Without a good NIC beside it, it is compared with healthy NICs of its generation (diagnosis.md
+//! 1).
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::course::DiagnosisCourse;
-use super::culprits::CulpritNic;
-use super::explanation::Explanation;
+use super::causes::cause::{Confidence, Why};
+use super::causes::comparison::FiguresByTest;
+use super::causes::evaluation::doubtful;
+use super::causes::procedure::{DiagnosisCourse, TESTS, TestCode, TestRoute, TestStep};
+use super::culprits::{CulpritNic, Explanation};
 use super::investigation::{
     Diagnosed, GENERATION, Investigation, PARTNERS, has_huge_pages, has_parked_peers, is_idle,
     is_same_kind,
 };
 use super::slots::{Found, SlotNics};
 use super::verdict::controls;
-use crate::causes::comparison::FiguresByTest;
-use crate::causes::evaluation::doubtful;
-use crate::causes::healthy::{HealthyFigure, healthy};
-use crate::causes::procedure::{TESTS, TestCode, TestRoute, TestStep};
-use crate::causes::why::{Confidence, Why};
 use campaign::quiet::findings::{Cause, Certainty, Direction, Unit};
 use campaign::quiet::ids::NicId;
 use campaign::quiet::roster::Roster;
@@ -25,7 +24,7 @@ use campaign::slots::members::Members;
 use crew::introduction::Introduction;
 use facts::error::Failure;
 use facts::host::is_same_host;
-use health::readings::{Readings, find};
+use health::item::{Readings, find};
 
 /// Most times that tests are measured again whose slots say nothing, or that the NIC is slower.
 const MOST_REPEATS: usize = 3;
@@ -72,13 +71,7 @@ pub fn diagnose(
     let members = crew.members();
     let suspect = suspect(members, rank)?;
     let roster = members.roster.clone();
-    let cause = Cause {
-        unit: Unit::Nic(suspect),
-        certainty: Certainty::Suspect,
-        direction: Direction::Both,
-        evidence: Vec::new(),
-        counters: Vec::new(),
-    };
+    let cause = suspicion(suspect);
     let culprit = CulpritNic { cause: &cause, nic: suspect };
     let states = states(&roster, joined, rank, suspect);
     let candidates = controls(members, &states, &[], suspect);
@@ -96,20 +89,14 @@ pub fn diagnose(
     }
     let number = find(&own, GENERATION).and_then(|reading| reading.number);
     let healthy = healthy(number.filter(|_| controls.is_empty()));
-    let mut found = Found::default();
-    if let Some(why) = &roster.nic(suspect).failure {
-        found.fail(why);
-    } else if is_idle(&own) {
-        investigation.prepare(&ranks)?;
-        let places = SlotNics {
-            roster: &roster,
-            nic: suspect,
-            controls: &controls,
-            has_parked_peers: has_parked_peers(&own),
-        };
-        let others = first.all_readings(&controls, &roster);
-        measure(&mut investigation, &culprit, places, (&own, &others), &mut found)?;
-    }
+    let places = SlotNics {
+        roster: &roster,
+        nic: suspect,
+        controls: &controls,
+        has_parked_peers: has_parked_peers(&own),
+    };
+    let others = first.all_readings(&controls, &roster);
+    let mut found = measured(&mut investigation, &ranks, &culprit, places, (&own, &others))?;
     add_healthy(&mut found.measured, healthy);
     let second = investigation.checks(&ranks)?;
     let latest = |nic| second.latest_readings(&first, nic, &roster);
@@ -133,6 +120,17 @@ pub fn diagnose(
         healthy,
         explanation,
     })
+}
+
+/// Returns a cause without evidence: the NIC is suspected.
+fn suspicion(suspect: NicId) -> Cause {
+    Cause {
+        unit: Unit::Nic(suspect),
+        certainty: Certainty::Suspect,
+        direction: Direction::Both,
+        evidence: Vec::new(),
+        counters: Vec::new(),
+    }
 }
 
 /// Checks that there is a good NIC to compare with, unless there are no other NICs at all. `unfit`
@@ -196,6 +194,25 @@ fn fit(
         }
     }
     (controls, left_out)
+}
+
+/// Measures the NIC if it can be opened and no other process uses it. The processes with these
+/// `ranks` take part. The readings are its own, then the good NICs'.
+fn measured(
+    investigation: &mut Investigation,
+    ranks: &BTreeSet<u32>,
+    culprit: &CulpritNic,
+    places: SlotNics,
+    (own, others): (&Readings, &[Readings]),
+) -> Result<Found, Failure> {
+    let mut found = Found::default();
+    if let Some(why) = &places.roster.nic(places.nic).failure {
+        found.fail(why);
+    } else if is_idle(own) {
+        investigation.prepare(ranks)?;
+        measure(investigation, culprit, places, (own, others), &mut found)?;
+    }
+    Ok(found)
 }
 
 /// Measures the NIC, and again what says nothing, what shows that it is slower, and what decides
@@ -329,10 +346,31 @@ fn few_controls_note(controls: usize) -> Option<String> {
     }
 }
 
+/// A bandwidth of healthy NICs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HealthyFigure {
+    pub test: TestCode,
+    /// What healthy NICs reach, in bytes per second.
+    pub usual: f64,
+    /// What each of them reaches at least.
+    pub least: f64,
+}
+
+/// The figures of Cassini 1 with a link of 200 Gb/s.
+const CASSINI_1: [HealthyFigure; 2] = [
+    HealthyFigure { test: TestCode::B1, usual: 23.1e9, least: 22.5e9 },
+    HealthyFigure { test: TestCode::B3, usual: 20.5e9, least: 19.0e9 },
+];
+
+/// Returns the known figures of a generation of Cassini; none of others.
+pub fn healthy(generation: Option<f64>) -> &'static [HealthyFigure] {
+    if generation == Some(1.0) { &CASSINI_1 } else { &[] }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::causes::comparison::TestFigures;
     use super::*;
-    use crate::causes::comparison::TestFigures;
     use crew::introduction::IntroducedNic;
 
     fn introduction(host: &str, device: &str) -> Introduction {
@@ -406,5 +444,16 @@ mod tests {
             few_controls_note(4).is_some_and(|note| note.starts_with("files are not compared"))
         );
         assert_eq!((few_controls_note(0), few_controls_note(5)), (None, None));
+    }
+
+    #[test]
+    fn only_cassini_1_has_known_figures() {
+        assert_eq!(healthy(Some(1.0)), CASSINI_1);
+        assert_eq!([healthy(Some(2.0)), healthy(None)], [[]; 2]);
+    }
+
+    #[test]
+    fn healthy_nics_reach_more_than_the_least() {
+        assert!(CASSINI_1.iter().all(|figure| figure.least < figure.usual));
     }
 }

@@ -1,23 +1,28 @@
 //! The campaign after a survey: which culprits of its verdict are investigated, beside which good
-//! NICs, and within which time (diagnosis.md 6.1).
+//! NICs, and within which time (diagnosis.md 6.1). For slow links between two groups, ordered flows
+//! show whether some of several parallel links are slow (diagnosis.md 4.3).
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use super::course::DiagnosisCourse;
-use super::culprits::{CulpritNic, FabricPart, Parts, left_out, parts, signature};
-use super::explanation::Explanation;
+use super::causes::assessment::Case;
+use super::causes::cause::Confidence;
+use super::causes::comparison::FiguresByTest;
+use super::causes::evaluation::{doubtful, evaluate};
+use super::causes::procedure::{DiagnosisCourse, TestCode};
+use super::causes::shared::{SharedValue, shared_values};
+use super::culprits::{
+    CulpritNic, Explanation, FabricPart, GroupLinks, LOOK_AT_SWITCHES, Parts, left_out, parts,
+    signature,
+};
 use super::investigation::{
     Checks, Diagnosed, Investigation, PARTNERS, UNTESTED, by_kind, has_huge_pages,
     has_parked_peers, is_idle, is_same_kind,
 };
-use super::links::Crossings;
+use super::links::{Crossings, directions};
 use super::slots::{Found, SlotNics};
-use super::{fabric_parts, group_links, untested};
-use crate::causes::comparison::FiguresByTest;
-use crate::causes::evaluation::{doubtful, evaluate};
-use crate::causes::shared::{SharedValue, shared_values};
-use campaign::quiet::findings::{Findings, Unit};
+use super::unmeasured;
+use campaign::quiet::findings::{Cause, Findings, Unit};
 use campaign::quiet::ids::NicId;
 use campaign::quiet::roster::Roster;
 use campaign::quiet::states::{State, states_beside_bad};
@@ -26,7 +31,7 @@ use campaign::slots::members::Members;
 use crew::location::Class;
 use facts::error::Failure;
 use facts::number::counted;
-use health::readings::Readings;
+use health::item::Readings;
 
 /// The longest time for which a test measures a NIC: no longer than a pair of the survey.
 pub const LONGEST_PAIR: Duration = Duration::from_millis(50);
@@ -112,28 +117,19 @@ fn explain_parts(
     found: &mut Diagnoses,
 ) -> Result<(), Failure> {
     let explanations = &mut found.explanations;
-    let Parts { culprits, fabric_parts, links, left_out: others } = parts(roster, verdict);
-    explanations.extend(others);
+    let mut parts = parts(roster, verdict);
+    explanations.append(&mut parts.left_out);
     let states = states_beside_bad(roster, verdict);
-    let untested = untested::untested(roster, &states);
-    let parts = culprits.len() + fabric_parts.len() + links.len();
-    if parts + untested.len() == 0 {
+    let untested = unmeasured::untested_nics(roster, &states);
+    if parts.causes().count() + untested.len() == 0 {
         return Ok(());
     }
     if deadline.is_near() {
-        let causes = culprits.iter().map(|culprit| culprit.cause);
-        let causes = causes.chain(fabric_parts.iter().map(|fabric| fabric.cause));
-        let causes = causes.chain(links.iter().map(|link| link.cause));
-        explanations.extend(causes.map(|cause| left_out(cause, NO_TIME)));
+        explanations.extend(parts.causes().map(|cause| left_out(cause, NO_TIME)));
         return Ok(());
     }
-    if parts > 0 {
-        crew.note(&format!("finding out why: {}", counted(parts as u64, "part")));
-    }
-    if !untested.is_empty() {
-        let nics = counted(untested.len() as u64, "NIC");
-        crew.note(&format!("reading the files of {nics} left untested"));
-    }
+    announce(crew, parts.causes().count(), untested.len());
+    let Parts { culprits, fabric_parts, links, .. } = parts;
     let beside = |nic| controls(crew.members(), &states, &culprits, nic);
     let controls: Vec<Vec<NicId>> = culprits.iter().map(|culprit| beside(culprit.nic)).collect();
     let beside_part = |part: &FabricPart| part.nics.first().copied().map(beside);
@@ -149,12 +145,12 @@ fn explain_parts(
     let mut investigation = Investigation::new(crew, tests);
     let first = investigation.checks(&checked)?;
     for (part, controls) in fabric_parts.iter().zip(&beside_parts) {
-        explanations.push(fabric_parts::explanation(part, controls, &first, roster));
+        explanations.push(unmeasured::part_explanation(part, controls, &first, roster));
     }
     let read = |nic: &NicId| (*nic, first.readings(*nic, roster));
-    explanations.extend(untested::explanations(untested.iter().map(read).collect()));
+    explanations.extend(unmeasured::nic_explanations(untested.iter().map(read).collect()));
     let crossings = links.iter();
-    let crossings = crossings.map(|links| group_links::crossings(links, roster, verdict, &states));
+    let crossings = crossings.map(|links| find_crossings(links, roster, verdict, &states));
     let crossings: Vec<Vec<Crossings>> = crossings.collect();
     let across = crossings.iter().flatten().flat_map(Crossings::nics).map(rank);
     let measured: BTreeSet<u32> = ranks.iter().copied().chain(across).collect();
@@ -163,19 +159,43 @@ fn explain_parts(
     }
     found.shared = shared_by_kind(&culprits, &controls, &first, roster);
     investigation.prepare(&measured)?;
-    for (group_links, crossings) in links.iter().zip(&crossings) {
-        explanations.push(if deadline.is_near() {
-            left_out(group_links.cause, NO_TIME)
-        } else {
-            group_links::explanation(group_links.cause, crossings, &mut investigation)?
-        });
-    }
+    explain_links(&mut investigation, &links, &crossings, deadline, explanations)?;
     if culprits.is_empty() {
         return Ok(());
     }
     let surroundings = Surroundings { roster, states: &states, first: &first };
     let all = culprits.iter().zip(controls).collect();
     diagnose(&mut investigation, &surroundings, all, deadline, explanations)
+}
+
+/// Notes what is investigated: this number of parts, and of untested NICs.
+fn announce(crew: &mut dyn Crew, parts: usize, untested: usize) {
+    if parts > 0 {
+        crew.note(&format!("finding out why: {}", counted(parts as u64, "part")));
+    }
+    if untested > 0 {
+        let nics = counted(untested as u64, "NIC");
+        crew.note(&format!("reading the files of {nics} left untested"));
+    }
+}
+
+/// Measures the links between groups at their `crossings`, and adds what is known about them to
+/// `explanations`.
+fn explain_links(
+    investigation: &mut Investigation,
+    links: &[GroupLinks],
+    crossings: &[Vec<Crossings>],
+    deadline: CulpritDeadline,
+    explanations: &mut Vec<Explanation>,
+) -> Result<(), Failure> {
+    for (group_links, crossings) in links.iter().zip(crossings) {
+        explanations.push(if deadline.is_near() {
+            left_out(group_links.cause, NO_TIME)
+        } else {
+            link_explanation(group_links.cause, crossings, investigation)?
+        });
+    }
+    Ok(())
 }
 
 /// Diagnoses culprits that can be measured, one of each kind, each beside the NICs that are listed
@@ -323,4 +343,77 @@ pub fn controls(
     usable.retain(|nic| nodes.insert(roster.nic(*nic).node));
     usable.truncate(CONTROLS);
     usable
+}
+
+/// Returns the pairs of NICs across the links of two groups and others, in each direction that is
+/// slow.
+fn find_crossings(
+    links: &GroupLinks,
+    roster: &Roster,
+    verdict: &Findings,
+    states: &[State],
+) -> Vec<Crossings> {
+    let directions = directions(links.groups, links.cause.direction).into_iter();
+    let crossings = directions.map(|groups| Crossings::of(roster, verdict, states, groups));
+    crossings.flatten().collect()
+}
+
+/// Measures across links, in one direction after the other until one explains them.
+fn link_explanation(
+    cause: &Cause,
+    directions: &[Crossings],
+    investigation: &mut Investigation,
+) -> Result<Explanation, Failure> {
+    let Some(evidence) = cause.evidence.first() else {
+        return Ok(left_out(cause, LOOK_AT_SWITCHES));
+    };
+    let mut best: Option<Explanation> = None;
+    for crossings in directions {
+        let found = investigation.measure_links(crossings, evidence.test)?;
+        let one = evaluated(cause, crossings, &found);
+        let confidence = |explanation: &Explanation| explanation.causes[0].confidence;
+        let is_final = confidence(&one) <= Confidence::Probably;
+        // A direction that is not slow now says less than one that is.
+        let is_open = |explanation: &Explanation| {
+            matches!(confidence(explanation), Confidence::Transient | Confidence::NotMeasured)
+        };
+        if is_final || best.as_ref().is_none_or(is_open) {
+            best = Some(one);
+        }
+        if is_final {
+            break;
+        }
+    }
+    Ok(best.unwrap_or_else(|| left_out(cause, LOOK_AT_SWITCHES)))
+}
+
+/// Returns what the measurements of one direction say.
+fn evaluated(cause: &Cause, crossings: &Crossings, found: &Found) -> Explanation {
+    let [own, others] = found.flows();
+    let mut measured = found.measured.clone();
+    if own.is_none() {
+        // Flows that say nothing about links permit no cause either.
+        measured.remove(&TestCode::O);
+    }
+    let own: Readings = own.into_iter().chain(found.counters()).collect();
+    let others: Vec<Readings> = others.map(|reading| vec![reading]).into_iter().collect();
+    let diagnosis = evaluate(Case {
+        own: &own,
+        others: &others,
+        measured: &measured,
+        fails: false,
+        has_good_controls: crossings.are_good,
+    });
+    let doubt = (!crossings.are_good).then(|| UNTESTED.to_owned());
+    let notes: Vec<String> = found.left_out().into_iter().chain(doubt).collect();
+    let (first, beside) = crossings.first();
+    Explanation {
+        nic: Some(first),
+        controls: beside,
+        causes: diagnosis.whys,
+        excluded: diagnosis.excluded,
+        not_excluded: diagnosis.not_excluded,
+        left_out: (!notes.is_empty()).then(|| notes.join("; ")),
+        ..Explanation::new(cause.unit)
+    }
 }

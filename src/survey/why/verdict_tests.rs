@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use super::course::DiagnosisCourse;
+use super::causes::cause::{Confidence, Observation};
+use super::causes::procedure::DiagnosisCourse;
 use super::suspect;
 use super::verdict::{Diagnoses, explain};
 use crate::causes::procedure::TESTS;
-use crate::causes::why::{Confidence, Observation};
 use campaign::quiet::answer::Pair;
 use campaign::quiet::findings::{
     Cause, Certainty, Direction, Evidence, Findings, LimitSource, Statistic, Test, Unit,
@@ -18,8 +18,8 @@ use campaign::slots::Crew;
 use campaign::slots::testing::ModelCrew;
 use crew::location::Class;
 use facts::severity::Severity;
-use health::readings::Readings;
-use health::readings::testing::reading;
+use health::item::Readings;
+use health::item::testing::reading;
 
 fn course() -> DiagnosisCourse {
     course_with(Vec::new())

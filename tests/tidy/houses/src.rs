@@ -27,7 +27,6 @@ pub const FACTS: Package = Package {
                 ("limit", "time limits of waits"),
                 ("number", "numbers as users type them"),
                 ("percentile", "percentiles by nearest rank"),
-                ("platform", "the kinds of NICs, and what each kind allows"),
                 ("rate", "rates that a run is to keep: intended start times"),
                 ("release", "the sources that this program was built from"),
                 ("robust", "robust statistics: medians, spreads, quantiles"),
@@ -41,7 +40,6 @@ pub const FACTS: Package = Package {
             ],
             &[
                 ("advice", "what a refused call or a bad event means, and what to do"),
-                ("atomic_model", "what an atomic operation makes of a value"),
                 ("child", "processes of this program that another one starts"),
                 ("device", "names of NICs, and the library that opens them"),
                 ("expect", "bounds on metrics, as typed after `--expect`"),
@@ -107,27 +105,19 @@ pub const HEALTH: Package = Package {
         shown_in: &["src/health/lib.rs"],
         floors: &[
             &[
-                ("evidence", "what the rules about counters know"),
                 ("item", "something that is checked, and what was found"),
                 ("link_down", "why a link is down"),
                 ("link_rates", "what the counters of a link did"),
-                ("readings", "what the files of a NIC and its node say"),
                 ("sensors", "the sensors of a card, with their limits"),
             ],
             &[
                 ("address", "items: address on the fabric, retry handler"),
                 ("findings", "what the counters of a NIC explain"),
-                ("foreign", "item: traffic of other processes"),
                 ("host", "items: settings of the host"),
-                ("host_state", "items: what makes its CPUs and memory slower"),
                 ("identity", "what has no limit: generation, firmware, driver, QoS profile"),
-                ("leak", "item: leaked resources"),
-                ("link_settings", "item: by which settings a link comes up"),
                 ("pcie", "items: lanes and speed of the connection to the host"),
-                ("pcie_errors", "items: errors of this connection"),
                 ("power", "items: supplies"),
                 ("presence", "items: whether the NICs are there"),
-                ("ranks", "item: for how many MPI ranks a NIC has resources"),
                 ("services", "item: who may use the NIC"),
                 ("temperature", "items: chip, end of the cable, voltage regulators"),
                 ("traffic", "items: loopback writes and reads"),
@@ -158,9 +148,6 @@ pub const MEASURE: Package = Package {
         floors: &[
             &[
                 ("clock", "the clocks that the measuring loops read"),
-                ("cpu_share", "whether threads had their CPUs to themselves"),
-                ("live_histogram", "a histogram that another thread reads"),
-                ("median_ranks", "the confidence interval of a median"),
                 ("rank_test", "the Mann-Whitney U test"),
                 ("rates", "bandwidth and packet rate of one size"),
                 ("stats", "exact statistics of latencies"),
@@ -171,7 +158,6 @@ pub const MEASURE: Package = Package {
                 ("memory_copy", "how fast the memory of a node is copied"),
                 ("own_error", "what the tool itself adds to a latency"),
                 ("run_clock", "the clock of one run: choice and calibration"),
-                ("side_view", "what one side has seen of a size"),
             ],
             &[
                 ("recorder", "takes all samples of one size"),
@@ -203,7 +189,6 @@ pub const PAGE: Package = Package {
                 ("progress_line", "one line on a terminal"),
                 ("stream", "output without waiting forever for its reader"),
                 ("table", "tables without a documented form"),
-                ("wrap", "text in lines of a limited width"),
             ],
             &[
                 ("destination", "where documents go"),
@@ -235,7 +220,6 @@ pub const CLI: Package = Package {
             &[
                 ("nearest", "the name that a misspelt one may stand for"),
                 ("values", "values: from what was typed to what is set"),
-                ("version", "the versions of the program, and of those that it replaces"),
             ],
             &[
                 ("parser", "arguments -> what was typed; refusals in our words"),
@@ -290,14 +274,12 @@ pub const LOAD: Package = Package {
         floors: &[
             &[
                 ("findings", "what the fabric does under load, as data"),
-                ("located", "the NICs that take part, ordered by where they are"),
-                ("pattern", "the patterns of load"),
+                ("spec", "the patterns of load, and which of them the user wants"),
             ],
             &[
                 ("limits", "the limits of figures under load"),
                 ("roles", "who makes load and who is judged"),
                 ("slot", "all flows of one slot, and what its results are counted for"),
-                ("spec", "which load the user wants, as typed"),
                 ("theory", "what the shape of a fabric allows"),
             ],
             &[
@@ -347,19 +329,11 @@ pub const WHY: Package = Package {
         shown_in: &["src/survey/why/lib.rs"],
         floors: &[
             &[("causes", "what figures and files prove: causes, and how they fit")],
-            &[
-                ("course", "the tests, as members measure them"),
-                ("explanation", "what is known about the cause of a culprit"),
-            ],
-            &[("culprits", "the culprits of a verdict")],
+            &[("culprits", "the culprits of a verdict, and why they are slow")],
             &[("slots", "what is measured for a culprit, and what has come of it")],
             &[("links", "the pairs that show why links between groups are slow")],
             &[("investigation", "the members read files and measure")],
-            &[
-                ("fabric_parts", "why switches and groups are slow"),
-                ("group_links", "why links between two groups are slow"),
-                ("untested", "NICs that the verdict calls neither good nor bad"),
-            ],
+            &[("unmeasured", "NICs, switches and groups of which only files are read")],
             &[("verdict", "the campaign after a survey")],
             &[("suspect", "the campaign about one NIC")],
             &[("lib", "the list of modules")],
@@ -417,7 +391,6 @@ pub const CREW: Package = Package {
                 ("location", "where a NIC is: group, switch and port"),
             ],
             &[
-                ("host_locations", "where hosts are, by a file or by Slurm"),
                 ("introduction", "how a process introduces itself to its coordinator"),
                 ("launcher", "rank and size of a process, from its launcher"),
             ],
@@ -444,8 +417,6 @@ pub const STAT: Package = Package {
         floors: &[
             &[
                 ("counter_set", "sets of counters in a fixed order"),
-                ("forwarding", "which signals the leader passes on to its command"),
-                ("interpreter", "why a script cannot be executed"),
                 ("note", "lines on standard error beside the report"),
                 ("outliers", "which NICs of a job stand out from the others"),
                 ("series", "what some counters of a node did over time"),
@@ -457,9 +428,7 @@ pub const STAT: Package = Package {
                 ("sampler", "reads some counters again and again"),
             ],
             &[
-                ("ending", "how the leader ends: as its command"),
                 ("job", "the report of all nodes: what their NICs did, as JSON has it"),
-                ("nic_row", "one NIC as a row of a table"),
                 ("nics", "the NICs of this node, read before and after"),
                 ("parallel_program", "the parallel program that a process belongs to"),
                 ("step_directory", "the files of all nodes of a parallel program"),
@@ -469,10 +438,7 @@ pub const STAT: Package = Package {
                 ("text", "the report as text"),
                 ("top_screen", "the NICs of this node, now: a screen"),
             ],
-            &[
-                ("csv", "the report as comma-separated values"),
-                ("metrics", "the report as metrics"),
-            ],
+            &[("metrics", "the report as metrics")],
             &[("options", "what `stat` takes, and what its arguments ask for")],
             &[
                 ("new_record", "the record of a node before its command"),
@@ -504,14 +470,10 @@ pub const REPORT: Package = Package {
         floors: &[
             &[
                 ("bins", "latencies in bins of equal ratio"),
-                ("hdr_log", "latencies as an HdrHistogram log"),
                 ("intervals", "the figures of intervals of a size"),
                 ("progress", "the progress of a size, on a terminal"),
             ],
-            &[
-                ("outcome", "a run as plain data"),
-                ("samples", "the samples of a run as comma-separated values"),
-            ],
+            &[("outcome", "a run as plain data")],
             &[
                 ("columns", "the columns of all tables of results"),
                 ("counters", "what the counters of the NICs did"),
@@ -520,7 +482,6 @@ pub const REPORT: Package = Package {
                 ("measured_bandwidth", "what a bandwidth tool reports of a size"),
                 ("noise", "how far a metric of one run can be trusted"),
                 ("percentiles", "the block of percentiles after the table"),
-                ("run_columns", "the columns of CSV about the run"),
             ],
             &[
                 ("csv", "a run as comma-separated values"),
@@ -558,7 +519,6 @@ pub const SESSION: Package = Package {
             &[
                 ("link_error", "why an exchange of messages failed"),
                 ("option_block", "the options of a run, bytes <-> record"),
-                ("probe_state", "what a prober says of its NICs"),
                 ("wire", "messages, bytes <-> records"),
             ],
             &[
@@ -594,7 +554,6 @@ pub const SESSION: Package = Package {
                 ("join", "how a client begins a session, and its wait for its turn"),
             ],
             &[
-                ("check_order", "how the NICs of another host are checked through a server"),
                 ("probe_feed", "the figures of the probes of a server"),
                 ("server", "a server's socket, from client to client, and its answers to others"),
             ],
@@ -649,8 +608,6 @@ pub const SELFTEST: Package = Package {
             &[
                 ("events", "events as checks see them, and waits for them"),
                 ("peer", "checks that need a second NIC"),
-                ("provoked", "errors that checks provoke: how many, how far apart"),
-                ("text", "the result as text"),
             ],
             &[("bench", "what a check works with: both ends on one NIC")],
             &[
@@ -659,7 +616,7 @@ pub const SELFTEST: Package = Package {
             ],
             &[("checks", "the checks, a file for each group")],
             &[("run", "selects checks and executes them")],
-            &[("effects", "what the selected checks do to the NIC")],
+            &[("text", "the result as text, and what the selected checks do to the NIC")],
             &[("command", "what the command takes, and its course")],
             &[("lib", "the list of modules")],
         ],
@@ -734,24 +691,18 @@ pub const CHECK: Package = Package {
                 ("request", "what the arguments ask for"),
                 ("stress_document", "NICs under load, as data and as JSON"),
                 ("traffic", "short runs of tools through one NIC"),
-                ("uses", "who may use a NIC, and who does"),
             ],
             &[
                 ("cxi_heatsink_check_text", "the text of HPE's cxi_heatsink_check"),
-                ("fleet_metrics", "the health of many nodes as metrics"),
-                ("fleet_text", "the health of many nodes as text and as CSV"),
                 ("lock", "one check with traffic at a time"),
                 ("metrics", "the health of NICs as metrics"),
                 ("options", "what `check` takes"),
-                ("stress_metrics", "NICs under load as metrics"),
-                ("stress_text", "NICs under load as text"),
                 ("stress_watch", "reads sensors and counts bytes"),
                 ("text", "the health of NICs as text"),
             ],
             &[
                 ("examine", "the check of one NIC, from first reading to findings"),
                 ("fleet", "the checks of many nodes in one"),
-                ("site", "the settings of a site"),
             ],
             &[
                 ("cxi_heatsink_check", "HPE's cxi_heatsink_check: its options and its course"),
@@ -759,8 +710,6 @@ pub const CHECK: Package = Package {
                 ("of_node", "the check of this node"),
             ],
             &[
-                ("in_survey", "the checks of a member of a survey"),
-                ("served", "a check for a client on another host"),
                 ("step", "the checks of the nodes of a job step"),
                 ("stress", "`check --stress`: its course"),
             ],
@@ -784,7 +733,6 @@ pub const LINK: Package = Package {
         shown_in: &["src/link/lib.rs"],
         floors: &[
             &[
-                ("chosen_nics", "the NICs to show"),
                 ("counted", "the files of a NIC at one moment, and what its counters did"),
                 ("cxi_stat_text", "the text of HPE's cxi_stat"),
                 ("document", "the links of NICs, as data and as JSON"),
@@ -792,7 +740,6 @@ pub const LINK: Package = Package {
             ],
             &[
                 ("cxi_stat", "HPE's cxi_stat: its options and its course"),
-                ("metrics", "the links of NICs as metrics"),
                 ("text", "the links of NICs as text"),
             ],
             &[("lib", "arguments -> document and text")],
@@ -860,7 +807,6 @@ pub const SURVEY: Package = Package {
             ],
             &[
                 ("diagnosis_course", "the tests of a diagnosis"),
-                ("files", "what a survey reads and writes"),
                 ("load_options", "the load that the arguments ask for"),
                 ("member", "a process that measures as the coordinator orders"),
                 ("why_options", "what `why` takes"),
@@ -873,7 +819,6 @@ pub const SURVEY: Package = Package {
             ],
             &[("load_setup", "the load, from what is wanted to what is measured")],
             &[("coordinator", "leads the campaigns one after the other")],
-            &[("suspect", "the diagnosis of one NIC without a survey")],
             &[("why_command", "`why`: its course")],
             &[("lib", "`survey`: arguments -> coordinator or member")],
         ],
@@ -897,22 +842,19 @@ pub const SERVE: Package = Package {
         shown_in: &["src/serve/lib.rs"],
         floors: &[
             &[
-                ("limits", "what clients may ask for"),
-                ("log", "the lines about events"),
                 ("probe", "probes all day: which targets, when, and what has come of them"),
                 ("queue", "whose turn it is"),
-                ("room", "who gets a process"),
             ],
             &[
-                ("announcement", "what the server prints at its start"),
                 ("board", "what the threads of the prober share"),
                 ("ending", "how a client and its process have ended"),
+                ("limits", "what clients may ask for"),
+                ("log", "the lines about events"),
                 ("probe_metrics", "what probes have measured, as metrics"),
             ],
             &[
                 ("client", "a client, and the process that measures with it"),
                 ("probing", "the process that probes other nodes, and who probes this one"),
-                ("run_log", "how many lines are about runs"),
             ],
             &[("prober", "the process that probes other nodes"), ("supervisor", "the main thread")],
             &[("lib", "options, and the start of the server")],
@@ -942,10 +884,8 @@ pub const COMPARE: Package = Package {
             ],
             &[
                 ("changes", "surveys or checks of two sides compared"),
-                ("differences", "what makes runs differ beside their results"),
                 ("expected", "stored runs against expectations"),
                 ("printed", "runs that tools printed, read back"),
-                ("sources", "files of results that arguments name"),
             ],
             &[("grouping", "runs of two sides, grouped by what they measured")],
             &[("comparison", "runs of two sides compared")],

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::document::{JobCheck, ProcessSettings, families, page};
 use super::evidence::{JobEvidence, LibfabricAnswer, ParameterType, SECRET};
-use super::finding::{FindingSeverity, SettingFinding};
-use super::judge::judged;
+use super::judged;
 use super::table::RULES;
+use super::table::{FindingSeverity, SettingFinding};
 use super::values::{dotted, meant, nearest_name, strtol};
 use page::table::TextStyle;
 use std::rc::Rc;

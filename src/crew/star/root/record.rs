@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::introduction::Introduction;
-use crate::star::link::StarLink;
+use crate::star::link::{StarLink, Traffic};
 use crate::star::message::{JoinRequest, Message, Order, decode, frame};
-use crate::star::traffic::Traffic;
 use crate::star::work::Work;
 use facts::net::framing::HEADER_SIZE;
 

@@ -1,8 +1,7 @@
 //! The effect of a NIC on the target of an atomic tool. The checks of these tools compare with it.
 
 use super::operands::{Operands, initial_target};
-use facts::atomic::{Atomic, AtomicOp, AtomicType};
-use facts::atomic_model::{applied, ones};
+use facts::atomic::{Atomic, AtomicOp, AtomicType, applied, ones};
 
 /// After as many operations, values and operands repeat with [`CYCLE`], except for MIN, MAX and
 /// SUM: BOR and BAND go once over all bits.

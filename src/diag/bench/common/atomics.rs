@@ -4,7 +4,7 @@ use cxi::MemoryRegion;
 use cxi::records::{DmaAmoCmd, IdcAmoCmd};
 
 use super::atomic_model::{target_after, target_after_additions};
-use super::issuer::Issuer;
+use super::lists::Issuer;
 use super::one_sided::SideResources;
 use super::operands::{Operands, initial_target};
 use super::portals::{Entry, Match};

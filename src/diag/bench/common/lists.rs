@@ -1,5 +1,5 @@
 //! Lists: the operations that one doorbell issues, counted together, their commands, and their
-//! places in the buffers (tools.md 3.7).
+//! places in the buffers (tools.md 3.7); and what issues single operations or lists.
 
 use cxi::records::{FullDmaCmd, IdcHdr, NomatchDmaCmd};
 use cxi::{
@@ -10,11 +10,11 @@ use facts::advice::{Advise, Situation};
 use facts::error::{Context, Failure};
 use node::explain;
 use plan::buffers::Buffer;
-use plan::run_options::{MAX_HRP_SIZE, RunOptions};
+use plan::run_options::{MAX_HRP_SIZE, RunOptions, Side};
 
 use super::operation::NotIssued;
 use super::{Direction, Initiator, Numbering, PERIOD, ThresholdCounter};
-use crate::bench::api::{Peer, SizeOfRun};
+use crate::bench::api::{Part, Peer, SizeOfRun};
 use crate::endpoint::Endpoint;
 
 /// Most slots of a transmit queue that one operation takes.
@@ -393,5 +393,79 @@ impl ListOffsets {
         let offsets = (0..self.distinct_places()).map(|_| self.next_offset());
         let SizeOfRun { run, size, supervisor } = size;
         Numbering::of(run, size).check(buffer, whose, offsets, size, supervisor)
+    }
+}
+
+/// Issues the operations of a one-sided benchmark: one at a time, or in lists.
+pub trait Issuer: Sized {
+    /// Name of its buffer, for messages.
+    const BUFFER: &'static str;
+
+    /// Whether a check clears the buffer, so that the check after the next size notices missing
+    /// writes. The operations of the next size may begin only after the check.
+    const CLEARS: bool;
+
+    /// The part that `side` plays in `run`.
+    fn part(run: &RunOptions, side: Side) -> Part;
+
+    /// Where in the buffers operations of `size` bytes go.
+    ///
+    /// # Errors
+    ///
+    /// Lists in a run that has none.
+    fn offsets(run: &RunOptions, size: u64) -> Result<ListOffsets, Failure>;
+
+    /// The queues and the buffer.
+    fn initiator(&self) -> &Initiator;
+
+    /// Releases the resources.
+    fn close(self) -> Result<(), Failure>;
+}
+
+/// One operation at a time. Only the client issues operations.
+impl Issuer for Initiator {
+    const BUFFER: &'static str = "the client's buffer";
+    // The client begins the next size while the server checks.
+    const CLEARS: bool = false;
+
+    fn part(_: &RunOptions, side: Side) -> Part {
+        match side {
+            Side::Client => Part::Active,
+            Side::Server => Part::Passive,
+        }
+    }
+
+    fn offsets(_: &RunOptions, size: u64) -> Result<ListOffsets, Failure> {
+        Ok(ListOffsets::from_one(size))
+    }
+
+    fn initiator(&self) -> &Initiator {
+        self
+    }
+
+    fn close(self) -> Result<(), Failure> {
+        Initiator::close(self)
+    }
+}
+
+/// Lists. The options determine which sides issue them.
+impl Issuer for ListInitiator {
+    const BUFFER: &'static str = "the initiator's buffer";
+    const CLEARS: bool = true;
+
+    fn part(run: &RunOptions, side: Side) -> Part {
+        Part::by_direction(run, side)
+    }
+
+    fn offsets(run: &RunOptions, size: u64) -> Result<ListOffsets, Failure> {
+        ListOffsets::new(run, size)
+    }
+
+    fn initiator(&self) -> &Initiator {
+        &self.initiator
+    }
+
+    fn close(self) -> Result<(), Failure> {
+        ListInitiator::close(self)
     }
 }

@@ -3,12 +3,9 @@
 mod atomic_model;
 pub mod atomics;
 mod chain;
-mod full_get;
 mod initiator;
-mod issuer;
 pub mod lists;
 pub mod memory;
-mod numbering;
 mod one_sided;
 mod operands;
 #[cfg(test)]
@@ -25,15 +22,15 @@ pub use crate::bench::common::lists::ListOffsets;
 #[cfg(test)]
 pub use atomic_model::applied_times;
 pub use chain::{Chain, HopPut, Hops};
-pub use full_get::failed_full_get;
 pub use initiator::{Direction, IdcContext, Initiator};
 pub use lists::{ImmediatePut, ListCommand, RestrictedDma, UnrestrictedDma};
-pub use numbering::{Numbering, PERIOD};
+pub use memory::{Numbering, PERIOD};
 pub use one_sided::{OneSided, SideResources, measure_lists};
 pub use operands::Operands;
 pub use operation::{CompletionEvent, NotIssued, PreparedCommand, measure};
 pub use portals::{Entry, Match, Portals, PostedList, Reports, UNRECEIVED, WriteOrder, answer};
 pub use put_kind::PutKind;
+pub use put_kind::failed_full_get;
 pub use target::Target;
 pub use triggered_counter::ThresholdCounter;
 

@@ -7,7 +7,7 @@ use plan::buffers::Buffer;
 use plan::run_options::{RunOptions, Side};
 use plan::tool::Tool;
 
-use super::issuer::Issuer;
+use super::lists::Issuer;
 use super::lists::{ListCommand, ListInitiator, ListOffsets};
 use super::portals::Entry;
 use super::{Direction, Numbering, Target, memory};

@@ -4,8 +4,7 @@
 //! A value has the form of the NIC's memory and commands (nic.md 11.4): the low-order bytes of two
 //! little-endian words, the low half first.
 
-use facts::atomic::{Atomic, AtomicOp, AtomicType, CswapOp};
-use facts::atomic_model::{is_signed, ones};
+use facts::atomic::{Atomic, AtomicOp, AtomicType, CswapOp, is_signed, ones};
 
 /// Both operands of the next operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

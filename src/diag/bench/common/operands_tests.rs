@@ -2,8 +2,7 @@
 
 use super::atomic_model::{applied_times, target_after, target_after_additions};
 use super::operands::{Operands, above, below, initial_target};
-use facts::atomic::{Atomic, AtomicOp, AtomicType, CSWAP_OPS, CswapOp, OPS, TYPES};
-use facts::atomic_model::{applied, ones};
+use facts::atomic::{Atomic, AtomicOp, AtomicType, CSWAP_OPS, CswapOp, OPS, TYPES, applied, ones};
 
 /// All valid combinations; the comparison applies to CSWAP only.
 pub(crate) fn combinations() -> Vec<Atomic> {

@@ -1,7 +1,10 @@
-//! The command of a write.
+//! The command of a write, and unrestricted reads: full GET commands to a list entry without
+//! matching (nic.md 3.9).
 
 use cxi::{IDC_MAX_RESTRICTED, IDC_MAX_UNRESTRICTED};
 
+use facts::advice::{self, Situation};
+use facts::error::{Failure, Kind};
 use plan::run_options::RunOptions;
 
 /// The command of a write.
@@ -31,6 +34,15 @@ impl PutKind {
     }
 }
 
+/// Adds to a failure that the NIC reports that it may not execute unrestricted reads at all.
+pub fn failed_full_get(failure: Failure) -> Failure {
+    if failure.kind == Kind::Nic {
+        failure.with_further_hint(advice::hint(Situation::UnrestrictedReads))
+    } else {
+        failure
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -46,5 +58,16 @@ mod tests {
         assert_eq!(PutKind::of(&unrestricted, 193), PutKind::Unrestricted);
         let without = RunOptions { use_idc: false, ..run };
         assert_eq!(PutKind::of(&without, 1), PutKind::Restricted);
+    }
+
+    #[test]
+    fn names_restricted_reads_unless_the_peer_failed() {
+        let own = advice::hint(Situation::UnrestrictedReads);
+        let hint = |failure| failed_full_get(failure).hint.unwrap();
+        assert!(own.contains("restricted reads") && own.contains("--unrestricted"));
+        assert_eq!(hint(Failure::nic("no answer")), own);
+        let known = Failure::nic("refused").with_hint("look there");
+        assert_eq!(hint(known), format!("look there; {own}"));
+        assert_eq!(hint(Failure::peer("gone")), "see what the peer printed");
     }
 }

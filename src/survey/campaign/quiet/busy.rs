@@ -86,10 +86,9 @@ impl BusySlots {
 
 #[cfg(test)]
 mod tests {
-    use super::super::answer::Stage;
+    use super::super::answer::{Stage, Untested};
     use super::super::ids::TestId;
     use super::super::testing::{Cluster, pair};
-    use super::super::untested::Untested;
     use super::*;
 
     #[test]

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::answer::Untested;
 use super::cause::{CauseFacts, add_signs, cause};
 use super::coverage::Coverage;
 use super::explanation::explain;
@@ -13,7 +14,6 @@ use super::result_store::ResultStore;
 use super::roster::{Roster, members};
 use super::search::{PartExplanation, waited_for_cpus};
 use super::slow_parts::Judgement;
-use super::untested::Untested;
 
 /// Most results outside the limits in a findings.
 const MOST_OUTSIDE: usize = 10_000;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::answer::{Answer, Pair, PairResult, Stage};
+use super::answer::{Answer, Pair, PairResult, Stage, Untested};
 use super::conclusion::EndedSurvey;
 use super::coverage::Coverage;
 use super::explanation::{FEW_NICS, explain};
@@ -11,15 +11,13 @@ use super::findings::{Certainty, Findings, Test};
 use super::ids::{NicId, NodeId, TestId};
 use super::limits::Limits;
 use super::pairs::Selection;
+use super::plan::{RetestPlan, RoundPlan, SweepResults};
 use super::population::MOST_EXACT;
 use super::result_store::ResultStore;
-use super::retest_plan::{RetestPlan, SweepResults};
 use super::roster::Roster;
-use super::round_plan::RoundPlan;
 use super::rounds::{Round, Sweep};
 pub use super::settings::{Settings, SurveyPhase, SurveyProgress};
 use super::unmeasured::{ExcludedNics, why_unusable};
-use super::untested::Untested;
 
 /// Most NICs whose figures are kept for pictures without a request.
 const NICS_OF_MATRIX: usize = 1024;

@@ -388,6 +388,27 @@ fn retests_half_as_many_pairs_each_time() {
     assert_eq!(conductor.findings().causes.len(), 2);
 }
 
+/// Returns the numbers of the retests in a survey with a NIC that is so many times as slow.
+fn retests_of_slow_nic(factor: f64) -> BTreeSet<u8> {
+    let mut cluster = Cluster::new([0, 0, 8, 1], &["write-lat"], 1);
+    cluster.faults.push(Fault::slow(Unit::Nic(NicId(2)), Direction::Both, factor));
+    let mut stages = BTreeSet::new();
+    let findings = survey_with(&mut cluster, settings("all", 1), |cluster, round| {
+        if let Stage::Retest(number) = round.stage {
+            stages.insert(number);
+        }
+        cluster.measure(round)
+    });
+    assert_eq!(findings.causes[0].certainty, Certainty::Bad);
+    stages
+}
+
+#[test]
+fn ends_retests_of_a_nic_that_is_far_outside_the_limits_after_the_second() {
+    assert_eq!(retests_of_slow_nic(3.0), BTreeSet::from([1, 2]));
+    assert_eq!(retests_of_slow_nic(1.5), BTreeSet::from([1, 2, 3]));
+}
+
 #[test]
 fn ignores_earlier_failure_with_absent_node() {
     let mut cluster = Cluster::new([0, 0, 8, 1], &["write-lat"], 1);

@@ -3,12 +3,11 @@
 
 use std::collections::HashMap;
 
-use super::answer::{Pair, Stage, TestPair};
+use super::answer::{Pair, Stage, TestPair, Untested};
 use super::ids::{NicId, TestId};
 use super::roster::Roster;
 use super::rounds::{PairSet, Round, Sweep};
 use super::unmeasured::{Missing, Unmeasured, UnmeasuredPairs};
-use super::untested::Untested;
 
 /// How often the survey measures pairs without an answer again. A node that is busy all the time
 /// does not hold up the others for long.

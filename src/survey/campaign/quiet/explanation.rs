@@ -3,11 +3,10 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use super::failures::keep_failures;
 use super::findings::{LimitSource, Unit};
 use super::ids::{NicId, PopulationKey};
 use super::limits::Limits;
-use super::outside::{Outside, RetestOutcome};
+use super::outside::{Outside, RetestOutcome, keep_failures};
 use super::result_store::ResultStore;
 use super::roster::{Roster, members};
 use super::search::{PartExplanation, search};

@@ -131,3 +131,15 @@ fn names_no_path_of_links_that_are_slow_in_one_direction() {
     }
     assert!(found >= 10, "{found}");
 }
+
+/// All pairs of two of three groups pass the slow switch. Their NICs are two thirds of all, but
+/// most pairs are good.
+#[test]
+fn names_the_slow_switch_between_two_of_three_groups() {
+    for seed in 0..20 {
+        let survey = ("write-bw", "random:4");
+        let named = survey_with_fault([3, 4, 2, 1], Planted::Switch(2, 0), survey, None, seed);
+        let slow = Unit::Switch { group: 2, switch: 0 };
+        assert_eq!(named, [(slow, Certainty::Bad, Direction::Both)], "{seed}");
+    }
+}

@@ -2,9 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::answer::{CounterEvidence, Pair, PairResult};
+use super::answer::{CounterEvidence, Pair, PairResult, Untested};
 use super::ids::{NicId, NodeId, Role, TestId};
-use super::untested::Untested;
 use crew::location::Class;
 use facts::severity::Severity;
 

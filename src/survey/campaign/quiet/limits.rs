@@ -5,17 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::answer::{FEW_RETRIES, Pair, TestPair};
 use super::findings::{LimitSource, Statistic};
-use super::fit::{PairCost, fit};
+use super::fit::{Fit, PairCost, PairResidual, fit, rank_correlation, upper_spread};
 use super::ids::{PopulationKey, TestId};
 use super::observation::{JudgedCost, PairFigures, statistics};
 use super::population::Sorted;
-use super::residual::PairResidual;
 use super::result_store::ResultStore;
-use super::robust::{rank_correlation, upper_spread};
 use super::roster::Roster;
-use super::selection::select;
-use crate::blame::chance::score_limit;
-use crate::blame::limits::LEAST_FIGURES;
+use super::selection::{Selected, select};
+use crate::blame::{LEAST_FIGURES, score_limit};
 use crew::location::Class;
 use facts::figures::{LEAST_BANDWIDTH, MOST_LATENCY};
 use facts::robust::lower_median;
@@ -235,14 +232,8 @@ impl ResultStore {
             .filter(|(_, reading)| !reading.is_bound)
             .map(|(one, reading)| PairCost { pair: one.pair, class: one.class, cost: reading.cost })
             .collect();
-        let fit = fit(&costs, self.nics);
-        let residual = |one: &PairCost| PairResidual {
-            pair: one.pair,
-            value: one.cost - fit.centres[one.class as usize].unwrap_or_default(),
-        };
-        let residuals: Vec<PairResidual> = costs.iter().map(residual).collect();
         let ratio = self.ratio(test);
-        let selected = select(&residuals, ratio, roster);
+        let (fit, selected) = self.fit_and_select(&costs, ratio, roster);
         let mut limits = Vec::new();
         for (class, statistic) in statistics.iter().map(|(class, statistic)| (*class, *statistic)) {
             let own = || (0..costs.len()).filter(|index| costs[*index].class == class);
@@ -285,6 +276,43 @@ impl ResultStore {
         }
         limits
     }
+
+    /// Returns the centres of classes and the effects of NICs that fit costs best, and the parts
+    /// that explain what the centres leave.
+    fn fit_and_select(&self, costs: &[PairCost], ratio: f64, roster: &Roster) -> (Fit, Selected) {
+        let Fit { centres, effects } = fit(costs, self.nics);
+        let centres = centres_of_most(costs, centres, ratio);
+        let residual = |one: &PairCost| PairResidual {
+            pair: one.pair,
+            value: one.cost - centres[one.class as usize].unwrap_or_default(),
+        };
+        let residuals: Vec<PairResidual> = costs.iter().map(residual).collect();
+        (Fit { centres, effects }, select(&residuals, ratio, roster))
+    }
+}
+
+/// Returns the centres of a fit. The centre of a class is the median of its pairs instead if most
+/// pairs are better than the centre by more than the `ratio`, and alike: slow links between two of
+/// three groups look like slow NICs of these groups, which are most of all NICs.
+fn centres_of_most(
+    costs: &[PairCost],
+    fitted: [Option<f64>; Class::ALL.len()],
+    ratio: f64,
+) -> [Option<f64>; Class::ALL.len()] {
+    let mut centres = fitted;
+    for class in Class::ALL {
+        let own = costs.iter().filter(|one| one.class == class).map(|one| one.cost);
+        let own: Vec<f64> = own.collect();
+        let (Some(centre), Some(median)) = (&mut centres[class as usize], lower_median(&own))
+        else {
+            continue;
+        };
+        let alike = own.iter().filter(|cost| (*cost - median).abs() < ratio).count();
+        if 2 * alike > own.len() && *centre - median > ratio {
+            *centre = median;
+        }
+    }
+    centres
 }
 
 /// Returns whether the missing pairs of NICs follow the figures of the NICs. A pair without a

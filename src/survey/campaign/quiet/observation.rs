@@ -4,9 +4,9 @@
 use super::answer::{Answer, Figures, Pair, PairResult, Stage};
 use super::busy::most_waited_percent;
 use super::findings::Statistic;
+use super::fit::{spread, upper_spread};
 use super::population::SMALLEST_BANDWIDTH;
-use super::robust::{spread, upper_spread};
-use crate::blame::limits::LEAST_FIGURES;
+use crate::blame::LEAST_FIGURES;
 use crew::location::Class;
 
 /// Part of the pairs of a class above which disturbed pairs decide how all of them are judged.

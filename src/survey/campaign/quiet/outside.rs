@@ -1,17 +1,24 @@
 //! The pairs outside the limits, and what their retests say (jobs.md 3.3).
+//!
+//! Failures are not noise if the operations of a NIC failed with several partners. Most retests of
+//! a NIC that loses packets now and then pass, so passed retests do not clear such a NIC.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::answer::{Answer, Pair, PairResult, Stage, TestPair};
 use super::findings::LimitSource;
-use super::ids::TestId;
+use super::ids::{NicId, TestId};
 use super::observation::{PairFigures, figure};
 use super::result_store::ResultStore;
 use super::roster::Roster;
 use super::slow_parts::Judgement;
+use crate::blame::LEAST_PARTNERS;
 use crew::location::Class;
 
 /// Number of equal retests that decide about a suspect pair. A pair with two passes is transient. A
 /// pair with two failures and fewer passes is confirmed.
-const DECISIVE: usize = 2;
+pub const DECISIVE: usize = 2;
 
 /// The same for passes of software NICs: what else a CPU does makes figures worse, and nothing
 /// makes them better. This deviates from jobs.md 3.3, which is about hardware.
@@ -19,6 +26,10 @@ const DECISIVE_ON_CPUS: usize = 1;
 
 /// Most retests of a suspect pair (jobs.md 3.3).
 pub const MOST_RETESTS: u8 = 4;
+
+/// A pair is far outside its limit if it differs from good pairs by more than this many times the
+/// difference at the limit: noise does not explain that.
+const FAR: f64 = 3.0;
 
 /// What the retests of a suspect say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +61,8 @@ pub struct Outside {
     pub outcome: RetestOutcome,
     /// Whether operations failed in a retest or in a swap.
     pub fails_again: bool,
+    /// Whether the figures of the sweep and of all retests are far outside the limit.
+    pub is_far: bool,
 }
 
 impl ResultStore {
@@ -102,9 +115,35 @@ impl ResultStore {
                     outcome => outcome,
                 },
                 fails_again,
+                is_far: self.is_far(result, judgement, roster),
             })
         };
         self.records.iter().filter_map(outside).collect()
+    }
+
+    /// Returns whether a pair, of which this is the first result, is far outside its limit in the
+    /// sweep and in each of its retests, of which it has one at least, and no process waited for
+    /// its CPU.
+    fn is_far(&self, first: &PairResult, judgement: &Judgement, roster: &Roster) -> bool {
+        let key = (first.test, roster.class(first.pair));
+        let limit = judgement.limits.get(&key).filter(|limit| limit.has_costs());
+        let retests = self.retests.get(&(first.test, first.pair));
+        let (Some(limit), Some(retests)) = (limit, retests) else {
+            return false;
+        };
+        let far = (FAR * limit.pair_limit.exp_m1()).ln_1p();
+        let is_far = |one: Option<PairFigures>| {
+            let undisturbed = one.filter(|one| !one.is_disturbed);
+            let corrected = undisturbed.map(|one| judgement.without_drift(self, key, one));
+            corrected.and_then(|one| limit.residual(&one)).is_some_and(|residual| residual > far)
+        };
+        is_far(self.figures_of(first, roster))
+            && retests.iter().all(|result| is_far(PairFigures::of(result, key.1)))
+    }
+
+    /// Returns how often a pair was retested.
+    pub fn retest_count(&self, key: TestPair) -> usize {
+        self.retests.get(&key).map_or(0, Vec::len)
     }
 
     fn fails_again(&self, first: &PairResult) -> bool {
@@ -156,10 +195,9 @@ impl ResultStore {
     /// Returns whether further retests of a suspect can change what they say.
     pub fn needs_retest(&self, key: TestPair, judgement: &Judgement, roster: &Roster) -> bool {
         let (failures, passes) = self.retested(key, judgement, roster);
-        let retests = self.retests.get(&key).map_or(0, Vec::len);
         passes < decisive_passes(key.1, roster)
             && failures + DECISIVE <= MOST_RETESTS as usize
-            && retests < 2 * MOST_RETESTS as usize
+            && self.retest_count(key) < 2 * MOST_RETESTS as usize
     }
 }
 
@@ -169,6 +207,65 @@ fn decisive_passes(pair: Pair, roster: &Roster) -> usize {
         DECISIVE_ON_CPUS
     } else {
         DECISIVE
+    }
+}
+
+/// Returns each NIC that failed with at least two partners and more than any of these partners did,
+/// with the indices of its failures. Ties: the NIC with the fewest `answers`.
+pub fn most_failing<'a>(
+    open: impl Iterator<Item = (usize, &'a Outside)>,
+    answers: impl Fn(NicId) -> u32,
+) -> BTreeMap<NicId, Vec<usize>> {
+    let mut failures: BTreeMap<NicId, (BTreeSet<NicId>, Vec<usize>)> = BTreeMap::new();
+    for (index, one) in open.filter(|(_, one)| one.value.is_none()) {
+        if one.pair.is_loopback() {
+            continue;
+        }
+        let Pair { initiator, target } = one.pair;
+        for (nic, partner) in [(initiator, target), (target, initiator)] {
+            let (partners, indices) = failures.entry(nic).or_default();
+            partners.insert(partner);
+            indices.push(index);
+        }
+    }
+    failures.retain(|_, (partners, _)| partners.len() >= LEAST_PARTNERS);
+    let mut ranked: Vec<_> = failures.into_iter().collect();
+    ranked.sort_by_key(|(nic, (partners, _))| {
+        (Reverse(partners.len()), answers(*nic), Reverse(*nic))
+    });
+    let mut touched: BTreeSet<NicId> = BTreeSet::new();
+    let mut most = BTreeMap::new();
+    for (nic, (partners, indices)) in ranked {
+        if !touched.contains(&nic) {
+            most.insert(nic, indices);
+        }
+        touched.extend(partners);
+    }
+    most
+}
+
+/// Keeps retests from clearing a NIC that failed with several partners. Its failures are confirmed
+/// if an operation of the NIC has failed in a retest or in a swap too.
+pub fn keep_failures(outside: &mut [Outside], answers: impl Fn(NicId) -> u32) {
+    let mut is_open = vec![true; outside.len()];
+    loop {
+        let open = outside.iter().enumerate().filter(|(index, _)| is_open[*index]);
+        let failing = most_failing(open, &answers);
+        if failing.is_empty() {
+            return;
+        }
+        for failures in failing.into_values() {
+            let fails_again = failures.iter().any(|index| outside[*index].fails_again);
+            for index in failures {
+                is_open[index] = false;
+                let outcome = &mut outside[index].outcome;
+                if fails_again {
+                    *outcome = RetestOutcome::Confirmed;
+                } else if *outcome == RetestOutcome::Transient {
+                    *outcome = RetestOutcome::Open;
+                }
+            }
+        }
     }
 }
 

@@ -5,14 +5,13 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::answer::Pair;
 use super::findings::{Outlier, Statistic, Unit};
+use super::fit::PairResidual;
 use super::ids::{NicId, PopulationKey, Role, TestId};
 use super::limits::{Limit, Limits};
-use super::residual::PairResidual;
 use super::roster::{Roster, crossing, members};
 use super::selection::{PartEffect, Selected, select};
 use super::slow_parts::{ExplainedPairs, Judgement};
-use crate::blame::chance::{error_of_median, score_limit};
-use crate::blame::limits::FALSE_ALARM;
+use crate::blame::{FALSE_ALARM, error_of_median, score_limit};
 use crew::location::Class;
 use facts::robust::{at_rank, lower_median};
 

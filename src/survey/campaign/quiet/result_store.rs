@@ -13,7 +13,7 @@ use super::ids::{NicId, PopulationKey, Role, TestId};
 use super::observation::PairFigures;
 use super::population::{FigureHistogram, MOST_EXACT, cost};
 use super::roster::{Roster, parts_of_pair};
-use crate::blame::limits::LEAST_FIGURES;
+use crate::blame::LEAST_FIGURES;
 use crew::location::Class;
 use facts::expect::Expectation;
 

@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::answer::Pair;
 use super::findings::Unit;
+use super::fit::{PairResidual, has_effect};
 use super::ids::{NicId, Role};
-use super::residual::{PairResidual, has_effect};
 use super::roster::{Roster, group_pair};
-use crate::blame::limits::LARGER_SHARE;
+use crate::blame::LARGER_SHARE;
 
 /// Fewest pairs on a route that tell whether it is slow, and the part of the routes of a group from
 /// which routes without the effect show that the group does not have it.

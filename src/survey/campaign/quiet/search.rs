@@ -16,17 +16,16 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::answer::{Pair, TestPair};
-use super::failures::most_failing;
 use super::findings::{Certainty, Direction, LimitSource, Unit};
+use super::fit::has_effect;
 use super::ids::{NicId, Role, TestId};
 use super::observation::PairFigures;
-use super::outside::{Outside, RetestOutcome};
-use super::residual::has_effect;
+use super::outside::{Outside, RetestOutcome, most_failing};
 use super::result_store::{ResultStore, RoleCounts};
 use super::roster::{Roster, crossing, group_pair, members, parts_of_nic};
 use super::selection::{LEAST_MEMBERS, are_enough_of_links};
 use super::slow_parts::{Judgement, SlowPart};
-use crate::blame::limits::LEAST_PARTNERS;
+use crate::blame::LEAST_PARTNERS;
 use crew::location::Class;
 
 /// Share of its pairs outside the limits above which a part explains them, in the first search.

@@ -10,13 +10,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::answer::Pair;
 use super::findings::Unit;
+use super::fit::{PairResidual, has_effect, spread};
 use super::ids::{NicId, Role};
-use super::residual::{PairResidual, has_effect};
-use super::robust::spread;
 use super::roster::{self, Roster, crossing, parts_of_nic};
 use super::routes::{PairsByRoute, SwitchId};
-use crate::blame::chance::{LEAST_ERROR, binomial_tail, error_of_median, score_limit};
-use crate::blame::limits::{FALSE_ALARM, LARGER_SHARE, LEAST_PARTNERS};
+use crate::blame::{
+    FALSE_ALARM, LARGER_SHARE, LEAST_ERROR, LEAST_PARTNERS, binomial_tail, error_of_median,
+    score_limit,
+};
 use facts::robust::{lower_median, sorted};
 
 /// Fewest members of a larger part that is a cause, and fewest pairs between two groups.
@@ -101,24 +102,7 @@ pub fn select(pairs: &[PairResidual], limit: f64, roster: &Roster) -> Selected {
     let mut rest: Vec<f64> = pairs.iter().map(|one| one.value).collect();
     let candidates = candidates(pairs, roster);
     let routes = PairsByRoute::new(pairs, roster);
-    let roles = [None, Some(Role::Initiator), Some(Role::Target)];
-    let mut open: Vec<PartEffect> = Vec::new();
-    for candidate in &candidates {
-        for role in roles {
-            let own = candidate.pair_indices(role);
-            let (value, _) = effect(&own, &rest);
-            if value.abs() < SELECTED * limit {
-                continue;
-            }
-            let unit = candidate.unit;
-            if let (Unit::Switch { group, switch }, None) = (unit, role)
-                && let Some(gateway) = routes.gateway((group, switch), &own, value, &rest)
-            {
-                open.push(PartEffect::new(unit, role, gateway.pairs, gateway.links));
-            }
-            open.push(PartEffect::new(unit, role, own, Vec::new()));
-        }
-    }
+    let open = large_effects(&candidates, &routes, &rest, limit);
     let mut selected: Vec<PartEffect> = Vec::new();
     for _ in 0..MOST_PASSES {
         let mut best: Vec<(f64, usize, f64)> = Vec::new();
@@ -163,6 +147,35 @@ pub fn select(pairs: &[PairResidual], limit: f64, roster: &Roster) -> Selected {
     }
     let nics: BTreeSet<NicId> = pairs.iter().flat_map(|one| one.pair.nics()).collect();
     keep_significant(pairs, selected, rest, nics.len(), 3 * candidates.len())
+}
+
+/// Returns the candidates, in each role, with effects on `rest` that are large enough to be
+/// selected. A switch is also a candidate with the links that end at it.
+fn large_effects(
+    candidates: &[PartCandidate],
+    routes: &PairsByRoute,
+    rest: &[f64],
+    limit: f64,
+) -> Vec<PartEffect> {
+    let roles = [None, Some(Role::Initiator), Some(Role::Target)];
+    let mut large: Vec<PartEffect> = Vec::new();
+    for candidate in candidates {
+        for role in roles {
+            let own = candidate.pair_indices(role);
+            let (value, _) = effect(&own, rest);
+            if value.abs() < SELECTED * limit {
+                continue;
+            }
+            let unit = candidate.unit;
+            if let (Unit::Switch { group, switch }, None) = (unit, role)
+                && let Some(gateway) = routes.gateway((group, switch), &own, value, rest)
+            {
+                large.push(PartEffect::new(unit, role, gateway.pairs, gateway.links));
+            }
+            large.push(PartEffect::new(unit, role, own, Vec::new()));
+        }
+    }
+    large
 }
 
 /// Returns the candidates: all parts with pairs, and the pairs of groups.
@@ -338,6 +351,45 @@ fn slow_end(selected: &mut [PartEffect], links: Unit, value: f64) -> Option<&mut
     })
 }
 
+/// The residuals without the effects: what chance alone does.
+struct Noise<'a> {
+    rest: &'a [f64],
+    /// The residuals in ascending order.
+    sorted: Vec<f64>,
+    /// Robust deviation of the residuals.
+    spread: f64,
+    /// Robust deviation of the effects of NICs in no selected part.
+    spread_of_nics: f64,
+    nics: usize,
+    candidates: usize,
+}
+
+impl Noise<'_> {
+    /// Returns whether an effect is larger than chance allows.
+    fn is_exceeded(&self, effect: &PartEffect) -> bool {
+        let half = effect.value.abs() / 2.0;
+        let by_chance = if effect.value > 0.0 {
+            self.sorted.len() - self.sorted.partition_point(|rest| *rest < half)
+        } else {
+            self.sorted.partition_point(|rest| *rest <= -half)
+        };
+        let own = effect.pairs.iter().map(|pair| self.rest[*pair as usize]);
+        let (mut own_by_chance, mut hits) = (0, 0);
+        for rest in own {
+            own_by_chance += usize::from(rest * effect.value.signum() >= half);
+            hits += usize::from(has_effect(rest + effect.value, effect.value));
+        }
+        let others = self.rest.len() - effect.pairs.len();
+        let part = ((by_chance - own_by_chance) as f64 + 0.5) / (others as f64 + 1.0);
+        let by_chance = binomial_tail(effect.pairs.len(), hits, part.min(0.999));
+        let error = error_of_median(self.spread, effect.pairs.len());
+        let error_of_centre = error_of_median(self.spread, others);
+        by_chance * (self.candidates as f64) < FALSE_ALARM
+            && effect.value.abs() > score_limit(self.candidates) * error.hypot(error_of_centre)
+            && effect.value.abs() > score_limit(self.nics) * self.spread_of_nics
+    }
+}
+
 /// Keeps the significant effects, and adds the others to the residuals again.
 fn keep_significant(
     pairs: &[PairResidual],
@@ -362,30 +414,15 @@ fn keep_significant(
         }
         let medians = nic_lists.into_values().filter_map(|rests| lower_median(&rests));
         let spread_of_nics = spread(&medians.collect::<Vec<f64>>());
-        let sizes = sorted(&rest);
-        let at_least = |size: f64| sizes.len() - sizes.partition_point(|rest| *rest < size);
-        let is_significant = |effect: &PartEffect| {
-            let half = effect.value.abs() / 2.0;
-            let by_chance = if effect.value > 0.0 {
-                at_least(half)
-            } else {
-                sizes.partition_point(|rest| *rest <= -half)
-            };
-            let own = effect.pairs.iter().map(|pair| rest[*pair as usize]);
-            let (mut own_by_chance, mut hits) = (0, 0);
-            for rest in own {
-                own_by_chance += usize::from(rest * effect.value.signum() >= half);
-                hits += usize::from(has_effect(rest + effect.value, effect.value));
-            }
-            let others = pairs.len() - effect.pairs.len();
-            let part = ((by_chance - own_by_chance) as f64 + 0.5) / (others as f64 + 1.0);
-            let by_chance = binomial_tail(effect.pairs.len(), hits, part.min(0.999));
-            let error = error_of_median(spread_of_rest, effect.pairs.len());
-            let error_of_centre = error_of_median(spread_of_rest, others);
-            by_chance * (candidates as f64) < FALSE_ALARM
-                && effect.value.abs() > score_limit(candidates) * error.hypot(error_of_centre)
-                && effect.value.abs() > score_limit(nics) * spread_of_nics
+        let noise = Noise {
+            rest: &rest,
+            sorted: sorted(&rest),
+            spread: spread_of_rest,
+            spread_of_nics,
+            nics,
+            candidates,
         };
+        let is_significant = |effect: &PartEffect| noise.is_exceeded(effect);
         let (kept, gone): (Vec<_>, Vec<_>) = effects.into_iter().partition(is_significant);
         effects = kept;
         for pair in gone.iter().flat_map(|effect| {

@@ -8,7 +8,7 @@ use super::answer::Pair;
 use super::ids::{NicId, NodeId};
 use super::pairs::{PairLine, Selection};
 use super::roster::Roster;
-use crate::blame::limits::LEAST_FIGURES;
+use crate::blame::LEAST_FIGURES;
 use crew::location::Location;
 use facts::host::HostIndex;
 

@@ -10,9 +10,7 @@ use super::ids::{NicId, Role, TestId};
 use super::observation::PairFigures;
 use super::result_store::ResultStore;
 use super::roster::{Roster, crossing, members, parts_of_nic};
-use crate::blame::chance::binomial_tail;
-use crate::blame::count::{PartShares, Share};
-use crate::blame::limits::{FALSE_ALARM, LEAST_FIGURES, LEAST_PARTNERS};
+use crate::blame::{FALSE_ALARM, LEAST_FIGURES, LEAST_PARTNERS, PartShares, Share, binomial_tail};
 use crew::location::Class;
 use facts::robust::at_rank;
 
@@ -240,11 +238,10 @@ fn is_sign(share: &Share, all: &[&PairFigures], slow: usize, parts: usize) -> bo
 
 #[cfg(test)]
 mod tests {
-    use super::super::answer::PairResult;
+    use super::super::answer::{PairResult, Untested};
     use super::super::findings::{Certainty, Direction, Evidence, Findings, UntestedPart};
     use super::super::rounds::Round;
     use super::super::testing::{Cluster, Effect, Fault, named, settings, survey, survey_with};
-    use super::super::untested::Untested;
     use super::*;
 
     /// Medians and minima do not show some late operations, however late.

@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::answer::TestPair;
+use super::answer::{TestPair, Untested};
 use super::findings::Statistic;
 use super::ids::{NicId, PopulationKey, Role, TestId};
 use super::observation::PairFigures;
 use super::result_store::ResultStore;
 use super::roster::Roster;
 use super::slow_parts::Judgement;
-use super::untested::Untested;
-use crate::blame::limits::LEAST_FIGURES;
+use crate::blame::LEAST_FIGURES;
 use crew::location::Class;
 
 /// A class judges no NIC good if a NIC would have to be slower by more than this to be found, and

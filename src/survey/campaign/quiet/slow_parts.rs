@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::answer::{Answer, Pair, Stage};
 use super::findings::{Certainty, Statistic, Unit};
+use super::fit::PairResidual;
 use super::ids::{NicId, PopulationKey, Role, TestId};
 use super::limits::{Limit, Limits};
 use super::observation::PairFigures;
-use super::residual::PairResidual;
 use super::result_store::ResultStore;
 use super::roster::{Roster, crossing, members, parts_of_nic};
 use super::selection::{PartEffect, Selected, select};
-use crate::blame::chance::{LEAST_ERROR, error_of_median};
+use crate::blame::{LEAST_ERROR, error_of_median};
 use crew::location::Class;
 use facts::robust::lower_median;
 
@@ -256,64 +256,20 @@ impl Judgement {
     /// Decides about the slow parts by their retests and swaps alone. Removes parts that all
     /// measurements together show to be inside the limits.
     fn decide(&mut self, results: &ResultStore, roster: &Roster) {
-        let mut again: Vec<BTreeMap<Pair, Vec<f64>>> = vec![BTreeMap::new(); self.parts.len()];
-        let mut first: Vec<BTreeMap<Pair, f64>> = vec![BTreeMap::new(); self.parts.len()];
-        let mut undisturbed = vec![0; self.parts.len()];
-        let mut disturbed_of_parts = vec![(0, 0); self.parts.len()];
-        for test in TestId::first(results.tests().len()) {
-            let (mut all, mut disturbed) = ([0; 2], [0; 2]);
-            for one in results.observations(test) {
-                let domain = usize::from(one.class == Class::Loopback);
-                all[domain] += 1;
-                disturbed[domain] += usize::from(one.is_disturbed);
-                for (index, rest) in self.shares(one, test, results, roster) {
-                    if one.is_of_sweep {
-                        first[index].insert(one.pair, rest);
-                    } else {
-                        again[index].entry(one.pair).or_default().push(rest);
-                    }
-                    let has_effect = rest > self.parts[index].value / 2.0;
-                    undisturbed[index] += usize::from(!one.is_disturbed && has_effect);
-                    let (own, own_disturbed) = &mut disturbed_of_parts[index];
-                    *own += 1;
-                    *own_disturbed += usize::from(one.is_disturbed);
-                }
-            }
-            for (part, (own, own_disturbed)) in self.parts.iter().zip(&mut disturbed_of_parts) {
-                if part.test == test {
-                    let domain = usize::from(part.in_loopback);
-                    *own = all[domain] - *own;
-                    *own_disturbed = disturbed[domain] - *own_disturbed;
-                }
-            }
-        }
-        for result in results.retests().filter(|result| result.stage != Stage::Sweep) {
-            let class = roster.class(result.pair);
-            if let Answer::Failed(_) = result.answer {
-                for index in self.covering(result.test, result.pair, roster) {
-                    let pair_values = again[index].entry(result.pair).or_default();
-                    pair_values.push(f64::INFINITY);
-                }
-            } else if let Some(one) = PairFigures::of(result, class) {
-                for (index, rest) in self.shares(&one, result.test, results, roster) {
-                    again[index].entry(one.pair).or_default().push(rest);
-                }
-            }
-        }
         let mut kept = Vec::new();
-        for (index, part) in self.parts.iter().enumerate() {
-            let (others, others_disturbed) = disturbed_of_parts[index];
-            let is_equally_disturbed = undisturbed[index] >= DECISIVE
-                || others_disturbed as f64 >= AS_DISTURBED * others as f64;
+        for (part, evidence) in self.parts.iter().zip(self.evidence(results, roster)) {
             let spread = self.domains.iter().find_map(|domain| {
                 let is_own = (domain.test, domain.in_loopback) == (part.test, part.in_loopback);
                 is_own.then_some(domain.selected.spread)
             });
             let ratio = results.ratio(part.test);
-            let spread = spread.unwrap_or_default();
-            let certainty = certainty(&again[index], &first[index], part.value, ratio, spread);
+            let certainty = evidence.certainty(part.value, ratio, spread.unwrap_or_default());
             kept.push(certainty.map(|certainty| {
-                if is_equally_disturbed { certainty } else { certainty.min(Certainty::Suspect) }
+                if evidence.is_equally_disturbed() {
+                    certainty
+                } else {
+                    certainty.min(Certainty::Suspect)
+                }
             }));
         }
         let mut kept = kept.into_iter();
@@ -323,6 +279,47 @@ impl Judgement {
             certainty.is_some()
         });
         self.index_parts();
+    }
+
+    /// Returns the evidence about each of the slow parts.
+    fn evidence(&self, results: &ResultStore, roster: &Roster) -> Vec<PartEvidence> {
+        let mut evidence = vec![PartEvidence::default(); self.parts.len()];
+        for test in TestId::first(results.tests().len()) {
+            let mut domains = [DisturbedPairs::default(); 2];
+            for one in results.observations(test) {
+                domains[usize::from(one.class == Class::Loopback)].add(one.is_disturbed);
+                for (index, rest) in self.shares(one, test, results, roster) {
+                    let evidence = &mut evidence[index];
+                    if one.is_of_sweep {
+                        evidence.first.insert(one.pair, rest);
+                    } else {
+                        evidence.again.entry(one.pair).or_default().push(rest);
+                    }
+                    let has_effect = rest > self.parts[index].value / 2.0;
+                    evidence.undisturbed += usize::from(!one.is_disturbed && has_effect);
+                    evidence.own.add(one.is_disturbed);
+                }
+            }
+            for (part, evidence) in self.parts.iter().zip(&mut evidence) {
+                if part.test == test {
+                    evidence.domain = domains[usize::from(part.in_loopback)];
+                }
+            }
+        }
+        for result in results.retests().filter(|result| result.stage != Stage::Sweep) {
+            let class = roster.class(result.pair);
+            if let Answer::Failed(_) = result.answer {
+                for index in self.covering(result.test, result.pair, roster) {
+                    let pair_values = evidence[index].again.entry(result.pair).or_default();
+                    pair_values.push(f64::INFINITY);
+                }
+            } else if let Some(one) = PairFigures::of(result, class) {
+                for (index, rest) in self.shares(&one, result.test, results, roster) {
+                    evidence[index].again.entry(one.pair).or_default().push(rest);
+                }
+            }
+        }
+        evidence
     }
 
     fn index_parts(&mut self) {
@@ -360,39 +357,73 @@ impl Judgement {
     }
 }
 
-/// Returns what measurements say that followed a selection; `None` if all together are inside the
-/// limits.
-fn certainty(
-    again: &BTreeMap<Pair, Vec<f64>>,
-    first: &BTreeMap<Pair, f64>,
-    value: f64,
-    ratio: f64,
-    spread: f64,
-) -> Option<Certainty> {
-    if again.len() < DECISIVE {
-        return Some(Certainty::Suspect);
+/// The measurements of a slow part, without the effects of other parts.
+#[derive(Clone, Default)]
+struct PartEvidence {
+    /// The residuals of its pairs in the sweep.
+    first: BTreeMap<Pair, f64>,
+    /// The residuals of its pairs in retests and swaps; infinite after a failure.
+    again: BTreeMap<Pair, Vec<f64>>,
+    /// The number of undisturbed pairs with its effect.
+    undisturbed: usize,
+    /// Its pairs.
+    own: DisturbedPairs,
+    /// All pairs of its test, in loopback or all others.
+    domain: DisturbedPairs,
+}
+
+impl PartEvidence {
+    /// Returns whether busy CPUs cannot be why the part is slow.
+    fn is_equally_disturbed(&self) -> bool {
+        let others = self.domain.all - self.own.all;
+        let disturbed = self.domain.disturbed - self.own.disturbed;
+        self.undisturbed >= DECISIVE || disturbed as f64 >= AS_DISTURBED * others as f64
     }
-    let half = value.max(ratio) / 2.0;
-    // A pair counts once, however often it was measured again.
-    let mut pair_values = first.clone();
-    let medians = again.iter().filter_map(|(pair, rests)| Some((*pair, lower_median(rests)?)));
-    pair_values.extend(medians);
-    let hits = again.keys().filter(|pair| pair_values[*pair] >= half).count();
-    if 2 * hits < again.len() {
-        return Some(Certainty::Transient);
+
+    /// Returns what measurements say that followed a selection; `None` if all together are inside
+    /// the limits.
+    fn certainty(&self, value: f64, ratio: f64, spread: f64) -> Option<Certainty> {
+        if self.again.len() < DECISIVE {
+            return Some(Certainty::Suspect);
+        }
+        let half = value.max(ratio) / 2.0;
+        // A pair counts once, however often it was measured again.
+        let mut pair_values = self.first.clone();
+        let medians =
+            self.again.iter().filter_map(|(pair, rests)| Some((*pair, lower_median(rests)?)));
+        pair_values.extend(medians);
+        let hits = self.again.keys().filter(|pair| pair_values[*pair] >= half).count();
+        if 2 * hits < self.again.len() {
+            return Some(Certainty::Transient);
+        }
+        if lower_median(&pair_values.into_values().collect::<Vec<f64>>())? < half {
+            return None;
+        }
+        let all: Vec<f64> =
+            self.again.values().flatten().chain(self.first.values()).copied().collect();
+        let error = error_of_median(spread, all.len()).max(LEAST_ERROR);
+        let median = lower_median(&all)?;
+        if median > ratio && 2 * hits > self.again.len() {
+            Some(Certainty::Bad)
+        } else if median + UNCERTAIN * error > ratio {
+            Some(Certainty::Suspect)
+        } else {
+            None
+        }
     }
-    if lower_median(&pair_values.into_values().collect::<Vec<f64>>())? < half {
-        return None;
-    }
-    let all: Vec<f64> = again.values().flatten().chain(first.values()).copied().collect();
-    let error = error_of_median(spread, all.len()).max(LEAST_ERROR);
-    let median = lower_median(&all)?;
-    if median > ratio && 2 * hits > again.len() {
-        Some(Certainty::Bad)
-    } else if median + UNCERTAIN * error > ratio {
-        Some(Certainty::Suspect)
-    } else {
-        None
+}
+
+/// The number of pairs, and of pairs with busy CPUs.
+#[derive(Clone, Copy, Default)]
+struct DisturbedPairs {
+    all: usize,
+    disturbed: usize,
+}
+
+impl DisturbedPairs {
+    fn add(&mut self, is_disturbed: bool) {
+        self.all += 1;
+        self.disturbed += usize::from(is_disturbed);
     }
 }
 

@@ -12,7 +12,7 @@ use super::result_store::{PopulationData, ResultStore};
 use super::roster::{Roster, parts_of_pair};
 use super::routes::{Route, route};
 use super::slow_parts::Judgement;
-use crate::blame::limits::LEAST_FIGURES;
+use crate::blame::LEAST_FIGURES;
 use crew::location::Class;
 use facts::expect::{Expectation, Metric};
 use facts::percentile::Percentile;
@@ -83,62 +83,67 @@ impl ResultStore {
         outside: &[Outside],
         roster: &Roster,
     ) -> Vec<Population> {
-        let population = |(key, data): (&PopulationKey, &PopulationData)| {
-            let (test, class) = *key;
-            let is_bandwidth = self.is_of_bandwidth(test);
-            let limit = judgement.limits.get(key);
-            let statistic = limit.map(|limit| limit.statistic).unwrap_or_default();
-            let sorted: Sorted = match statistic {
-                Statistic::Median | Statistic::Bound | Statistic::Unaffected => {
-                    data.figures.sorted()
-                }
-                Statistic::P5 => data.p5.sorted(),
-                Statistic::Min => data.least.sorted(),
-            };
-            let interval = sorted.median_interval();
-            let with_costs = limit.filter(|limit| limit.has_costs());
-            let class_observations =
-                self.observations(test).iter().filter(|one| one.class == class);
-            let says_nothing = |one: &&PairFigures| match with_costs {
-                Some(limit) => limit.residual(one).is_none(),
-                None => one.reading(statistic).is_bound,
-            };
-            let is_of_sweep =
-                |one: &&Outside| (one.test, one.class) == *key && one.stage == Stage::Sweep;
-            let in_sweep = || outside.iter().filter(is_of_sweep);
-            let is_measured_outside =
-                |one: &&Outside| one.value.is_some() && one.outcome != RetestOutcome::Transient;
-            Population {
-                test,
-                class,
-                figure: statistic,
-                unjudged: class_observations.filter(says_nothing).count() as u64,
-                count: data.figures.count(),
-                outside: in_sweep().filter(is_measured_outside).count() as u64,
-                failed: in_sweep().filter(|one| one.value.is_none()).count() as u64,
-                min: sorted.quantile(0.0),
-                percentiles: [0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99]
-                    .map(|part| sorted.quantile(part)),
-                max: sorted.quantile(1.0),
-                median_low: interval.map(|(low, _)| low),
-                median_high: interval.map(|(_, high)| high),
-                sigma: sorted.sigma(),
-                limit: with_costs
-                    .filter(|limit| limit.may_state(limit.pair_limit.exp()))
-                    .map(|limit| figure(limit.centre + limit.pair_limit, is_bandwidth)),
-                biased: limit.is_some_and(|limit| limit.is_biased),
-                incomparable: false,
-                sensitivity: judgement.stated_sensitivity(*key, roster),
-                links_sensitivity: judgement.sensitivity_of_links(*key, roster),
-                expected: self.expected(test),
-                histogram: sorted.histogram(),
-            }
-        };
-        self.populations
-            .iter()
-            .filter(|(_, data)| data.figures.count() > 0)
-            .map(population)
+        let populations = self.populations.iter().filter(|(_, data)| data.figures.count() > 0);
+        populations
+            .map(|(key, data)| self.population(*key, data, judgement, outside, roster))
             .collect()
+    }
+
+    /// Returns a population with its limits.
+    fn population(
+        &self,
+        key: PopulationKey,
+        data: &PopulationData,
+        judgement: &Judgement,
+        outside: &[Outside],
+        roster: &Roster,
+    ) -> Population {
+        let (test, class) = key;
+        let is_bandwidth = self.is_of_bandwidth(test);
+        let limit = judgement.limits.get(&key);
+        let statistic = limit.map(|limit| limit.statistic).unwrap_or_default();
+        let sorted: Sorted = match statistic {
+            Statistic::Median | Statistic::Bound | Statistic::Unaffected => data.figures.sorted(),
+            Statistic::P5 => data.p5.sorted(),
+            Statistic::Min => data.least.sorted(),
+        };
+        let interval = sorted.median_interval();
+        let with_costs = limit.filter(|limit| limit.has_costs());
+        let class_observations = self.observations(test).iter().filter(|one| one.class == class);
+        let says_nothing = |one: &&PairFigures| match with_costs {
+            Some(limit) => limit.residual(one).is_none(),
+            None => one.reading(statistic).is_bound,
+        };
+        let is_of_sweep =
+            |one: &&Outside| (one.test, one.class) == key && one.stage == Stage::Sweep;
+        let in_sweep = || outside.iter().filter(is_of_sweep);
+        let is_measured_outside =
+            |one: &&Outside| one.value.is_some() && one.outcome != RetestOutcome::Transient;
+        Population {
+            test,
+            class,
+            figure: statistic,
+            unjudged: class_observations.filter(says_nothing).count() as u64,
+            count: data.figures.count(),
+            outside: in_sweep().filter(is_measured_outside).count() as u64,
+            failed: in_sweep().filter(|one| one.value.is_none()).count() as u64,
+            min: sorted.quantile(0.0),
+            percentiles: [0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99]
+                .map(|part| sorted.quantile(part)),
+            max: sorted.quantile(1.0),
+            median_low: interval.map(|(low, _)| low),
+            median_high: interval.map(|(_, high)| high),
+            sigma: sorted.sigma(),
+            limit: with_costs
+                .filter(|limit| limit.may_state(limit.pair_limit.exp()))
+                .map(|limit| figure(limit.centre + limit.pair_limit, is_bandwidth)),
+            biased: limit.is_some_and(|limit| limit.is_biased),
+            incomparable: false,
+            sensitivity: judgement.stated_sensitivity(key, roster),
+            links_sensitivity: judgement.sensitivity_of_links(key, roster),
+            expected: self.expected(test),
+            histogram: sorted.histogram(),
+        }
     }
 
     /// Returns the sums over switches, groups and pairs of groups.

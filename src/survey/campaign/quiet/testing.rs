@@ -3,14 +3,15 @@
 
 use fastrand::Rng;
 
-use super::answer::{Answer, CounterEvidence, Figures, LINK_ERRORS, Pair, PairResult, RETRIES};
+use super::answer::{
+    Answer, CounterEvidence, Figures, LINK_ERRORS, Pair, PairResult, RETRIES, Untested,
+};
 use super::conductor::{Conductor, Settings};
 use super::findings::{Certainty, Direction, Findings, Test, Unit};
 use super::ids::{NicId, NodeId, TestId};
 use super::pairs::parse;
 use super::roster::{Nic, Node, Roster};
 use super::rounds::{NicOrder, Round};
-use super::untested::Untested;
 use crew::location::{Class, Location};
 
 /// Returns the pair of the NICs with these indices.

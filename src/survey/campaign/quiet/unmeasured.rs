@@ -4,13 +4,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::answer::{Pair, TestPair};
+use super::answer::{Pair, TestPair, Untested};
 use super::findings::{Unit, UntestedPart};
 use super::ids::{NicId, Role, TestId};
 use super::result_store::ResultStore;
 use super::roster::Roster;
-use super::untested::Untested;
-use crate::blame::limits::LEAST_PARTNERS;
+use crate::blame::LEAST_PARTNERS;
 
 /// Most pairs without an answer that the survey measures again, or names one by one.
 const MOST_UNANSWERED: usize = 4096;

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::lengths::with_window;
+use super::pace::with_window;
 use super::pairs::MeasuredRounds;
 use crate::quiet::answer::{Answer, Figures, Pair, Stage};
 use crate::quiet::findings::Test;

@@ -38,9 +38,8 @@ impl BusyCpus {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::quiet::answer::{Answer, Pair, Stage};
+    use crate::quiet::answer::{Answer, Pair, Stage, Untested};
     use crate::quiet::ids::{NicId, TestId};
-    use crate::quiet::untested::Untested;
 
     /// Returns pairs that were not measured, all for this reason.
     fn block(reason: Untested, pairs: usize) -> Vec<PairResult> {

@@ -7,8 +7,7 @@
 //!
 //! * This file: the crew.
 //! * `members`: the processes that have joined -> nodes, NICs and their addresses.
-//! * `pairs`: rounds of pairs -> slots, and results of tasks -> results of pairs. `lengths`: how
-//!   long such slots are.
+//! * `pairs`: rounds of pairs -> slots, and results of tasks -> results of pairs.
 //! * `quiet`: the campaign of a survey without load. `pace`: how long its slots are, and how many a
 //!   block has. `answer_times`: how long the fabric takes to answer. `busy_note`: whether busy CPUs
 //!   disturb it.
@@ -17,9 +16,8 @@
 
 mod answer_times;
 mod busy_note;
-pub mod lengths;
 pub mod members;
-mod pace;
+pub mod pace;
 pub mod pairs;
 pub mod quiet;
 #[cfg(test)]
@@ -37,7 +35,7 @@ use crate::timetable::{Report, Slot, TestSetup};
 use crew::introduction::Introduction;
 use crew::star::MemoryCopy;
 use facts::error::Failure;
-use health::readings::Readings;
+use health::item::Readings;
 use members::Members;
 
 /// Members that were lost, by rank, with the reasons.

@@ -1,16 +1,15 @@
-//! The length of slots, and the rounds of a block. The time that processes needed in earlier blocks
-//! determines the slots. Pairs that were late or failed before have longer ones.
+//! The lengths of slots, and the rounds of a block. The time that processes needed in earlier
+//! blocks determines the slots; pairs that were late or failed before have longer ones. Slots in
+//! which a pair is measured by itself have lengths of their own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::lengths::{SHORTEST_SLOT, longest, most_beyond, sufficient};
 use super::pairs::MeasuredRounds;
-use crate::quiet::answer::{Answer, PairResult};
+use crate::quiet::answer::{Answer, PairResult, Untested};
 use crate::quiet::busy::is_busy;
 use crate::quiet::ids::TestId;
 use crate::quiet::rounds::Round;
-use crate::quiet::untested::Untested;
 
 /// Most slots of a block, and its longest time. A survey that ends within a block loses the block.
 const MOST_SLOTS: usize = 100;
@@ -22,6 +21,11 @@ const LATE_PART: usize = 10;
 /// The same for processes that waited for their CPUs: in longer slots they measure more often, and
 /// sometimes without a wait.
 const BUSY_PART: usize = 3;
+
+/// A block with fewer pairs may have long slots because of a single process that was late: the next
+/// block has few slots, which may show that short ones suffice.
+const FEW_PAIRS: usize = 32;
+const FEW_SLOTS: usize = 3;
 
 /// Number of slots of the first block of a test, which shows how much time the processes need.
 const FIRST_SLOTS: usize = 2;
@@ -61,6 +65,9 @@ pub struct Pace {
     beyond: BTreeMap<TestId, Duration>,
     /// The shortest slot of each slow test.
     shortest: BTreeMap<TestId, Duration>,
+    /// Tests whose slots are longer than the last block needed, because of few pairs with late or
+    /// busy processes.
+    doubtful: BTreeSet<TestId>,
     /// The test that was measured last.
     last: Option<TestId>,
 }
@@ -68,7 +75,13 @@ pub struct Pace {
 impl Pace {
     /// Creates the pace of a survey that measures each pair for the time `pair`.
     pub fn new(pair: Duration) -> Self {
-        Self { pair, beyond: BTreeMap::new(), shortest: BTreeMap::new(), last: None }
+        Self {
+            pair,
+            beyond: BTreeMap::new(),
+            shortest: BTreeMap::new(),
+            doubtful: BTreeSet::new(),
+            last: None,
+        }
     }
 
     /// Adapts the slots of a test to the results of a block. The results of earlier blocks lose
@@ -80,7 +93,14 @@ impl Pace {
         let busy = count(&|pair| is_busy(pair, is_bandwidth));
         let pairs = block.pairs.len();
         if let Some(beyond) = block.beyond {
-            self.note(block.test, beyond, late * LATE_PART > pairs || busy * BUSY_PART > pairs);
+            let needs_longest = late * LATE_PART > pairs || busy * BUSY_PART > pairs;
+            self.note(block.test, beyond, needs_longest);
+            let slot = |beyond| sufficient(self.pair, beyond);
+            let is_longer = slot(self.beyond[&block.test]) > slot(beyond);
+            let was_doubtful = self.doubtful.remove(&block.test);
+            if pairs < FEW_PAIRS && is_longer && (needs_longest || was_doubtful) {
+                self.doubtful.insert(block.test);
+            }
         }
     }
 
@@ -117,7 +137,11 @@ impl Pace {
 
     /// Returns the largest number of slots of this length.
     fn most_of(&self, test: TestId, slot: Duration, left: Option<Duration>) -> usize {
-        let most = if self.beyond.contains_key(&test) { MOST_SLOTS } else { FIRST_SLOTS };
+        let most = match self.beyond.get(&test) {
+            None => FIRST_SLOTS,
+            Some(_) if self.doubtful.contains(&test) => FEW_SLOTS,
+            Some(_) => MOST_SLOTS,
+        };
         slots(slot, left).min(most)
     }
 
@@ -142,6 +166,46 @@ fn slots(slot: Duration, left: Option<Duration>) -> usize {
     let longest = left.map_or(LONGEST_BLOCK, |left| left.min(LONGEST_BLOCK));
     let fitting = (longest.as_nanos() / slot.as_nanos()) as usize;
     fitting.clamp(1, MOST_SLOTS)
+}
+
+/// Shortest slot: clocks compared over the network are good enough for it (jobs.md 3.6).
+pub const SHORTEST_SLOT: Duration = Duration::from_millis(50);
+
+/// One of this many parts of a slot lies before the operations, for set-up, and one after them, for
+/// release.
+pub const MARGIN: u32 = 8;
+
+/// Returns the length of a slot whose operations may take five times as long as a pair is measured,
+/// the time `pair`; at least the shortest slot.
+pub fn longest(pair: Duration) -> Duration {
+    with_window(longest_window(pair)).max(SHORTEST_SLOT)
+}
+
+/// Returns the time for operations in the [`longest`] slot.
+pub fn longest_window(pair: Duration) -> Duration {
+    pair + 2 * most_beyond(pair)
+}
+
+/// Returns the time beyond the measurement of a pair from which on [`sufficient`] returns the
+/// length of the [`longest`] slot.
+pub fn most_beyond(pair: Duration) -> Duration {
+    2 * pair
+}
+
+/// Returns the length of a slot in which a pair is measured for the time `pair`, if sides have
+/// needed the time `beyond` for other work. The window is `pair` plus the larger of `2 * beyond`
+/// and `pair / 2`. The target of a two-sided tool sets up and releases in the margins alone: the
+/// margin at the end of this slot and the margin at the begin of the next slot are together as long
+/// as `beyond`.
+pub fn sufficient(pair: Duration, beyond: Duration) -> Duration {
+    let window = pair + (2 * beyond).max(pair / 2);
+    let margins = beyond * (MARGIN / 2);
+    with_window(window).max(margins).min(longest(pair))
+}
+
+/// Returns the length of a slot with this time for operations.
+pub(super) fn with_window(window: Duration) -> Duration {
+    window * MARGIN / (MARGIN - 2)
 }
 
 #[cfg(test)]
@@ -176,6 +240,25 @@ mod tests {
             },
             waited_percent,
             counters: Vec::new(),
+        }
+    }
+
+    /// Returns a block with this number of pairs, of which some are late and further ones waited.
+    fn measured(count: usize, late: usize, busy: usize) -> MeasuredRounds {
+        let pairs = (0..count).map(|number| {
+            let is_late = number < late;
+            let waited_percent = if number < late + busy { 10 } else { 0 };
+            pair(is_late, waited_percent)
+        });
+        MeasuredRounds {
+            test: TEST,
+            pairs: pairs.collect(),
+            unanswered: BTreeSet::new(),
+            beyond: Some(Duration::ZERO),
+            clock_uncertainty_ns: None,
+            work: Vec::new(),
+            lost: LostMembers::new(),
+            failed: Vec::new(),
         }
     }
 
@@ -224,22 +307,7 @@ mod tests {
     fn slots_get_longer_at_once_and_shorter_slowly() {
         let mut pace = Pace::new(milliseconds(60));
         let mut block = |late: usize, busy: usize, is_bandwidth| {
-            let pairs = (0..20).map(|number| {
-                let is_late = number < late;
-                let waited_percent = if number < late + busy { 10 } else { 0 };
-                pair(is_late, waited_percent)
-            });
-            let block = MeasuredRounds {
-                test: TEST,
-                pairs: pairs.collect(),
-                unanswered: BTreeSet::new(),
-                beyond: Some(Duration::ZERO),
-                clock_uncertainty_ns: None,
-                work: Vec::new(),
-                lost: LostMembers::new(),
-                failed: Vec::new(),
-            };
-            pace.add(&block, is_bandwidth);
+            pace.add(&measured(20, late, busy), is_bandwidth);
             pace.slot(TEST, true)
         };
         let [short, longest] = [120, 400].map(milliseconds);
@@ -253,6 +321,20 @@ mod tests {
         assert_eq!(block(0, 20, false), short);
         assert_eq!(block(0, 6, true), short);
         assert_eq!(block(0, 7, true), longest);
+    }
+
+    #[test]
+    fn block_after_few_pairs_with_a_late_one_is_short() {
+        for (pairs, expected) in [(9, [3, 3, 3, 16]), (40, [5, 8, 12, 16])] {
+            let mut pace = Pace::new(milliseconds(60));
+            let mut block = |late| {
+                pace.add(&measured(pairs, late, 0), false);
+                pace.block(&rounds(&[0; 20]), true, None).0
+            };
+            let late_pairs = pairs / LATE_PART + 1;
+            let slots = [block(late_pairs), block(0), block(0), block(0)];
+            assert_eq!(slots, expected, "{pairs}");
+        }
     }
 
     #[test]

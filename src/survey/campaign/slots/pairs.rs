@@ -5,13 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::{AnsweredBlock, Crew, LostMembers, MemberWork, ProgressText};
-use crate::quiet::answer::{Answer, CounterEvidence, Pair, PairResult, Stage};
+use crate::quiet::answer::{Answer, CounterEvidence, Pair, PairResult, Stage, Untested};
 use crate::quiet::ids::{NicId, TestId};
 use crate::quiet::roster::Roster;
 use crate::quiet::rounds::Round;
-use crate::quiet::untested::Untested;
-use crate::timetable::blocks::by_slot;
-use crate::timetable::{Slot, SlotTask, TaskAnswer, TaskResult};
+use crate::timetable::{Slot, SlotTask, TaskAnswer, TaskResult, by_slot};
 use facts::error::Failure;
 
 /// Returns whether pairs of a stage have all their counters read. The sweep has many pairs, and

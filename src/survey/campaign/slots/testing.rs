@@ -3,21 +3,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::lengths::{longest, most_beyond};
 use super::members::Members;
+use super::pace::{longest, most_beyond};
 use super::{AnsweredBlock, BlockLoad, CheckedNodes, Crew, LostMembers, MemberWork, ProgressText};
-use crate::quiet::answer::{Answer, Figures, Pair};
+use crate::quiet::answer::{Answer, Figures, Pair, Untested};
 use crate::quiet::ids::{NicId, NodeId};
 use crate::quiet::testing::{Cluster, DEAD};
-use crate::quiet::untested::Untested;
-use crate::timetable::blocks::{BlockTimes, blocks};
-use crate::timetable::{Report, Slot, SlotTask, Task, TaskAnswer, TaskResult, TestSetup};
+use crate::timetable::{
+    BlockTimes, Report, Slot, SlotTask, Task, TaskAnswer, TaskResult, TestSetup, blocks,
+};
 use crew::introduction::{IntroducedNic, Introduction};
 use crew::location::Class;
 use crew::star::MemoryCopy;
 use facts::device::FabricAddress;
 use facts::error::Failure;
-use health::readings::Readings;
+use health::item::Readings;
 
 /// A crew that a model of a cluster plays.
 pub struct ModelCrew {

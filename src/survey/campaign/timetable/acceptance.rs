@@ -9,11 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{
     Block, MOST_PEERS, Report, SlotTask, SurveyWork, Task, TaskAnswer, TaskResult, TestSetup,
 };
-use crate::quiet::answer::Figures;
+use crate::quiet::answer::{Figures, Untested};
 use crate::quiet::busy::HostLoad;
 use crate::quiet::findings::Test;
 use crate::quiet::ids::NicId;
-use crate::quiet::untested::Untested;
 use crew::star::{Expected, Work};
 use facts::device::FabricAddress;
 use facts::figures::LONGEST_NS;

@@ -4,32 +4,28 @@
 //! A block consists of slots of equal length, and each NIC does one thing in a slot. All processes
 //! follow the same clock, so no pair has to wait at a barrier.
 //!
-//! * This file: orders and reports.
-//! * `times`: the parts of a slot under load.
-//! * `watched`: counters that are watched under load.
+//! In a slot under load, aggressors run from before the first operation of a victim until after its
+//! last one, so that each counted moment is loaded (load.md 3.4).
+//!
+//! * This file: the slots of a block -> orders of processes; their reports -> results of slots;
+//!   counters that are watched under load.
 //! * `histogram`: latencies under load.
-//! * `blocks`: the slots of a block -> the order of each process.
 //! * `acceptance`: which orders and reports are accepted.
 
 mod acceptance;
-pub mod blocks;
 pub mod histogram;
-mod times;
-mod watched;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::quiet::answer::Figures;
-use crate::quiet::busy::{HostLoad, most_waited_percent};
-use crate::quiet::findings::Test;
-use crate::quiet::ids::{NicId, TestId};
-use crate::quiet::untested::Untested;
+use super::quiet::answer::{Figures, Untested};
+use super::quiet::busy::{HostLoad, most_waited_percent};
+use super::quiet::findings::Test;
+use super::quiet::ids::{NicId, TestId};
+use super::quiet::roster::Roster;
 use facts::device::FabricAddress;
 use histogram::Histogram;
-pub use times::SlotTimes;
-pub use watched::{COUNTERS, Watched};
 
 /// The work of a survey: tests between NICs, in the slots of blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -228,4 +224,201 @@ pub struct TestSetup {
     pub pair_ns: u64,
     /// Index in the roster of the first NIC of the process. Its others follow.
     pub first_nic: NicId,
+}
+
+/// The parts of a slot, in nanoseconds since its beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotTimes {
+    /// Aggressors begin to send.
+    pub start_ns: u64,
+    /// Bytes count from here on; victims measure.
+    pub count_ns: u64,
+    /// Bytes count up to here; victims end.
+    pub counted_ns: u64,
+    /// Aggressors stop, and wait for answers.
+    pub stop_ns: u64,
+    /// All that is left has been released.
+    pub end_ns: u64,
+}
+
+impl SlotTimes {
+    /// Returns the parts of a slot of this length: 30, 40, 130, 20 and 30 of 250 ms, or in these
+    /// proportions.
+    pub fn from_slot(slot_ns: u64) -> Self {
+        let scaled = |ms: u64| slot_ns * ms / 250;
+        Self {
+            start_ns: scaled(30),
+            count_ns: scaled(70),
+            counted_ns: scaled(200),
+            stop_ns: scaled(220),
+            end_ns: slot_ns,
+        }
+    }
+
+    /// Returns how long bytes are counted.
+    pub fn counted(self) -> u64 {
+        self.counted_ns - self.count_ns
+    }
+}
+
+/// What counters of a NIC say about load (load.md 2.4). Several counters may count together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Watched {
+    /// Time in which the switch paused the NIC, in nanoseconds.
+    TxPaused,
+    /// Time in which the NIC paused the switch, in nanoseconds.
+    RxPaused,
+    /// Packets whose answers were lost.
+    Timeouts,
+    /// Packets sent again.
+    Retries,
+    /// Requests refused for lack of resources at the target.
+    Refused,
+    /// Bytes that the NIC has sent or received.
+    Octets,
+    /// Data packets that arrived with a mark of congestion.
+    Marked,
+    /// Data packets that arrived without one.
+    Unmarked,
+}
+
+/// The counters of a NIC that are watched under load, by their names; those whose names end with an
+/// underscore are summed up over the numbers that follow.
+pub const COUNTERS: [(&str, Watched); 12] = [
+    ("hni_sts_tx_ok_octets", Watched::Octets),
+    ("hni_sts_rx_ok_octets", Watched::Octets),
+    ("hni_tx_paused_", Watched::TxPaused),
+    ("hni_rx_paused_", Watched::RxPaused),
+    ("pct_spt_timeouts", Watched::Timeouts),
+    ("pct_retry_srb_requests", Watched::Retries),
+    ("pct_no_tct_nacks", Watched::Refused),
+    ("pct_no_trs_nacks", Watched::Refused),
+    ("pct_no_mst_nacks", Watched::Refused),
+    ("pct_resource_busy", Watched::Refused),
+    ("ixe_tc_req_ecn_pkts_", Watched::Marked),
+    ("ixe_tc_req_no_ecn_pkts_", Watched::Unmarked),
+];
+
+/// How long the slots of a block are, and how much is under way in them.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockTimes {
+    /// Number of the block in the survey.
+    pub number: u32,
+    /// Length of a slot, in nanoseconds.
+    pub slot_ns: u64,
+    /// Bytes that a NIC that sends has under way at most; none if nobody sends.
+    pub window_bytes: Option<u64>,
+}
+
+/// Returns the block of each process whose NICs take part, by its rank. When it begins is not known
+/// yet. `addresses` has the address of each NIC; those in `slots` have one.
+pub fn blocks(
+    slots: &[Slot],
+    times: BlockTimes,
+    roster: &Roster,
+    addresses: &[Option<FabricAddress>],
+) -> BTreeMap<u32, Block> {
+    let mut blocks: BTreeMap<u32, Block> = BTreeMap::new();
+    for (number, slot) in (0..).zip(slots) {
+        for (nic, part) in slot {
+            let block = blocks.entry(roster.node_of(*nic).rank);
+            let block = block.or_insert_with(|| Block {
+                number: times.number,
+                begins_ns: 0,
+                slot_ns: times.slot_ns,
+                slots: slots.len() as u32,
+                window_bytes: times.window_bytes,
+                tasks: Vec::new(),
+                addresses: BTreeMap::new(),
+            });
+            let known =
+                part.peers().iter().filter_map(|peer| Some((*peer, addresses[peer.index()]?)));
+            block.addresses.extend(known);
+            block.tasks.push(Task { slot: number, nic: *nic, part: part.clone() });
+        }
+    }
+    blocks
+}
+
+/// Returns the results of each of this number of slots.
+pub fn by_slot(reports: Vec<Report>, slots: usize) -> Vec<Vec<TaskResult>> {
+    let mut results: Vec<Vec<TaskResult>> = vec![Vec::new(); slots];
+    for result in reports.into_iter().flat_map(|report| report.results) {
+        // A report has results of its own tasks only, which are in these slots.
+        results[result.slot as usize].push(result);
+    }
+    results
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::quiet::ids::{NicId, TestId};
+    use super::super::quiet::testing::Cluster;
+    use super::*;
+
+    #[test]
+    fn parts_of_slot_are_those_of_the_table() {
+        let times = SlotTimes::from_slot(250_000_000);
+        assert_eq!(
+            [times.start_ns, times.count_ns, times.counted_ns, times.stop_ns, times.end_ns],
+            [30, 70, 200, 220, 250].map(|ms| ms * 1_000_000)
+        );
+        assert_eq!(times.counted(), 130_000_000);
+    }
+
+    /// Returns three nodes with a NIC each. The ranks of the nodes differ from their indices.
+    fn roster() -> Roster {
+        let mut roster = Cluster::new([0, 0, 3, 1], &[], 0).roster;
+        roster.nodes.iter_mut().zip([7, 5, 6]).for_each(|(node, rank)| node.rank = rank);
+        roster
+    }
+
+    #[test]
+    fn each_process_gets_its_tasks_and_the_addresses_of_their_peers() {
+        let test = TestId(4);
+        let send = SlotTask::Send { test, targets: vec![NicId(1), NicId(2)] };
+        let answer = SlotTask::Answer { test, initiator: NicId(0) };
+        let slots = [
+            Slot::from([(NicId(0), send.clone()), (NicId(1), SlotTask::Watch)]),
+            Slot::from([(NicId(2), answer.clone())]),
+        ];
+        let address = |nic| FabricAddress { nic, pid: 3 };
+        let times = BlockTimes { number: 3, slot_ns: 100, window_bytes: Some(7) };
+        let addresses = [10, 11, 12].map(|nic| Some(address(nic)));
+        let blocks = blocks(&slots, times, &roster(), &addresses);
+        let task = |slot, nic, part| vec![Task { slot, nic: NicId(nic), part }];
+        let tasks: Vec<_> = blocks.iter().map(|(rank, block)| (*rank, &block.tasks)).collect();
+        let expected =
+            [(5, task(0, 1, SlotTask::Watch)), (6, task(1, 2, answer)), (7, task(0, 0, send))];
+        assert_eq!(tasks, expected.each_ref().map(|(rank, tasks)| (*rank, tasks)));
+        let sender = &blocks[&7];
+        let peers = [(NicId(1), address(11)), (NicId(2), address(12))];
+        assert_eq!(sender.addresses, BTreeMap::from(peers));
+        assert_eq!((sender.number, sender.begins_ns, sender.slots), (3, 0, 2));
+        assert_eq!((sender.slot_ns, sender.window_bytes), (100, Some(7)));
+    }
+
+    #[test]
+    fn results_belong_to_their_slots() {
+        let result = |slot, nic| TaskResult::new(slot, NicId(nic), TaskAnswer::Present);
+        let report = |rank, results| Report {
+            block: 0,
+            rank,
+            results,
+            addresses: Vec::new(),
+            beyond_ns: 0,
+            clock_uncertainty_ns: None,
+            load: None,
+        };
+        let reports =
+            vec![report(0, vec![result(1, 0), result(0, 0)]), report(1, vec![result(1, 1)])];
+        let found = by_slot(reports, 3);
+        let nics: Vec<Vec<u32>> = found
+            .iter()
+            .map(|results| results.iter().map(|result| result.nic.0).collect())
+            .collect();
+        assert_eq!(nics, [vec![0], vec![0, 1], vec![]]);
+    }
 }

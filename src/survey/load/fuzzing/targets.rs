@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use campaign::quiet::answer::{Figures, Pair, RETRIES, Stage};
+use campaign::quiet::answer::{Figures, Pair, RETRIES, Stage, Untested};
 use campaign::quiet::busy::HostLoad;
 use campaign::quiet::findings::Test;
 use campaign::quiet::ids::{NicId, TestId};
 use campaign::quiet::rounds::Round;
-use campaign::quiet::untested::Untested;
 use campaign::timetable::histogram::Histogram;
 use campaign::timetable::{
     Block, PARTS, Report, SlotTask, SurveyWork, Task, TaskAnswer, TaskResult, TestSetup, Watched,

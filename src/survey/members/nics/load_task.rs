@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::targets::{Attempt, LoadTimes, TargetNic};
+use campaign::quiet::answer::Untested;
 use campaign::quiet::ids::{NicId, TestId};
-use campaign::quiet::untested::Untested;
 use campaign::timetable::{SlotTask, TaskAnswer};
 use facts::device::FabricAddress;
 use facts::error::{Failure, Kind};

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use super::tests::nic_plan;
 use super::*;
+use campaign::quiet::answer::Untested;
 use campaign::quiet::ids::TestId;
-use campaign::quiet::untested::Untested;
 use campaign::timetable::{SlotTask, Watched};
 use load::slot::{AGGRESSOR_TEST, VICTIM};
 use plan::testing::plan;

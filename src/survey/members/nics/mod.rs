@@ -1,9 +1,8 @@
 //! What a process of a survey measures: its NICs, slot by slot.
 //!
 //! * This file: the NICs of the process, each in a thread of its own.
-//! * `nic`: one NIC, and what it does in each slot.
+//! * `nic`: one NIC, what it does in each slot, and when operations run there.
 //! * `load_task`: what a NIC does in a slot under load.
-//! * `slot`: when operations run in a slot, and what an attempt in a slot says.
 //! * `counter_watch`: the counters of a NIC that may explain an answer.
 //! * `rules`: which options of a tool a survey can measure with.
 
@@ -17,7 +16,6 @@ mod nic;
 #[cfg(test)]
 mod process_tests;
 mod rules;
-mod slot;
 #[cfg(test)]
 mod tests;
 
@@ -32,8 +30,8 @@ pub use crate::targets::{NicPlan, TestPlan};
 use nic::{CurrentStep, MemberNic, ThreadOrder};
 pub use rules::{buffer_bytes, is_two_sided};
 
+use campaign::quiet::answer::Untested;
 use campaign::quiet::ids::NicId;
-use campaign::quiet::untested::Untested;
 use campaign::timetable::{Block, Report, Task, TaskAnswer, TaskResult, TestSetup};
 use crew::introduction::IntroducedNic;
 use facts::device::FabricAddress;

@@ -1,4 +1,5 @@
-//! One NIC of a process: its thread, and what it does in each slot.
+//! One NIC of a process: its thread, what it does in each slot, when operations run there, and what
+//! an attempt in a slot says.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -8,11 +9,10 @@ use crossbeam_channel::{Receiver, Sender};
 
 use super::counter_watch::{CounterWatch, LoadWatch};
 use super::load_task::perform;
-use super::slot::{self, is_too_short};
 use crate::targets::{Attempt, LoadTimes, NicPlan, TargetNic, TestPlan, Window};
+use campaign::quiet::answer::Untested;
 use campaign::quiet::ids::{NicId, TestId};
-use campaign::quiet::untested::Untested;
-use campaign::slots::lengths::most_beyond;
+use campaign::slots::pace::{MARGIN, longest_window, most_beyond};
 use campaign::timetable::{Block, SlotTask, SlotTimes, Task, TaskAnswer, TaskResult};
 use crew::introduction::IntroducedNic;
 use facts::device::FabricAddress;
@@ -159,7 +159,7 @@ impl MemberNic {
                 let (result, is_released) = self.run_loaded(block, &task, (times, window_bytes));
                 (Some(result), Duration::ZERO, is_released)
             }
-            None => self.run_quiet(block, &task, slot::window(begins, length)),
+            None => self.run_quiet(block, &task, window(begins, length)),
         };
         self.end_task(is_released, is_last, begins + length);
         let address = self.nic.address();
@@ -310,10 +310,26 @@ fn answer_of(failure: &Failure, attempt: &Attempt, pair: Duration) -> TaskAnswer
     }
 }
 
+/// Returns the window of a slot of this `length`. The set-up may begin before the slot.
+pub fn window(begins: Instant, length: Duration) -> Window {
+    let margin = length / MARGIN;
+    Window { ready: begins + margin, ends: begins + (length - margin) }
+}
+
+/// Returns whether an operation of `attempt` had no answer that it may have in a longer slot: the
+/// longest one, or one of pairs that are measured for longer than the time `pair`.
+fn is_too_short(attempt: &Attempt, pair: Duration) -> bool {
+    let is_longest = attempt.time_for_operations() >= longest_window(pair);
+    attempt.lacks_answer() && !(is_longest && attempt.has_waited_long())
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::tests::nic_plan;
     use super::*;
+    use campaign::slots::pace::{longest, sufficient};
+    use measure::Supervisor;
+    use plan::run_options::Side;
 
     #[test]
     fn nic_that_had_many_tasks_stays_open_to_the_end_of_the_slot() {
@@ -327,5 +343,42 @@ mod tests {
         nic.end_task(false, false, ends);
         assert_eq!(nic.tasks, 0);
         nic.nic.close();
+    }
+
+    #[test]
+    fn length_of_slot_follows_from_needs() {
+        let milliseconds = Duration::from_millis;
+        let pair = milliseconds(30);
+        let now = Instant::now();
+        let times = window(now, longest(pair));
+        assert_eq!(times.ready - now, milliseconds(25));
+        assert_eq!(times.length(), 5 * pair);
+        for (beyond, length) in [(0, 60), (7, 60), (15, 80), (60, 200), (900, 200)] {
+            assert_eq!(sufficient(pair, milliseconds(beyond)), milliseconds(length));
+        }
+    }
+
+    #[test]
+    fn two_margins_suffice_for_a_target() {
+        let (pair, beyond) = (Duration::from_millis(10), Duration::from_millis(15));
+        let length = sufficient(pair, beyond);
+        let now = Instant::now();
+        let [one, next] = [now, now + length].map(|begins| window(begins, length));
+        assert_eq!(next.ready - one.ends, beyond);
+    }
+
+    #[test]
+    fn short_slot_does_not_decide_that_an_answer_is_missing() {
+        let pair = Duration::from_millis(30);
+        let is_too_short = |length, waited| {
+            let attempt = Attempt::new(window(Instant::now(), length), Side::Client);
+            assert!(!super::is_too_short(&attempt, pair));
+            attempt.no_answer("write", Duration::from_millis(waited));
+            super::is_too_short(&attempt, pair)
+        };
+        assert!(is_too_short(sufficient(pair, Duration::ZERO), 45));
+        // Earlier operations have taken half of a window of 150 ms.
+        assert!(is_too_short(longest(pair), 74));
+        assert!(!is_too_short(longest(pair), 75));
     }
 }

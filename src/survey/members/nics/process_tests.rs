@@ -13,7 +13,7 @@ use super::tests::{PAIR, begin, nic_plan, pair};
 use super::*;
 use campaign::quiet::answer::{ERROR_COUNTERS, Figures, RETRIES};
 use campaign::quiet::ids::{NicId, TestId};
-use campaign::slots::lengths::{longest, most_beyond, sufficient};
+use campaign::slots::pace::{longest, most_beyond, sufficient};
 use facts::device::FabricAddress;
 use node::backend;
 use node::service::VniOption;

@@ -9,7 +9,7 @@ use super::model::ModelWatch;
 use super::nic::{OpenTest, TargetNic};
 use super::test::{Done, PairTime};
 use super::window::Attempt;
-use campaign::quiet::untested::Untested;
+use campaign::quiet::answer::Untested;
 use campaign::timetable::histogram::Histogram;
 use diag::endpoint::Endpoint;
 use facts::device::FabricAddress;

@@ -5,7 +5,8 @@
 //! window that it chooses ([`Window`]). Only the target of a two-sided tool is set up for each
 //! measurement: its process serves in the same window.
 //!
-//! * `nic`: a NIC with its targets; opened, opened again after a failed operation, released.
+//! * `nic`: a NIC with its targets; opened, opened again after a failed operation, released; the
+//!   CPUs of the sides of a pair.
 //! * `test`: the set-up, measurement and release of a pair.
 //! * `loaded`: the parts of a NIC in a slot under load.
 //! * `aggressor`: a NIC that puts to others in turn.
@@ -14,13 +15,11 @@
 //! * `by_tool`: the code of a tool that measures a pair.
 //! * `instruments`: figures of a pair, with the definitions of the tools.
 //! * `full_links`: whether a link of a modelled fabric was full.
-//! * `halves`: the CPUs of the sides of a pair.
 //! * `window`: the time window, in place of the control connection.
 
 mod aggressor;
 pub mod by_tool;
 mod full_links;
-mod halves;
 pub mod instruments;
 mod load_times;
 mod loaded;

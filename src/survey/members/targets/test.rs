@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::full_links::FullLinks;
 use super::instruments::Instruments;
 use super::window::Attempt;
-use campaign::quiet::untested::Untested;
+use campaign::quiet::answer::Untested;
 use diag::bench::api::{Benchmark, Issued, Peer, SizeOfRun};
 use diag::bench::common::service_limits;
 use diag::endpoint::Endpoint;

@@ -5,9 +5,8 @@ use std::cell::Cell;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use campaign::quiet::untested::Untested;
-use diag::run::barriers::Barriers;
-use diag::run::context::LoopContext;
+use campaign::quiet::answer::Untested;
+use diag::run::context::{Barriers, LoopContext};
 use diag::run::watchdog::Notices;
 use facts::error::Failure;
 use facts::interrupt;

@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 
+use super::cause::{Confidence, Why, evidence, item};
 use crate::causes::cause::{CauseRule, ExpectedResult, Sign};
 use crate::causes::columns::Column;
 use crate::causes::comparison::{Compared, Comparison, FiguresByTest, SLOWER_SHARE, compare};
 use crate::causes::table::CAUSES;
-use crate::causes::why::{Confidence, Why, evidence, item};
 use facts::severity::Severity;
+use health::item::{Readings, find, numbers};
 use health::majority::Difference;
-use health::readings::{Readings, find, numbers};
 use health::{Finding, majority};
 
 /// Cells beside the decisive ones that must hold for a certain cause.

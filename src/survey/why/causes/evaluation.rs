@@ -1,15 +1,22 @@
 //! Readings and figures -> causes, each as sure as the evidence permits (diagnosis.md 6.2).
+//!
+//! * A bandwidth that is about the limit of a slower PCIe link than the NIC needs is a hint at this
+//!   link, also where no file shows it (diagnosis.md 3.1).
+//! * If no cause is known, the result says what the tests of the culprit show together
+//!   (diagnosis.md 5, single observations).
 
 use std::cmp::Reverse;
 
-use crate::causes::assessment::{Assessed, Assessment, Case};
-use crate::causes::ceilings;
-use crate::causes::columns::Column;
-use crate::causes::comparison::{Compared, Comparison, TestFigures};
-use crate::causes::procedure::TestCode;
-use crate::causes::seen::seen;
-use crate::causes::table::cause;
-use crate::causes::why::{Confidence, Observation, Why, evidence, item};
+use super::assessment::{Assessed, Assessment, Case};
+use super::cause::{Confidence, Observation, Why, evidence, item};
+use super::columns::Column::{
+    self, FastFlows, Hop, Read, ReadBandwidth, Received, Sent, Write, WriteBandwidth, WriteFrom,
+    WriteTo,
+};
+use super::comparison::{Compared, Comparison, TestFigures};
+use super::procedure::TestCode;
+use super::table::cause;
+use health::item::{Readings, find};
 use health::majority::Difference;
 
 /// The cause that counters of lost packets prove.
@@ -145,7 +152,7 @@ fn whys(case: Case, comparisons: &[Comparison], found: &[(Confidence, &Assessmen
     if !whys.iter().any(|why| why.confidence < Confidence::AlsoFound) {
         whys.insert(0, without_cause(case, comparisons));
     }
-    let hint = ceilings::hint(comparisons, case.own).map(|text| item("pcie-ceiling", &text));
+    let hint = ceiling_hint(comparisons, case.own).map(|text| item("pcie-ceiling", &text));
     let is_open =
         |why: &&mut Why| matches!(why.confidence, Confidence::Possibly | Confidence::Unknown);
     let unmeasured = unmeasured_hops(case, comparisons);
@@ -235,6 +242,230 @@ fn without_cause(case: Case, comparisons: &[Comparison]) -> Why {
     }
 }
 
+/// PCIe links in words, and the product of their lanes and their speed in GT/s.
+const LINKS: [(&str, f64); 6] = [
+    ("8 lanes at 8 GT/s", 64.0),
+    ("16 lanes at 8 GT/s or 8 lanes at 16 GT/s", 128.0),
+    ("16 lanes at 16 GT/s", 256.0),
+    ("16 lanes at 20 GT/s", 320.0),
+    ("16 lanes at 25 GT/s", 400.0),
+    ("16 lanes at 32 GT/s", 512.0),
+];
+
+/// Bytes of data per second of a lane at 1 GT/s, in one direction: 16 lanes at 8 GT/s carry 14 GB/s
+/// (diagnosis.md 3.1).
+const OF_LANE: f64 = 14e9 / 128.0;
+
+/// A bandwidth is the limit of a link within this part of it.
+const ABOUT: f64 = 0.12;
+
+/// Returns what the bandwidth of a slow culprit in loopback says about PCIe; `None` if it is not
+/// the limit of a link that carries less than good NICs do.
+fn ceiling_hint(comparisons: &[Comparison], own: &Readings) -> Option<String> {
+    let is_slow = |comparison: &&Comparison| {
+        comparison.column == Column::WriteBandwidth && comparison.outcome == Compared::Slower
+    };
+    let slow = comparisons.iter().find(is_slow)?;
+    let is_limit = |(_, lanes): &&(&str, f64)| {
+        let limit = lanes * OF_LANE;
+        limit < slow.others && (slow.own / limit - 1.0).abs() <= ABOUT
+    };
+    let (link, _) = LINKS.iter().find(is_limit)?;
+    let gigabytes = slow.own / 1e9;
+    let text = format!("{gigabytes:.1} GB/s is about the limit of a PCIe link with {link}");
+    let value = |code| find(own, code)?.value.as_deref();
+    let shown = value("pcie-width").zip(value("pcie-speed"));
+    let number = |code| find(own, code)?.number;
+    let lanes = number("pcie-width").zip(number("pcie-speed"));
+    let limit = lanes.map(|(lanes, speed)| lanes * speed / 1e9 * OF_LANE);
+    Some(match (shown, limit) {
+        (Some((width, speed)), Some(limit)) if limit > slow.own * (1.0 + ABOUT) => {
+            format!("{text}; its files show {width} at {speed}, so the limit is elsewhere")
+        }
+        _ => text,
+    })
+}
+
+/// Which columns are slower, one of them at least, which ones are as on good NICs, and these facts
+/// in words; the most special first. No text names a cause: tests or files may exclude it.
+const STEPS: [(&[Column], &[Column], &str); 9] = [
+    (&[FastFlows], &[], "all flows between the groups are slow alike"),
+    (&[Sent], &[Received], "sending is slow, receiving is not"),
+    (&[Received], &[Sent], "receiving is slow, sending is not"),
+    (
+        &[WriteBandwidth, ReadBandwidth],
+        &[Write],
+        "large operations are slow also in loopback, small ones are not",
+    ),
+    (
+        &[Sent, Received, WriteTo, WriteFrom],
+        &[Write, Read, WriteBandwidth],
+        "loopback is fast, operations with other NICs are not",
+    ),
+    (&[Hop], &[], "hops without a CPU are slow as well, so it is not the CPU alone"),
+    (&[Write], &[Hop, WriteBandwidth], "small writes are slow, hops without a CPU are not"),
+    (
+        &[Write, Read],
+        &[WriteBandwidth],
+        "small operations are slow also in loopback, large ones are not",
+    ),
+    (&[Write, Read, WriteBandwidth, ReadBandwidth], &[], "the NIC is slow also in loopback"),
+];
+
+/// Returns what is slow, in words; `None` if the tests do not say where.
+fn seen(comparisons: &[Comparison]) -> Option<String> {
+    let find = |column: Column| comparisons.iter().find(|found| found.column == column);
+    let is = |column: Column, expected: Compared| {
+        find(column).is_some_and(|found| found.outcome == expected)
+    };
+    let bandwidths = [WriteBandwidth, ReadBandwidth, Sent, Received];
+    let is_late = [Write, WriteTo, WriteFrom].into_iter().all(|way| is(way, Compared::Slower));
+    if is_late && !bandwidths.into_iter().any(|column| is(column, Compared::Slower)) {
+        let longer = find(WriteTo).map(|found| (found.own - found.others) / 1e3)?;
+        let place = match find(Hop).map(|hop| hop.outcome) {
+            Some(Compared::Slower) => "at the NIC or its link",
+            Some(Compared::Same) => "at the CPU or on its way to the NIC",
+            _ => "at the NIC, its link or its node",
+        };
+        let decimals = if longer < 10.0 { 1 } else { 0 };
+        return Some(format!("slow in both roles, latency +{longer:.decimals$} us {place}"));
+    }
+    let steps = STEPS.iter().find(|(slower, same, _)| {
+        slower.iter().any(|column| is(*column, Compared::Slower))
+            && same.iter().all(|column| is(*column, Compared::Same))
+    });
+    steps.map(|(_, _, says)| (*says).to_owned())
+}
+
+#[cfg(test)]
+mod ceilings_tests {
+    use super::*;
+    use facts::severity::Severity;
+    use health::item::testing::reading;
+
+    fn comparison(own: f64, others: f64) -> Comparison {
+        Comparison {
+            column: Column::WriteBandwidth,
+            is_bandwidth: true,
+            own,
+            others,
+            shares: (own / others, own / others),
+            outcome: Compared::Slower,
+            is_beside_busy: false,
+        }
+    }
+
+    fn pcie(width: &str, speed: &str) -> Readings {
+        let items = [("pcie-width", width), ("pcie-speed", speed)];
+        items.map(|(code, value)| reading(code, value, Severity::Good)).into()
+    }
+
+    #[test]
+    fn bandwidth_names_the_link() {
+        let text_for =
+            |own: f64, others: f64| ceiling_hint(&[comparison(own, others)], &Vec::new());
+        let expected = "13.9 GB/s is about the limit of a PCIe link with 16 lanes at 8 GT/s or 8 \
+                        lanes at 16 GT/s";
+        assert_eq!(text_for(13.9e9, 23e9).as_deref(), Some(expected));
+        // Within 12 % of 14 GB/s.
+        for (own, is_near) in [(12.3e9, false), (12.4e9, true), (15.6e9, true), (15.7e9, false)] {
+            assert_eq!(text_for(own, 23e9).is_some(), is_near, "{own}");
+        }
+        // The link of good NICs is the limit of a larger one.
+        assert!(text_for(28e9, 46e9).is_some_and(|text| text.ends_with("16 lanes at 16 GT/s")));
+        assert_eq!(text_for(28e9, 27.5e9), None);
+        assert_eq!(text_for(0.1e9, 0.2e9), None);
+    }
+
+    #[test]
+    fn other_outcomes_and_columns_say_nothing() {
+        let same = Comparison { outcome: Compared::Same, ..comparison(14e9, 23e9) };
+        let sent = Comparison { column: Column::Sent, ..comparison(14e9, 23e9) };
+        assert_eq!(ceiling_hint(&[same, sent], &Vec::new()), None);
+    }
+
+    #[test]
+    fn faster_link_in_the_files_contradicts() {
+        let text =
+            |width, speed| ceiling_hint(&[comparison(13.9e9, 23e9)], &pcie(width, speed)).unwrap();
+        let end = "; its files show x16 at 16.0 GT/s, so the limit is elsewhere";
+        assert!(text("x16", "16.0 GT/s").ends_with(end));
+        // These carry about as much.
+        assert!(text("x8", "16.0 GT/s").ends_with("8 lanes at 16 GT/s"));
+        assert!(text("x16", "8.0 GT/s").ends_with("8 lanes at 16 GT/s"));
+    }
+}
+
 #[cfg(test)]
 #[path = "evaluation_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+mod seen_tests {
+    use super::*;
+
+    fn comparison(column: Column, outcome: Compared) -> Comparison {
+        Comparison {
+            column,
+            is_bandwidth: false,
+            own: 102_400.0,
+            others: 2_000.0,
+            shares: (1.0, 1.0),
+            outcome,
+            is_beside_busy: false,
+        }
+    }
+
+    /// Returns what is seen if these columns are slower, and the others are not.
+    fn says(slower: &[Column]) -> Option<String> {
+        let outcome = |column| {
+            if slower.contains(&column) { Compared::Slower } else { Compared::Same }
+        };
+        seen(&Column::ALL.map(|column| comparison(column, outcome(column))))
+    }
+
+    #[test]
+    fn each_step_is_the_first_for_something() {
+        for (slower, start) in [
+            (&[WriteBandwidth, Sent, Received][..], "large operations"),
+            (&[Write, Read, WriteTo], "small writes are slow, hops without a CPU are not"),
+            (&[Write, Read, WriteTo, Hop], "hops without a CPU are slow as well"),
+            (&[Read, WriteTo], "small operations"),
+            (&[Write, WriteBandwidth, WriteTo, Hop], "hops without a CPU are slow as well"),
+            (&[WriteTo, Hop], "loopback is fast"),
+            (&[Write, WriteBandwidth], "the NIC is slow also in loopback"),
+            (&[Sent], "sending is slow"),
+            (&[Sent, WriteBandwidth], "sending is slow"),
+            (&[Received], "receiving is slow"),
+            (&[Sent, Received], "loopback is fast"),
+            (&[WriteFrom], "loopback is fast"),
+            (&[Sent, FastFlows], "all flows between the groups"),
+        ] {
+            let says = says(slower).unwrap_or_default();
+            assert!(says.starts_with(start), "{slower:?}: {says}");
+        }
+        assert_eq!(says(&[]), None);
+        assert_eq!(says(&[Column::Tail, Column::Survey]), None);
+    }
+
+    #[test]
+    fn latency_of_both_roles_has_a_place() {
+        let both = [Write, WriteTo, WriteFrom];
+        let text = "slow in both roles, latency +100 us at the";
+        let with_hops = says(&[&both[..], &[Hop]].concat());
+        assert_eq!(with_hops, Some(format!("{text} NIC or its link")));
+        assert_eq!(says(&both), Some(format!("{text} CPU or on its way to the NIC")));
+        let without_hops = both.map(|column| comparison(column, Compared::Slower));
+        assert_eq!(seen(&without_hops), Some(format!("{text} NIC, its link or its node")));
+        // A bandwidth that the latency does not explain is another fault.
+        let with_bandwidth = says(&[&both[..], &[Hop, Sent]].concat()).unwrap();
+        assert!(with_bandwidth.starts_with("sending is slow"), "{with_bandwidth}");
+    }
+
+    #[test]
+    fn tests_that_were_not_measured_say_nothing() {
+        let sent = comparison(Sent, Compared::Slower);
+        assert_eq!(seen(&[sent]), None);
+        assert_eq!(seen(&[sent, comparison(Received, Compared::Unclear)]), None);
+    }
+}

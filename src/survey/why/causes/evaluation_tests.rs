@@ -1,18 +1,14 @@
 //! The vectors of diagnosis.md 8 that need no NIC, by their numbers.
 
-#[path = "evaluation_busy_tests.rs"]
-mod busy_cpus;
 #[path = "evaluation_host_tests.rs"]
 mod hosts;
-#[path = "evaluation_links_tests.rs"]
-mod links;
 #[path = "evaluation_ways_tests.rs"]
 mod other_ways;
 
 use super::*;
 use crate::causes::comparison::{DelayedMeasurement, FiguresByTest, Floor, Tail};
 use facts::severity::Severity;
-use health::readings::{Readings, testing};
+use health::item::{Readings, testing};
 use health::{Finding, LIMIT};
 
 /// Figures of a healthy NIC: latencies in nanoseconds, bandwidths in bytes per second.

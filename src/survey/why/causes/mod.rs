@@ -3,15 +3,11 @@
 
 pub mod assessment;
 pub mod cause;
-pub mod ceilings;
 pub mod columns;
 pub mod comparison;
 pub mod counters;
 pub mod evaluation;
 pub mod flows;
-pub mod healthy;
 pub mod procedure;
-pub mod seen;
 pub mod shared;
 pub mod table;
-pub mod why;

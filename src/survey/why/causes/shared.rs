@@ -4,8 +4,8 @@
 use serde::{Deserialize, Serialize};
 
 use health::Finding;
+use health::item::{Readings, find};
 use health::majority::{RARE, count, is_same, normals, values};
-use health::readings::{Readings, find};
 
 /// Fewest culprits that share a value.
 const FEWEST: usize = 3;
@@ -104,7 +104,7 @@ fn ln_choices(all: usize, some: usize) -> f64 {
 mod tests {
     use super::*;
     use facts::severity::Severity;
-    use health::readings::testing::reading;
+    use health::item::testing::reading;
 
     fn readings(value: &str) -> Readings {
         let is_memory = value.ends_with("GiB");

@@ -4,18 +4,17 @@
 
 use std::collections::BTreeSet;
 
-use busy::Truth;
 use dragonfly::ModelDragonfly;
 use fastrand::Rng;
+use planted::Truth;
 
 use super::answer::Pair;
 use super::findings::{Certainty, Direction, Findings, Unit};
 use super::ids::NicId;
 use super::roster::{Roster, members};
 use super::testing::{Cluster, Effect, Fault, Load, named, survey_of_some};
-use crate::blame::limits::LEAST_FIGURES;
+use crate::blame::LEAST_FIGURES;
 
-pub mod busy;
 pub mod dragonfly;
 pub mod planted;
 
@@ -249,9 +248,9 @@ fn dragonfly_trials() -> Vec<Trial> {
 fn busy_trials() -> Vec<Trial> {
     let mut trials = Vec::new();
     for truth in Truth::ALL {
-        for (load, disturbed, untested) in busy::LOADS {
+        for (load, disturbed, untested) in planted::LOADS {
             let shapes: Vec<_> =
-                busy::SHAPES.into_iter().filter(|(shape, _)| truth.fits(*shape)).collect();
+                planted::SHAPES.into_iter().filter(|(shape, _)| truth.fits(*shape)).collect();
             trials.push(Trial::new(format!("{load}: {truth:?}"), move |seed| {
                 let (shape, pairs) = shapes[seed as usize % shapes.len()];
                 let cluster = truth.cluster(shape, (disturbed, untested), seed);

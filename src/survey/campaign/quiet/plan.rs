@@ -1,26 +1,35 @@
-//! What a survey measures after the sweep: first retests of suspect pairs, then their NICs with
-//! other partners.
+//! What a survey measures next: the rounds of the sweep; then retests of suspect pairs, and their
+//! NICs with other partners.
+
+use std::collections::BTreeSet;
 
 use fastrand::Rng;
 
-use super::answer::{Pair, Stage, TestPair};
+use super::answer::{Pair, Stage, TestPair, Untested};
+use super::coverage::Coverage;
 use super::explanation::{Explained, FEW_SUSPECTS, explain};
-use super::ids::NicId;
+use super::findings::{Certainty, Unit};
+use super::ids::{NicId, TestId};
 use super::limits::Limits;
-use super::outside::MOST_RETESTS;
+use super::outside::{DECISIVE, MOST_RETESTS};
 use super::result_store::ResultStore;
 use super::retest::{GoodPairs, Queue, pairs_of_unclear_classes, suspects, swaps};
 use super::roster::Roster;
-use super::rounds::Round;
+use super::rounds::{NicOrder, Round, Sweep};
+use super::search::PartExplanation;
 use super::settings::SurveyPhase;
 use super::slow_parts::Judgement;
 use super::unmeasured::{ExcludedNics, why_unusable};
+use crate::blame::LEAST_PARTNERS;
 
 /// How often the survey chooses suspects.
 const MOST_WAVES: u8 = 8;
 
 /// How often the pairs of a class that differ too much are measured again.
 const MOST_AGAIN: u8 = 3;
+
+/// Number of pairs far outside their limits that decide about a part.
+const ENOUGH_FAR: usize = 4;
 
 /// How often NICs get other partners.
 const MOST_SWAPS: u8 = 3;
@@ -119,9 +128,10 @@ impl RetestPlan {
             return None;
         }
         let wave = self.wave.iter().copied();
+        let decided = decided_pairs(explained, sweep);
         let is_undecided = |key: &TestPair| {
             let results = sweep.results;
-            results.needs_retest(*key, &explained.judgement, sweep.roster)
+            !decided.contains(key) && results.needs_retest(*key, &explained.judgement, sweep.roster)
         };
         let undecided: Vec<TestPair> = wave.filter(is_undecided).collect();
         if undecided.is_empty() {
@@ -174,6 +184,51 @@ impl RetestPlan {
     }
 }
 
+/// Returns the pairs whose further retests would not change the verdict. Their part is bad by
+/// several pairs that are far outside their limits, and so in their test; no pair of the part has
+/// passed a retest of the test. Some of its pairs are retested more than once.
+fn decided_pairs(explained: &Explained, sweep: SweepResults<'_>) -> BTreeSet<TestPair> {
+    let SweepResults { roster, results, .. } = sweep;
+    let judgement = &explained.judgement;
+    let is_far = |part: &&PartExplanation| {
+        let far = part.pairs.iter().filter(|one| one.is_far).count();
+        part.certainty == Certainty::Bad && far >= ENOUGH_FAR
+    };
+    let mut decided = BTreeSet::new();
+    for part in explained.explanations.iter().filter(is_far) {
+        let bad_in = judgement
+            .parts
+            .iter()
+            .filter(|slow| slow.unit == part.unit && slow.certainty == Certainty::Bad);
+        for test in bad_in.map(|slow| slow.test).collect::<BTreeSet<TestId>>() {
+            let own = part.pairs.iter().filter(|one| one.test == test);
+            let own: Vec<TestPair> = own.map(|one| (test, one.pair)).collect();
+            let has_passed = |key: &TestPair| results.retested(*key, judgement, roster).1 > 0;
+            if !own.iter().any(has_passed) {
+                let again = pairs_for_second_retest(&own, results);
+                decided.extend(own.into_iter().filter(|key| !again.contains(key)));
+            }
+        }
+    }
+    decided
+}
+
+/// Returns the pairs of a part in a test that need a second retest, with different NICs if there
+/// are such pairs: so many that with the pairs that have it they are decisive.
+fn pairs_for_second_retest(own: &[TestPair], results: &ResultStore) -> Vec<TestPair> {
+    let (again, mut once): (Vec<TestPair>, Vec<TestPair>) =
+        own.iter().partition(|key| results.retest_count(**key) >= DECISIVE);
+    let missing = DECISIVE.saturating_sub(again.len());
+    let Some(first) = again.first().or(once.first()).copied() else {
+        return Vec::new();
+    };
+    let is_alike =
+        |(_, pair): &TestPair| pair.initiator == first.1.initiator || pair.target == first.1.target;
+    once.sort_by_key(|key| *key != first && is_alike(key));
+    once.truncate(missing);
+    once
+}
+
 /// Returns the good pairs that may be measured beside these.
 fn good_pairs(pairs: &[TestPair], explained: &Explained, sweep: SweepResults<'_>) -> GoodPairs {
     GoodPairs::beside(pairs, sweep.results, &explained.judgement, sweep.roster)
@@ -191,4 +246,75 @@ fn few_suspects(sweep: SweepResults<'_>) -> Vec<TestPair> {
     let open = keys.filter(|key| results.needs_retest(*key, &judgement, roster));
     let open: Vec<TestPair> = open.collect();
     if open.len() <= FEW_SUSPECTS { open } else { Vec::new() }
+}
+
+/// The rounds that come next.
+#[derive(Debug)]
+pub struct RoundPlan {
+    pub(super) phase: SurveyPhase,
+    /// The rounds of the sweep that are left.
+    pub(super) sweep: Sweep,
+    /// The pairs of the phases after the sweep.
+    pub(super) queue: Queue,
+    order: NicOrder,
+}
+
+impl RoundPlan {
+    /// Creates the plan of a survey that begins with `sweep`.
+    pub fn new(sweep: Sweep, order: NicOrder) -> Self {
+        Self { phase: SurveyPhase::Sweep, sweep, queue: Queue::default(), order }
+    }
+
+    /// Begins a phase that measures the pairs of a queue.
+    pub fn begin(&mut self, phase: SurveyPhase, queue: Queue) {
+        (self.phase, self.queue) = (phase, queue);
+    }
+
+    /// Ends the survey.
+    pub fn finish(&mut self) {
+        self.phase = SurveyPhase::Over;
+    }
+
+    /// Returns the next round of the phase. Notes pairs that cannot be measured in `coverage`.
+    pub fn next(
+        &mut self,
+        roster: &Roster,
+        parked: &ExcludedNics,
+        coverage: &mut Coverage,
+    ) -> Option<Round> {
+        if self.phase == SurveyPhase::Sweep {
+            return self.next_of_sweep(roster, parked, coverage);
+        }
+        let refused = self.queue.refuse(|pair| why_unusable(roster, pair).is_none());
+        if self.phase == SurveyPhase::Repeat {
+            for key in refused {
+                coverage.miss(key, Stage::Sweep, &Untested::NoAddress, roster);
+            }
+        }
+        self.queue.next(roster, self.order)
+    }
+
+    fn next_of_sweep(
+        &mut self,
+        roster: &Roster,
+        parked: &ExcludedNics,
+        coverage: &mut Coverage,
+    ) -> Option<Round> {
+        self.sweep.next(|test, pair| {
+            if coverage.take_earlier(test, pair) {
+                return false;
+            }
+            if let Some((part, reason)) = why_unusable(roster, pair) {
+                coverage.unmeasured.leave_out(part, reason);
+                return false;
+            }
+            if let Some(nic) = parked.find(pair) {
+                let reason =
+                    format!("left out after operations with {LEAST_PARTNERS} partners had failed");
+                coverage.unmeasured.leave_out(Unit::Nic(nic), reason.into());
+                return false;
+            }
+            true
+        })
+    }
 }
