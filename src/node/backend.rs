@@ -116,6 +116,11 @@ pub fn is_software(device: DeviceName, machine: &Machine) -> bool {
     }
 }
 
+/// Returns the software NICs that a process has open, from its memory map.
+pub fn mapped_software(maps: &str) -> Vec<DeviceName> {
+    softnic::mapped_nics(maps).into_iter().map(DeviceName::software).collect()
+}
+
 /// Returns files with the `wanted` telemetry counters, and perhaps with others: writing all
 /// counters of a software NIC takes most of the time. A NIC whose files the command of software
 /// NICs shows has no counters there, so its files are a snapshot, too.

@@ -92,6 +92,16 @@ pub fn text(path: &Path) -> io::Result<String> {
     within_limit(path, |path| fs::read_to_string(path))
 }
 
+/// Returns the text of a file, with a mark in place of what is not UTF-8.
+///
+/// # Errors
+///
+/// The errors of [`text`].
+pub fn lossy_text(path: &Path) -> io::Result<String> {
+    let bytes = within_limit(path, |path| fs::read(path))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
 /// Returns the names in a directory.
 pub fn names(path: &Path) -> io::Result<Vec<OsString>> {
     let read = |path: &Path| {

@@ -1,5 +1,6 @@
 //! `why`: why one NIC is slow that somebody suspects, beside good NICs of other nodes, by the
-//! members of a survey that measures nothing else (docs/why.md).
+//! members of a survey that measures nothing else (docs/why.md); or why a job makes no progress
+//! (docs/hang.md).
 
 use std::ffi::OsString;
 use std::time::{Instant, SystemTime};
@@ -29,12 +30,15 @@ pub use super::why_options::usage;
 /// # Errors
 ///
 /// Invalid arguments, a NIC that does not exist, good NICs that do not answer, a file that cannot
-/// be written, and a NIC that is slow.
+/// be written, and a NIC that is slow; with `--job` or `--merge`, the failures of [`hang::run`].
 pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let read = crate::why_options::parse(&arguments);
     let Some(request) = output::or_refusal(&arguments, read)? else {
         return Ok(());
     };
+    if let Some(hang) = request.hang() {
+        return hang::run(&hang);
+    }
     let ready = backend::check(request.device).and_then(|()| interrupt::watch());
     output::or_early_failure(crate::processes::own_place(request.json.as_ref()), ready)?;
     if measure_if_started(&request)? {

@@ -11,25 +11,35 @@ use clap::{Args, Command};
 use super::request::{Hosts, hosts};
 use cli::arguments::{ServiceArguments, TypedArguments};
 use cli::usage::{Completion, Usage};
+use cli::values::LEFT_OUT;
 use cli::{arguments, derived, output};
 use facts::device::{DEFAULT_DEVICE, DeviceName};
 use facts::error::{Failure, invalid};
-use facts::number::time;
+use facts::number::{time, within};
+use hang::{HangRequest, HangSource};
 use page::destination::Place;
 use plan::DEFAULT_PORT;
 
 /// Bounds of `--pair-time`.
 const PAIR_TIMES: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(60);
 
+/// Bounds of `--interval`.
+const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
+
+/// Largest number of a process in Linux.
+const MOST_PIDS: u64 = 1 << 22;
+
 /// Returns what the command takes.
 pub fn usage() -> Usage {
     Usage {
         program: "cxidiag why".into(),
-        about: "Find out why a NIC is slow",
+        about: "Find out why a NIC is slow, or why a job hangs",
         synopsis: vec![
             ("cxidiag why [NIC] --peer=LIST [OPTIONS]".into(), ""),
             ("cxidiag why [NIC] [OPTIONS]".into(), ""),
             ("cxidiag why [NIC] --loopback=COUNT [OPTIONS]".into(), ""),
+            ("cxidiag why --job[=PID,...] [OPTIONS]".into(), ""),
+            ("cxidiag why --merge FILE... [OPTIONS]".into(), ""),
         ],
         arguments: Completion::Devices,
         about_arguments: "NIC is the suspect, a NIC of this machine (default: cxi0). Good NICs of other\n\
@@ -38,6 +48,7 @@ pub fn usage() -> Usage {
         remarks: vec![
             "Exit status: 0 as good NICs, 3 slower, or a cause was found, 4 undecided,\n\
              1 the diagnosis itself failed, 2 invalid arguments, 130 interrupted.",
+            "With --job: 0 data moves, 3 hung with a cause, 4 undecided.",
             "A token is taken from CXIDIAG_TOKEN.",
         ],
         ..Usage::default()
@@ -73,6 +84,26 @@ pub struct WhyRequest {
     #[arg(long, value_name = "COUNT", value_parser = derived::number(2..=100_u32))]
     loopback: Option<u32>,
 
+    /// Find out why a job makes no progress, instead of a NIC: of the processes PID,... (default:
+    /// the ranks of your job on this node)
+    ///
+    /// Ranks, their threads and their NICs are read three times. This needs no root, stops no
+    /// process and takes nothing from the job. docs/hang.md explains the verdicts.
+    #[arg(long, value_name = "PID,...", require_equals = true, value_parser = job)]
+    pub job: Option<JobPids>,
+
+    /// Time between the readings of --job (default: 4s)
+    ///
+    /// From 10 ms to 60 s, in seconds without a unit.
+    #[arg(long, value_name = "TIME")]
+    #[arg(value_parser = |typed: &str| time(typed, INTERVALS))]
+    pub interval: Option<Duration>,
+
+    /// Judge several nodes of a job together: FILE is a document that --job --json has written on
+    /// a node
+    #[arg(long = "merge")]
+    is_merge: bool,
+
     #[command(flatten)]
     pub service: ServiceArguments,
 
@@ -107,6 +138,21 @@ pub struct WhyRequest {
 
     #[arg(skip)]
     pub beside: Beside,
+
+    /// The files of `--merge`.
+    #[arg(skip)]
+    merged: Vec<PathBuf>,
+}
+
+/// The processes of a job, by number; none to search for them.
+pub type JobPids = Vec<u32>;
+
+fn job(typed: &str) -> Result<JobPids, String> {
+    if typed == LEFT_OUT {
+        return Ok(Vec::new());
+    }
+    let pids = typed.split(',').map(|pid| within(pid, 1..=MOST_PIDS));
+    pids.map(|pid| Ok(pid? as u32)).collect()
 }
 
 /// The good NICs beside which a NIC is measured.
@@ -125,15 +171,54 @@ pub enum Beside {
 pub fn parse(arguments: &[OsString]) -> Result<Option<WhyRequest>, Failure> {
     let typed = TypedArguments::<WhyRequest>::read(&usage(), &COMMAND, arguments)?;
     let Some(TypedArguments { mut request, words, .. }) = typed else { return Ok(None) };
-    arguments::add_devices(&mut request.nics, words, arguments)?;
+    if request.is_merge {
+        request.merged = words.into_iter().map(PathBuf::from).collect();
+    } else {
+        arguments::add_devices(&mut request.nics, words, arguments)?;
+    }
     (request.device, request.beside) = request.places()?;
     Ok(Some(request))
 }
 
 impl WhyRequest {
+    /// Returns what `--job` or `--merge` asks for.
+    pub fn hang(&self) -> Option<HangRequest> {
+        let source = if self.is_merge {
+            HangSource::Files(self.merged.clone())
+        } else {
+            let interval = self.interval.unwrap_or(hang::INTERVAL);
+            HangSource::Node { pids: self.job.clone()?, interval }
+        };
+        let (json, ticket, is_quiet) = (self.json.clone(), self.ticket.clone(), self.is_quiet);
+        Some(HangRequest { source, json, ticket, is_quiet })
+    }
+
     /// Returns the suspect, and the good NICs beside it.
     fn places(&self) -> Result<(DeviceName, Beside), Failure> {
         let nic = arguments::one_device(&self.nics)?;
+        if self.interval.is_some() && self.job.is_none() {
+            return Err(Failure::usage("--interval needs --job"));
+        }
+        if self.is_merge || self.job.is_some() {
+            let own = if self.is_merge { "merge" } else { "job" };
+            let others = [
+                ("peer", self.peers.is_some()),
+                ("loopback", self.loopback.is_some()),
+                ("job", self.is_merge && self.job.is_some()),
+            ];
+            return match (nic, others.iter().find(|(_, is_given)| *is_given)) {
+                _ if self.is_merge && self.merged.is_empty() => {
+                    Err(Failure::usage("--merge needs a FILE"))
+                }
+                (Some(nic), _) => Err(Failure::usage(format!(
+                    "--job looks at the NICs of the job: leave out {nic}"
+                ))),
+                (None, Some((option, _))) => {
+                    Err(Failure::usage(format!("--{own} and --{option} exclude each other")))
+                }
+                (None, None) => Ok((DEFAULT_DEVICE, Beside::Nothing)),
+            };
+        }
         let peer_pairs =
             [("peer-device", self.peer_device.is_some()), ("port", self.port.is_some())];
         let given = peer_pairs.iter().find(|(_, is_given)| *is_given);
@@ -200,6 +285,14 @@ mod tests {
             ("cxi0 cxi1", "expected one NIC: leave out cxi1"),
             ("--loopback=4 --peer=n1", "--loopback and --peer exclude each other"),
             ("--port=1", "--port needs --peer"),
+            ("--job --peer=n1", "--job and --peer exclude each other"),
+            ("--job --loopback=4", "--job and --loopback exclude each other"),
+            ("cxi1 --job", "leave out cxi1"),
+            ("cxi1 --interval=1s", "--interval needs --job"),
+            ("--merge", "--merge needs a FILE"),
+            ("--merge a --job", "--merge and --job exclude each other"),
+            ("--job=0", "invalid value '0' for --job"),
+            ("--job=5,x", "invalid value '5,x' for --job"),
             ("--peer-device=cxi1", "--peer-device needs --peer"),
             ("--peer=n1,n1", "n1 is named twice"),
             ("soft4 --loopback=4", "one of soft0 to soft3, and not soft4"),

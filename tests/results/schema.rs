@@ -19,6 +19,7 @@ use devices::inventory::Inventory;
 use explain::document::Explanation;
 use facts::error::Kind;
 use facts::percentile::Percentile;
+use hang::document::HangReport;
 use health::ITEMS;
 use link::document::LinkReport;
 use ping::document::Ping;
@@ -219,6 +220,18 @@ fn explain_schema() -> Value {
     schema
 }
 
+fn hang_schema() -> Value {
+    let rules = [
+        ("/properties/schema_version", "const", json!(hang::document::SCHEMA_VERSION)),
+        ("/properties/command", "const", json!("why --job")),
+        ("/properties/exit_status", "enum", json!([0, 3, 4])),
+    ];
+    let mut schema =
+        schema::<HangReport>("A job that makes no progress, by cxidiag why --job", &rules);
+    close(&mut schema);
+    schema
+}
+
 fn health_schema<T: JsonSchema>(title: &str) -> Value {
     let verdicts = json!(["good", "suspect", "bad", "shown", "not_available"]);
     let codes = ITEMS.map(|item| item.code).to_vec();
@@ -304,6 +317,7 @@ fn matches_schemas_in_docs() {
         ("check", check_schema()),
         ("link", link_schema()),
         ("explain", explain_schema()),
+        ("hang", hang_schema()),
         ("stress", stress_schema()),
         ("check-fleet", fleet_schema()),
         ("check-job", job_schema()),

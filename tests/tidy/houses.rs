@@ -68,6 +68,7 @@ pub static PACKAGES: &[Package] = &[
     src::CHECK,
     src::LINK,
     src::EXPLAIN,
+    src::HANG,
     src::MEMBERS,
     src::SURVEY,
     src::SERVE,

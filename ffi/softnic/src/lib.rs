@@ -98,6 +98,16 @@ pub fn raised_errors(number: u32) -> io::Result<Vec<(&'static str, u32, u64)>> {
     Ok(raised.map(|(flag, times)| (flag.block.name(), flag.bit, times)).collect())
 }
 
+/// The numbers of the NICs of this fabric that a process has open, from its memory map
+/// (`/proc/PID/maps`).
+pub fn mapped_nics(maps: &str) -> Vec<u32> {
+    let Ok(place) = fabric::FabricDirectory::from_environment() else { return Vec::new() };
+    let Ok(nics) = environment::Nics::from_environment() else { return Vec::new() };
+    let mapped = place.mapped_nids(maps);
+    let addresses = (0..).map_while(|number| Some((number, nics.address(number)?)));
+    addresses.filter(|(_, nid)| mapped.contains(nid)).map(|(number, _)| number).collect()
+}
+
 /// The part of its speed with which the host of the NIC with this number copies memory, as
 /// `CXIDIAG_FAULTS` plants it.
 pub fn memory_share(number: u32) -> f64 {

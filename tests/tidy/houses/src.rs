@@ -779,8 +779,8 @@ pub const SURVEY: Package = Package {
     name: "survey",
     directory: "src/survey",
     uses: &[
-        "campaign", "check", "cli", "crew", "cxi", "diag", "facts", "health", "load", "measure",
-        "members", "node", "page", "plan", "session", "topology", "why",
+        "campaign", "check", "cli", "crew", "cxi", "diag", "facts", "hang", "health", "load",
+        "measure", "members", "node", "page", "plan", "session", "topology", "why",
     ],
     holds: "`survey` and `why`: many NICs measured with each other, and what is slow",
     must_not: "judge a measurement",
@@ -924,6 +924,32 @@ pub const EXPLAIN: Package = Package {
             ],
             &[("judge", "which message is the cause")],
             &[("lib", "arguments -> explanation")],
+        ],
+    },
+    parts: &[],
+    repeated_types: &[],
+};
+
+pub const HANG: Package = Package {
+    name: "hang",
+    directory: "src/hang",
+    uses: &["cli", "crew", "cxi", "facts", "health", "node", "page"],
+    holds: "`why --job`: a job that makes no progress, seen from outside",
+    must_not: "attach to a process, send a signal, or allocate on a NIC",
+    house: House {
+        directory: "src/hang",
+        module: "",
+        shown_in: &["src/hang/lib.rs"],
+        floors: &[
+            &[
+                ("nics", "whether the NICs of the job move data"),
+                ("process", "a process from its files: what it holds and does"),
+            ],
+            &[("ranks", "the processes of a job on this node")],
+            &[("reading", "one node over some seconds")],
+            &[("table", "the decision table: readings -> findings")],
+            &[("document", "the report, as data, JSON and text")],
+            &[("lib", "a request -> reading, report and documents")],
         ],
     },
     parts: &[],

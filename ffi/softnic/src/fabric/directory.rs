@@ -5,6 +5,7 @@
 //! The owner of a file holds an exclusive lock on it, which the kernel releases when the owner
 //! exits for any reason. Files are made and removed only under the lock of the directory.
 
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -63,6 +64,19 @@ pub struct Directory {
     is_made: bool,
     lock: OwnedFd,
     _user: FileUser,
+}
+
+impl FabricDirectory {
+    /// The addresses of NICs whose ports are in this memory map.
+    pub fn mapped_nids(&self, maps: &str) -> HashSet<u32> {
+        let ports = maps.lines().filter_map(|line| {
+            // Addresses, rights, offset, device and inode precede the path.
+            let path = Path::new(line.get(line.find('/')?..)?);
+            let name = path.strip_prefix(&self.path).ok()?.to_str()?.strip_prefix(PREFIX)?;
+            u32::from_str_radix(name.split_once('.')?.0, 16).ok()
+        });
+        ports.collect()
+    }
 }
 
 impl Directory {

@@ -1,0 +1,470 @@
+//! The decision table (hangs.md 7): from what was read on a node to what it says. Pure functions.
+
+use serde::{Deserialize, Serialize};
+
+use crate::nics::{Motion, NicState};
+use crate::process::Activity;
+use crate::ranks::names;
+use crate::reading::{NodeReading, RankState};
+use facts::number::counted;
+
+/// Part of a limit from which on it may be what processes wait for.
+const NEAR_LIMIT: f64 = 0.95;
+
+/// Part of the time in which the switch holds off a NIC that stands still.
+const HELD_OFF: f64 = 0.9;
+
+/// Part of the time in which a NIC that cannot take data holds off the switch.
+const HOLDS_OFF: f64 = 0.5;
+
+/// How often the retry handler sends a packet again (libcxi.md 12.3).
+const RETRIES: u64 = 4;
+
+/// Part of the ranks that a group of outliers may have.
+const OUTLIER_SHARE: f64 = 0.02;
+
+/// What a rank does that waits for other ranks, or that computes.
+const WAITING: [Activity; 6] = [
+    Activity::Runs,
+    Activity::Yields,
+    Activity::Descriptors,
+    Activity::Lock,
+    Activity::Sleep,
+    Activity::Changing,
+];
+
+/// What a rank does that waits for something beside the network.
+const ELSEWHERE: [Activity; 6] = [
+    Activity::Signal,
+    Activity::Pipe,
+    Activity::Socket,
+    Activity::Read,
+    Activity::Child,
+    Activity::Sleep,
+];
+
+facts::named_enum! {
+    /// How much a row of the table says.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+    #[serde(rename_all = "snake_case")]
+    pub enum Certainty {
+        /// The proof would not be there without the cause.
+        Because = "because",
+        /// It fits, and readings exclude others.
+        Probably = "probably",
+        /// Data moves: no hang.
+        Moving = "moving",
+        /// It has a sign of its own.
+        Possibly = "possibly",
+        /// It excludes causes, and names none.
+        Open = "open",
+    }
+    /// Its name in texts.
+    pub fn name(self);
+}
+
+/// What a row of the decision table says about this node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct HangFinding {
+    /// Number of the row in docs/reference/hangs.md 7.
+    pub row: u32,
+    /// How much it says.
+    pub certainty: Certainty,
+    /// What it says.
+    pub text: String,
+    /// The readings that say it.
+    pub proof: String,
+    /// What to do next.
+    pub next: String,
+    /// What would be wrong to conclude.
+    pub exclusion: String,
+}
+
+/// Ranks that do the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct RankGroup {
+    /// What their main threads do.
+    pub activity: Activity,
+    /// The ranks, or their processes.
+    pub names: String,
+    /// Number of ranks.
+    pub count: u32,
+    /// Whether it has so few ranks that it stands out from the others.
+    pub is_outlier: bool,
+}
+
+/// Returns the ranks in groups that do the same: outliers first, then the largest first.
+pub fn groups(ranks: &[RankState]) -> Vec<RankGroup> {
+    let activities = Activity::ALL.into_iter();
+    let groups = activities.map(|activity| {
+        let members: Vec<_> = ranks.iter().filter(|rank| rank.activity == activity).collect();
+        (activity, members)
+    });
+    let groups: Vec<_> = groups.filter(|(_, members)| !members.is_empty()).collect();
+    let largest = groups.iter().map(|(_, members)| members.len()).max().unwrap_or(0);
+    let most = ((OUTLIER_SHARE * ranks.len() as f64) as usize).max(1);
+    let mut groups: Vec<RankGroup> = groups
+        .into_iter()
+        .map(|(activity, members)| {
+            let numbers: Vec<_> = members.iter().map(|rank| rank.numbers()).collect();
+            RankGroup {
+                activity,
+                names: names(&numbers),
+                count: members.len() as u32,
+                is_outlier: members.len() <= most && members.len() < largest,
+            }
+        })
+        .collect();
+    groups.sort_by_key(|group| (!group.is_outlier, std::cmp::Reverse(group.count)));
+    groups
+}
+
+/// Returns what holds, the surest first and then in the order of the table; never nothing.
+pub fn findings(node: &NodeReading) -> Vec<HangFinding> {
+    let mut all: Vec<HangFinding> = Vec::new();
+    all.extend(ended(node));
+    for rank in &node.ranks {
+        all.extend(rank_finding(node, rank));
+    }
+    for nic in &node.nics {
+        all.extend(nic_findings(node, nic));
+    }
+    all.extend(outlier(node));
+    all.sort_by_key(|finding| (finding.certainty, finding.row));
+    all.dedup_by(|later, first| later.row == first.row && later.text == first.text);
+    if all.iter().all(|finding| finding.certainty >= Certainty::Possibly) {
+        all.push(open(node));
+    }
+    all
+}
+
+fn finding(
+    row: u32,
+    certainty: Certainty,
+    [text, proof, next, exclusion]: [&str; 4],
+) -> HangFinding {
+    let [text, proof, next, exclusion] = [text, proof, next, exclusion].map(str::to_owned);
+    HangFinding { row, certainty, text, proof, next, exclusion }
+}
+
+/// Returns how sure a cause is that a job may have while its data moves, too.
+fn unless_moving(node: &NodeReading, certainty: Certainty) -> Certainty {
+    let is_busy = node.nics.iter().any(|nic| nic.motion == Motion::Busy);
+    if is_busy { Certainty::Possibly } else { certainty }
+}
+
+/// Returns whether all NICs are silent, and have nothing outstanding.
+fn is_quiet(node: &NodeReading) -> bool {
+    let is_quiet = |nic: &NicState| nic.motion == Motion::Silent && nic.has_nothing_outstanding();
+    !node.nics.is_empty() && node.nics.iter().all(is_quiet)
+}
+
+/// Row 1.
+fn ended(node: &NodeReading) -> Option<HangFinding> {
+    let first = node.ended.first()?;
+    let name = match (first.rank, first.pid) {
+        (Some(rank), Some(pid)) => names(&[(Some(rank), pid, None)]),
+        (Some(rank), None) => format!("rank {rank}"),
+        (None, Some(pid)) => format!("process {pid}"),
+        (None, None) => "a rank of this node".into(),
+    };
+    let more = match node.ended.len() {
+        1 => String::new(),
+        count => format!(" and {} more", count - 1),
+    };
+    let has = if more.is_empty() { "has" } else { "have" };
+    let others = if node.ranks.is_empty() { "" } else { "; the others wait for it" };
+    let text = format!("{name}{more} {has} ended{others}");
+    let next = "cxidiag explain LOG with the output of the job; look for 'Out of memory' in dmesg";
+    let certainty = unless_moving(node, Certainty::Because);
+    Some(finding(1, certainty, [&text, &first.proof, next, "a fault of the network"]))
+}
+
+/// Rows that one rank is enough for.
+fn rank_finding(node: &NodeReading, rank: &RankState) -> Option<HangFinding> {
+    let name = rank.label();
+    let function = rank.wait_channel.as_deref().unwrap_or("no function shown");
+    let proof = format!("at each reading: {} ({function})", rank.activity.name());
+    let several = |row, certainty, says: &str, next: &str, exclusion: &str| {
+        let certainty = unless_moving(node, certainty);
+        Some(finding(row, certainty, [&format!("{name} {says}"), &proof, next, exclusion]))
+    };
+    let has_lock = rank.has_thread(Activity::Lock);
+    match rank.activity {
+        Activity::Stopped => Some(finding(
+            2,
+            Certainty::Because,
+            [
+                &format!("{name} is stopped by a signal"),
+                "its state is T",
+                &format!("kill -CONT {} if nobody needs it stopped", rank.pid),
+                "a fault of the network, or of the other ranks",
+            ],
+        )),
+        Activity::Traced => {
+            let tracer = rank.tracer.map_or("a debugger".into(), |pid| format!("process {pid}"));
+            let text = format!("{name} is held by {tracer}");
+            let next = "detach the debugger, or let the rank continue in it";
+            let exclusion = "a fault of the network, or of the other ranks";
+            Some(finding(2, Certainty::Because, [&text, "its state is t", next, exclusion]))
+        }
+        _ if rank.has_thread(Activity::MemoryMonitor) && has_lock => {
+            let text = format!("{name} waits for the monitor of registered memory");
+            let proof = "a thread waits in userfaultfd, and another one for a lock";
+            let next = "run the job with FI_MR_CACHE_MONITOR=kdreg2 or disabled (hangs.md 6, G05)";
+            let certainty = unless_moving(node, Certainty::Probably);
+            Some(finding(17, certainty, [&text, proof, next, "that the GPU hangs"]))
+        }
+        Activity::Storage => several(
+            10,
+            Certainty::Probably,
+            "waits for storage",
+            "ask the administrators of the file system, with the name of this node",
+            "a fault of the network of the job",
+        ),
+        Activity::GpuDriver => several(
+            18,
+            Certainty::Possibly,
+            "waits in the driver of a GPU",
+            "look at the GPU (nvidia-smi, rocm-smi), and for Xid in dmesg",
+            "that a silent NIC has a fault",
+        ),
+        Activity::NicDriver | Activity::Kernel => several(
+            27,
+            Certainty::Possibly,
+            "does not come back from the kernel",
+            &format!("the administrator: cat /proc/{}/stack, and dmesg", rank.pid),
+            "a fault of a peer",
+        ),
+        _ => None,
+    }
+}
+
+/// Rows that one NIC is enough for.
+fn nic_findings(node: &NodeReading, nic: &NicState) -> Vec<HangFinding> {
+    let device = &nic.device;
+    // Without its node, as commands on this node take it.
+    let name = device.rsplit(' ').next().unwrap_or(device);
+    let mut all = Vec::new();
+    let mut add = |row, certainty, texts: [&str; 4]| all.push(finding(row, certainty, texts));
+    let outstanding = nic.in_use("spt");
+    if nic.is_up == Some(false) {
+        let text = format!("{device} has no link");
+        let next = format!("cxidiag link -d {name}");
+        let exclusion = "that only this node is hit";
+        add(
+            3,
+            Certainty::Because,
+            [&text, "the driver says that the link is down", &next, exclusion],
+        );
+    }
+    let off = format!("pct_eq of {device} is 0, {outstanding} packets have no answer");
+    match nic.has_retry_handler {
+        Some(false) if outstanding > 0 => add(
+            4,
+            Certainty::Because,
+            [
+                &format!("no retry handler repeats the packets that {device} has lost"),
+                &off,
+                "end the job; the administrator reboots the node",
+                "that starting the retry handler under traffic helps",
+            ],
+        ),
+        Some(false) => add(
+            5,
+            Certainty::Possibly,
+            [
+                &format!("{device} has no retry handler, but nothing is outstanding now"),
+                &off,
+                &format!("the administrator: systemctl status cxi_rh@{name}"),
+                "that this explains the hang",
+            ],
+        ),
+        _ => {}
+    }
+    let lost = [
+        "retry_handler/spt_timeouts",
+        "retry_handler/pkts_cancelled",
+        "retry_handler/connections_cancelled",
+    ];
+    if let Some(proof) = nic.growth(&lost) {
+        // A packet that gets through is sent again so often at most.
+        let recovers = nic.answers.is_none_or(|answers| nic.count(&lost) <= RETRIES * answers);
+        let certainty = if recovers { Certainty::Possibly } else { Certainty::Probably };
+        let text = format!(
+            "packets of {device} get no answer; the job goes on, or fails with UNDELIVERABLE within 98 s"
+        );
+        let next =
+            "wait 100 s; then the journal of cxi_rh names the peer (journalctl -u 'cxi_rh@*')";
+        add(6, unless_moving(node, certainty), [&text, &proof, next, "a deadlock of the program"]);
+    }
+    if let Some(parked @ 1..) = nic.parked_nids {
+        let text = format!("the retry handler of {device} regards peers as down");
+        let proof = format!("{device} retry_handler/parked_nids {parked}");
+        add(
+            7,
+            Certainty::Possibly,
+            [&text, &proof, "cxidiag survey of the other nodes of the job", "a fault of this node"],
+        );
+    }
+    if let Some(used) = nic.services.iter().find(|used| used.share() >= NEAR_LIMIT) {
+        let text = format!(
+            "the limit of {} of service {} is reached on {device}",
+            used.resource, used.service
+        );
+        let proof = format!("{} of {} {} are in use", used.in_use, used.limit, used.resource);
+        let next = "ask for more: srun --network=depth=N, or a service with higher limits";
+        add(
+            14,
+            Certainty::Possibly,
+            [&text, &proof, next, "that it is the cause if nothing asks for more"],
+        );
+    }
+    if let Some(proof) = nic.growth(&["lpe_err_pt_disabled", "lpe_err_no_space"]) {
+        let text = format!(
+            "a receiver on {device} is in flow control: its lists or its event queue are full"
+        );
+        let next = "FI_CXI_RX_MATCH_MODE=hybrid, larger receive queues, receives posted earlier";
+        let certainty = unless_moving(node, Certainty::Probably);
+        add(15, certainty, [&text, &proof, next, "that flow control by itself is an error"]);
+    }
+    if let Some(proof) = nic.growth(&["lpe_net_match_request"]) {
+        let text = format!("messages on {device} wait for ranks that match them in software");
+        let next = "let the ranks call MPI more often, or use hardware matching";
+        add(16, Certainty::Possibly, [&text, &proof, next, "a fault of the NIC"]);
+    }
+    let share = |share: Option<f64>, limit: f64| share.filter(|share| *share >= limit);
+    if let Some(share) = share(nic.held_off_by_switch, HELD_OFF) {
+        let text = format!("the switch holds off {device}");
+        let proof = format!("{device} was paused for {:.0} % of the time", 100.0 * share);
+        let next = "ask the fabric administrators about congestion and pause storms";
+        add(
+            21,
+            unless_moving(node, Certainty::Probably),
+            [&text, &proof, next, "a fault of this node"],
+        );
+    }
+    if let Some(share) = share(nic.holds_off_switch, HOLDS_OFF) {
+        let text =
+            format!("{device} holds off the switch, because this node does not take its data");
+        let proof = format!("{device} paused the switch for {:.0} % of the time", 100.0 * share);
+        let next = format!("cxidiag why {name} with --peer");
+        add(
+            22,
+            unless_moving(node, Certainty::Probably),
+            [&text, &proof, &next, "a fault of the fabric"],
+        );
+    }
+    let full = ["retry_handler/nack_no_target", "retry_handler/nack_resource_busy", "pct_no_"];
+    if let Some(proof) = nic.growth(&full) {
+        let text = format!("tables of targets are full, and packets of {device} are repeated");
+        let next = "let fewer ranks send to one rank at a time";
+        add(23, Certainty::Possibly, [&text, &proof, next, "a deadlock: it may finish"]);
+    }
+    if nic.motion == Motion::Busy {
+        let rate = |rate: Option<f64>| counted(rate.unwrap_or(0.0) as u64, "packet");
+        let text = format!("{device} moves data: the job is slow, and not hung");
+        let proof = format!("{} a second, of all processes on it", rate(nic.packets_per_s));
+        let next = "cxidiag stat --top shows what its NICs do";
+        add(24, Certainty::Moving, [&text, &proof, next, "a hang"]);
+    }
+    if outstanding == 0 && (nic.is_stuck("trs") || nic.is_stuck("mst")) {
+        let text = format!("{device} is the target of exchanges that do not end");
+        let proof = format!("{device} trs {}, mst {}, spt 0", nic.in_use("trs"), nic.in_use("mst"));
+        let next = "cxidiag why --job on the other nodes: which one has entries of spt";
+        add(25, Certainty::Possibly, [&text, &proof, next, "a leak, while the job runs"]);
+    }
+    if let Some(proof) = nic.growth(&["ee_events_dropped"]) {
+        let text =
+            format!("an event queue on {device} loses events: a rank waits for them forever");
+        let next = "larger completion queues (FI_CXI_DEFAULT_CQ_SIZE)";
+        add(28, Certainty::Because, [&text, &proof, next, "a fault of the network"]);
+    } else if nic.dropped_events > 0 {
+        let text = format!("an event queue on {device} has lost events");
+        let proof = format!("{} since the driver was loaded", counted(nic.dropped_events, "event"));
+        let next = "look for 'CQ' and 'event queue' in the output of the job: cxidiag explain LOG";
+        add(28, Certainty::Possibly, [&text, &proof, next, "that this job has lost them"]);
+    }
+    if let Some(proof) = nic.growth(&["rmu_ptl_"]) {
+        let text = format!("messages reach {device} for a process that has ended");
+        let next = "which rank of this node has ended, and why: cxidiag explain LOG";
+        add(29, Certainty::Possibly, [&text, &proof, next, "a wrong VNI of this job"]);
+    }
+    all
+}
+
+/// Row 9: ranks wait for one that waits for something else. A rank that runs is never named: it may
+/// compute or poll.
+fn outlier(node: &NodeReading) -> Option<HangFinding> {
+    let groups = groups(&node.ranks);
+    let mut outliers = groups.iter().filter(|group| group.is_outlier);
+    let (Some(odd), None) = (outliers.next(), outliers.next()) else { return None };
+    let others = groups.iter().max_by_key(|group| group.count)?;
+    if !ELSEWHERE.contains(&odd.activity) || !WAITING.contains(&others.activity) || others.count < 2
+    {
+        return None;
+    }
+    let text = format!(
+        "{} wait for {}, which neither computes nor polls: it is {}",
+        counted(others.count.into(), "rank"),
+        odd.names,
+        odd.activity.name()
+    );
+    let is_quiet = is_quiet(node);
+    let quiet = if is_quiet { "; the NICs are silent, with nothing outstanding" } else { "" };
+    let proof = format!("{}: {}{quiet}", others.names, others.activity.name());
+    let certainty = if is_quiet { Certainty::Probably } else { Certainty::Possibly };
+    let next = "look at the functions in which this rank is (eu-stack -p PID)";
+    let exclusion = "a fault of the network";
+    Some(finding(9, certainty, [&text, &proof, next, exclusion]))
+}
+
+/// Rows 8, 33 and 35: no cause is known.
+fn open(node: &NodeReading) -> HangFinding {
+    let groups = groups(&node.ranks);
+    let counts: Vec<String> = groups
+        .iter()
+        .map(|group| format!("{} {}", counted(group.count.into(), "rank"), group.activity.name()))
+        .collect();
+    let counts = if counts.is_empty() { "no rank is readable".into() } else { counts.join(", ") };
+    let motions = node.nics.iter().map(|nic| match nic.packets_per_s {
+        Some(rate) if nic.motion == Motion::Trickle => {
+            format!("{}: {} packets/s", nic.device, rate.ceil())
+        }
+        _ => format!("{}: {}", nic.device, nic.motion.name()),
+    });
+    let motions: Vec<String> = motions.collect();
+    let proof =
+        if motions.is_empty() { "no rank has a NIC open".into() } else { motions.join(", ") };
+    let is_one_group = groups.len() == 1 && WAITING.contains(&groups[0].activity);
+    let all_run = node.ranks.iter().all(|rank| rank.activity == Activity::Runs);
+    let has_all = node.size.is_some_and(|size| node.ranks.len() as u64 >= u64::from(size));
+    let compare = if has_all {
+        "look at the functions in which the ranks are"
+    } else {
+        "cxidiag why --job on the other nodes of the job, and why --merge"
+    };
+    if is_one_group && is_quiet(node) {
+        let text = format!(
+            "{counts}, and nothing is outstanding on the NICs: no packet is lost here, and {}",
+            if has_all {
+                "the ranks wait for each other"
+            } else {
+                "they wait for others, or compute"
+            }
+        );
+        let exclusion = "that the network is bad because this node is healthy";
+        return finding(8, Certainty::Open, [&text, &proof, compare, exclusion]);
+    }
+    let (row, exclusion) = match (node.ranks.is_empty(), all_run) {
+        (false, true) => (33, "that ranks that run compute: they may poll"),
+        _ => (35, "any cause"),
+    };
+    finding(row, Certainty::Open, [&counts, &proof, compare, exclusion])
+}
+
+#[cfg(test)]
+mod tests;
