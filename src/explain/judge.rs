@@ -65,7 +65,7 @@ impl<'a> Evidence<'a> {
         self.rows().any(|row| other.is_named_in(&row.follows)) && !other.is_at_another_time(self)
     }
 
-    /// Returns whether this message is too late, or too long before, to be the cause of another one.
+    /// Returns whether this message is too late, or too long before, to be the cause of another.
     fn is_at_another_time(&self, consequence: &Self) -> bool {
         let delay = self.group.first.seconds_behind(&consequence.group.first);
         delay.is_some_and(|delay| {

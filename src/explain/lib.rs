@@ -58,11 +58,11 @@ pub fn usage() -> Usage {
         about: "Find the cause of a failed job in its messages",
         synopsis: vec![("cxidiag explain LOG... [OPTIONS]".into(), "")],
         arguments: Completion::Files,
-        about_arguments: "LOG is the output of a job, a journal, or the output of dmesg; - is \
-                          standard input.\nFiles of gzip are read too.",
+        about_arguments: "LOG is the output of a job, a journal, or the output of dmesg; - is\n\
+                          standard input. Files of gzip are read too.",
         options: derived::entries(&COMMAND),
         remarks: vec![
-            "Exit status 0 if a cause was found or nothing is wrong, 4 if no message is known.",
+            "Exit status 0 if the cause was found or nothing is wrong, 4 if it is not known.",
         ],
         ..Usage::default()
     }
