@@ -67,8 +67,6 @@ pub struct Group {
     pub count: u64,
     /// The earliest line by its time, if all have a time of one clock; else the first one.
     pub first: Sighting,
-    /// Time of the latest line.
-    pub last: Option<Time>,
     pub hosts: BTreeSet<String>,
     pub ranks: BTreeSet<u32>,
     /// Addresses of peers' NICs, and hashes of those who named them: a NIC or, without its address,
@@ -334,13 +332,6 @@ impl Log {
                 group.targets.entry(target).or_default().extend(reporter);
             }
         }
-        let is_latest = match (&group.last, &own.time) {
-            (Some(last), Some(time)) => last.clock == time.clock && time.seconds > last.seconds,
-            (last, time) => last.is_none() && time.is_some(),
-        };
-        if is_latest {
-            group.last.clone_from(&own.time);
-        }
         if sighting.is_before(&group.first) == Some(true) {
             group.first = sighting;
         }
@@ -380,7 +371,7 @@ impl Log {
         let ahead = self.ahead.unwrap_or_else(|| likely_zone(&dates, &times));
         for group in &mut self.groups {
             let first = &mut group.first;
-            let times = [&mut first.time, &mut first.circumstances.time, &mut group.last];
+            let times = [&mut first.time, &mut first.circumstances.time];
             for time in times.into_iter().flatten() {
                 if let Some(seconds) = time.in_year() {
                     (time.clock, time.seconds) = (Clock::Date, seconds + ahead);
@@ -430,7 +421,7 @@ fn remember(
     }
 }
 
-/// Returns whether so many more bytes of names may be kept.
+/// Takes `bytes` for names. Returns whether all names together stay within their limit.
 fn has_room(name_bytes: &mut usize, bytes: usize) -> bool {
     *name_bytes += bytes;
     *name_bytes <= MOST_BYTES
@@ -555,7 +546,6 @@ mod tests {
         let log = log(text.as_bytes());
         let group = &log.groups[0];
         assert_eq!((group.first.line, group.first.circumstances.rank), (2, Some(2)));
-        assert_eq!(group.last.as_ref().unwrap().text, "2026-11-30T10:00:03");
         assert_eq!(group.ranks.iter().collect::<Vec<_>>(), [&1, &2, &4]);
     }
 

@@ -117,7 +117,7 @@ pub fn page(report: &HangReport) -> Page {
     page.facts("NIC", &node.nics.iter().map(nic_text).collect::<Vec<_>>(), MOST_LINES);
     if let Some(first) = findings.first() {
         page.fact("proof", &first.proof);
-        page.fact("this is not", &first.exclusion);
+        page.fact("do not conclude", &first.exclusion);
         page.fact("next", &first.next);
     }
     for other in findings.iter().skip(1).take(MOST_LINES - 1) {

@@ -79,7 +79,7 @@ pub struct HangRequest {
 ///
 /// # Errors
 ///
-/// No job, a file that cannot be written, a job that hangs, and one of which this is undecided.
+/// No job is found, a file cannot be written, or the verdict is hung or undecided.
 pub fn run(request: &HangRequest) -> Result<(), Failure> {
     output::or_early_failure(request.json.as_ref(), interrupt::watch())?;
     node::reading::limit_waits();

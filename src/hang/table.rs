@@ -379,9 +379,10 @@ fn nic_findings(node: &NodeReading, nic: &NicState) -> Vec<HangFinding> {
     }
     if let Some(proof) = nic.growth(&["ee_events_dropped"]) {
         let text =
-            format!("an event queue on {device} loses events: a rank waits for them forever");
+            format!("an event queue on {device} loses events: its process waits for them forever");
         let next = "larger completion queues (FI_CXI_DEFAULT_CQ_SIZE)";
-        add(28, Certainty::Because, [&text, &proof, next, "a fault of the network"]);
+        // The counter is of all processes on the NIC.
+        add(28, Certainty::Probably, [&text, &proof, next, "a fault of the network"]);
     } else if nic.dropped_events > 0 {
         let text = format!("an event queue on {device} has lost events");
         let proof = format!("{} since the driver was loaded", counted(nic.dropped_events, "event"));
@@ -397,7 +398,7 @@ fn nic_findings(node: &NodeReading, nic: &NicState) -> Vec<HangFinding> {
 }
 
 /// Row 9: ranks wait for one that waits for something else. A rank that runs is never named: it may
-/// compute or poll.
+/// compute or poll. If the others run, they may compute, beside a rank that does the output.
 fn outlier(node: &NodeReading) -> Option<HangFinding> {
     let groups = groups(&node.ranks);
     let mut outliers = groups.iter().filter(|group| group.is_outlier);
@@ -407,16 +408,24 @@ fn outlier(node: &NodeReading) -> Option<HangFinding> {
     {
         return None;
     }
-    let text = format!(
-        "{} wait for {}, which neither computes nor polls: it is {}",
-        counted(others.count.into(), "rank"),
-        odd.names,
-        odd.activity.name()
-    );
+    let (count, odd_does) = (counted(others.count.into(), "rank"), odd.activity.name());
+    let may_compute = matches!(others.activity, Activity::Runs | Activity::Changing);
+    let text = if may_compute {
+        format!(
+            "{} neither computes nor polls: it is {odd_does}; {count} wait for it, or compute",
+            odd.names
+        )
+    } else {
+        format!(
+            "{count} wait for {}, which neither computes nor polls: it is {odd_does}",
+            odd.names
+        )
+    };
     let is_quiet = is_quiet(node);
     let quiet = if is_quiet { "; the NICs are silent, with nothing outstanding" } else { "" };
     let proof = format!("{}: {}{quiet}", others.names, others.activity.name());
-    let certainty = if is_quiet { Certainty::Probably } else { Certainty::Possibly };
+    let is_likely = is_quiet && !may_compute;
+    let certainty = if is_likely { Certainty::Probably } else { Certainty::Possibly };
     let next = "look at the functions in which this rank is (eu-stack -p PID)";
     let exclusion = "a fault of the network";
     Some(finding(9, certainty, [&text, &proof, next, exclusion]))
@@ -451,12 +460,12 @@ fn open(node: &NodeReading) -> HangFinding {
         let text = format!(
             "{counts}, and nothing is outstanding on the NICs: no packet is lost here, and {}",
             if has_all {
-                "the ranks wait for each other"
+                "the ranks wait for each other, or compute"
             } else {
                 "they wait for others, or compute"
             }
         );
-        let exclusion = "that the network is bad because this node is healthy";
+        let exclusion = "that this node is healthy, so the network is bad";
         return finding(8, Certainty::Open, [&text, &proof, compare, exclusion]);
     }
     let (row, exclusion) = match (node.ranks.is_empty(), all_run) {
