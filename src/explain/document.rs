@@ -37,7 +37,7 @@ facts::named_enum! {
         /// Only consequences were found.
         Possibly = "possibly",
         /// No message says more than a note.
-        NothingWrong = "nothing_wrong",
+        NothingFound = "nothing_found",
         /// There are no known messages, but lines that look like errors.
         NotKnown = "not_known",
     }
@@ -53,7 +53,8 @@ pub struct Explanation {
     pub schema_version: u32,
     /// Version of cxidiag.
     pub cxidiag_version: &'static str,
-    /// Exit status of the program: 0 if the cause was found or nothing is wrong, 4 if not.
+    /// Exit status of the program: 0 if the cause was found, or no line looks like
+    /// a failure; 4 if not.
     pub exit_status: u8,
     /// The first line of the text.
     pub summary: String,
@@ -248,7 +249,7 @@ pub fn page(explanation: &Explanation) -> Page {
     let severity = match explanation.confidence {
         Confidence::Known | Confidence::Probably => Severity::Bad,
         Confidence::Possibly | Confidence::NotKnown => Severity::Suspect,
-        Confidence::NothingWrong => Severity::Good,
+        Confidence::NothingFound => Severity::Good,
     };
     let mut page = Page::default();
     page.line(Words::first(severity, &explanation.summary));

@@ -142,7 +142,7 @@ pub fn explanation(
     }
     let mut causes = causes.into_iter();
     let cause = causes.next();
-    let is_clean = cause.is_none() || confidence == Confidence::NothingWrong;
+    let is_clean = cause.is_none() || confidence == Confidence::NothingFound;
     let unknown_lines = if is_clean { unknown_lines(log) } else { Vec::new() };
     if !unknown_lines.is_empty() {
         confidence = Confidence::NotKnown;
@@ -189,7 +189,7 @@ fn roots<'a>(evidence: &[Evidence<'a>]) -> (Vec<Evidence<'a>>, Confidence) {
     let mut notes = unexplained(Role::Alone);
     let consequences = unexplained(Role::Consequence);
     if consequences.is_empty() && with_role(Role::Consequence).next().is_none() {
-        return (in_order(notes), Confidence::NothingWrong);
+        return (in_order(notes), Confidence::NothingFound);
     }
     notes.retain(|note| with_role(Role::Consequence).any(|other| other.follows(note)));
     let roots = if notes.is_empty() { consequences.into_iter().take(1).collect() } else { notes };
@@ -199,12 +199,14 @@ fn roots<'a>(evidence: &[Evidence<'a>]) -> (Vec<Evidence<'a>>, Confidence) {
 /// Returns the first line of the text.
 fn summary(confidence: Confidence, cause: Option<&ExplainedCause>) -> String {
     match (confidence, cause) {
-        (Confidence::NothingWrong | Confidence::NotKnown, Some(cause)) => format!(
+        (Confidence::NothingFound | Confidence::NotKnown, Some(cause)) => format!(
             "{}: no known message of a failure; if the job hangs or is slow, possibly {}",
             confidence.name().replace('_', " "),
             cause.message.says
         ),
-        (Confidence::NothingWrong, None) => "nothing wrong: no known message of a failure".into(),
+        (Confidence::NothingFound, None) => {
+            "nothing found: no known message of a failure, and no line like an error".into()
+        }
         (_, None) => "not known: no known message; these lines look like errors".into(),
         (confidence, Some(cause)) => {
             let mut text = format!("{}: {}", confidence.name(), cause.message.says);
@@ -751,9 +753,9 @@ mod tests {
     #[test]
     fn notes_are_no_failure() {
         let found = explained_text("MPICH Slingshot Network Summary: 3 network timeouts\n");
-        assert_eq!((found.confidence, found.notes.len()), (Confidence::NothingWrong, 1));
+        assert_eq!((found.confidence, found.notes.len()), (Confidence::NothingFound, 1));
         let found = explained_text("Flow control EQ full\n");
-        assert_eq!((found.confidence, names(&found)), (Confidence::NothingWrong, vec!["M55"]));
+        assert_eq!((found.confidence, names(&found)), (Confidence::NothingFound, vec!["M55"]));
     }
 
     #[test]

@@ -62,7 +62,7 @@ pub fn usage() -> Usage {
                           standard input. Files of gzip are read too.",
         options: derived::entries(&COMMAND),
         remarks: vec![
-            "Exit status 0 if the cause was found or nothing is wrong, 4 if it is not known.",
+            "Exit status 0 if the cause was found, or no line looks like a failure; 4 if not.",
         ],
         ..Usage::default()
     }
