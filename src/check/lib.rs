@@ -8,8 +8,7 @@
 //!    +-------------------------------------------------------------------------------------------+
 //!  5 | job                       whether the settings of a job take effect                       |
 //!    +-------------------------------------------------------------------------------------------+
-//!  4 | step                      the checks of the nodes of a job step                           |
-//!    | stress                    `check --stress`: its course                                    |
+//!  4 | stress                    `check --stress`: its course                                    |
 //!    +-------------------------------------------------------------------------------------------+
 //!  3 | cxi_heatsink_check        HPE's cxi_heatsink_check: its options and its course            |
 //!    | hosts                     the checks of other hosts, through `cxidiag serve`              |
@@ -52,7 +51,6 @@ mod note;
 mod of_node;
 pub mod options;
 mod request;
-mod step;
 pub mod stress;
 pub mod stress_document;
 mod stress_watch;
@@ -63,6 +61,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use self::document::Check;
 pub use self::examine::{files_with, others, require};
 pub use self::of_node::name_unreadable;
 pub use self::options::usage;
@@ -78,6 +77,7 @@ use node::{backend, reading};
 pub use of_node::SurveyChecks;
 pub use options::link_speed as site_link_speed;
 use page::documents::{Documents, Places};
+use page::json;
 
 /// Runs the command with the arguments after its name.
 ///
@@ -114,7 +114,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let task = task.filter(|task| task.size > 1);
     match (task, request.job) {
         (task, Some(process)) => job::run(&request, process, task.as_ref()),
-        (Some(task), None) => step::run(&request, &task),
+        (Some(task), None) => check_nodes_of_tasks(&request, &task),
         (None, None) => check_this_node(request),
     }
 }
@@ -124,7 +124,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
 /// # Errors
 ///
 /// Settings of the site or of the job that are invalid, and an interruption.
-pub fn check_node_quickly(devices: &[DeviceName]) -> Result<document::Check, Failure> {
+pub fn check_node_quickly(devices: &[DeviceName]) -> Result<Check, Failure> {
     match options::parse(&["--quick".into(), "--local".into()])? {
         Some(request) => of_node::check(CheckRequest { devices: devices.to_vec(), ..request }),
         None => Err(Failure::usage("no check was asked for")),
@@ -171,13 +171,25 @@ pub fn before_survey(
         Nodes::OfTasks(task) => {
             let step = task.step.as_deref().unwrap_or_default();
             let task = LauncherTask { step: Some(format!("{step}.check")), ..task.clone() };
-            step::run(&request, &task)
+            check_nodes_of_tasks(&request, &task)
         }
         Nodes::OfServers(hosts, port) => {
             request.port = port;
             fleet::report(&request, || hosts::ask_all(hosts, &request))
         }
     }
+}
+
+/// Checks this node as a task of a launcher, one task a node.
+fn check_nodes_of_tasks(request: &CheckRequest, task: &LauncherTask) -> Result<(), Failure> {
+    let document = || {
+        if !task.is_first_of_node() {
+            return Ok(Vec::new());
+        }
+        json::line(&of_node::check(request.clone())?)
+    };
+    let read = |document: &[u8]| Check::read(document).map_err(|failure| failure.message());
+    request.gathering().run(task, &document, &read, |gather| fleet::report(request, gather))
 }
 
 /// Checks this node, prints the check, and writes its documents.

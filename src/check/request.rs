@@ -13,6 +13,7 @@ use cli::output::MetricsRequest;
 use cli::usage::Completion;
 use cli::values::LEFT_OUT;
 use cli::{arguments, derived, output};
+use crew::gathering::Gathering;
 use crew::host_list;
 use facts::device::{DeviceName, LibraryFile};
 use facts::error::Failure;
@@ -205,6 +206,18 @@ pub struct SiteSettings {
     /// software NICs if they are checked.
     #[arg(long = "expect-nics", value_name = "COUNT", value_parser = derived::number(1..=64_u32))]
     pub expected_nics: Option<u32>,
+}
+
+impl CheckRequest {
+    /// Returns how the tasks of a launcher come together.
+    pub fn gathering(&self) -> Gathering<'_> {
+        Gathering {
+            command: "check",
+            meeting_point: self.meeting_point.as_deref(),
+            window: self.window.unwrap_or_default(),
+            last: self.until.map(|until| (until, "no check within a quarter of --time-limit")),
+        }
+    }
 }
 
 /// The hosts of a list, each once.

@@ -4,7 +4,9 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//!  5 | lib             the list of modules                                                       |
+//!  6 | lib             the list of modules                                                       |
+//!    +-------------------------------------------------------------------------------------------+
+//!  5 | gathering       the documents of the tasks of a launcher in one place                     |
 //!    +-------------------------------------------------------------------------------------------+
 //!  4 | joining         how a process joins its coordinator                                       |
 //!    +-------------------------------------------------------------------------------------------+
@@ -24,6 +26,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod gathering;
 pub mod host_list;
 pub mod introduction;
 pub mod joining;

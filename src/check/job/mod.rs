@@ -18,7 +18,6 @@ use std::rc::Rc;
 use std::time::{Instant, SystemTime};
 
 use super::request::{CheckRequest, JobProcess};
-use super::step;
 use cli::output;
 use crew::launcher::LauncherTask;
 use document::{JobAnswers, JobCheck, ProcessSettings};
@@ -45,7 +44,7 @@ pub fn run(
         Some(task) if process == JobProcess::Own => {
             let document = || json::line(&process::read(process, &request.command, Some(task))?);
             let read = |document: &[u8]| json::read::<JobEvidence>(document);
-            step::run_with(request, task, &document, |gather| report(request, || gather(&read)))
+            request.gathering().run(task, &document, &read, |gather| report(request, gather))
         }
         _ => report(request, || {
             Ok(vec![(host_name(), Ok(process::read(process, &request.command, None)?))])

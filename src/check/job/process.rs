@@ -61,8 +61,7 @@ pub fn read(
     let (files, origin) = job.libfabrics();
     evidence.file = files.first().map_or(String::new(), |file| file.display().to_string());
     evidence.origin = origin;
-    evidence.is_asked_elsewhere =
-        task.and_then(|task| task.local_rank).is_some_and(|rank| rank > 0);
+    evidence.is_asked_elsewhere = task.is_some_and(|task| !task.is_first_of_node());
     if evidence.is_asked_elsewhere {
         return Ok(evidence);
     }

@@ -212,6 +212,12 @@ impl LauncherTask {
         Self { launcher, variable, rank, size, ..Self::default() }
     }
 
+    /// Returns whether the task speaks for its node: the first one there, or each one if the
+    /// launcher does not number the tasks of a node.
+    pub fn is_first_of_node(&self) -> bool {
+        self.local_rank.is_none_or(|rank| rank == 0)
+    }
+
     /// Returns the step as users know it. The step of Open MPI is a number that it draws.
     pub fn known_step(&self) -> Option<&str> {
         self.step.as_deref().filter(|_| self.variable != OPEN_MPI_RANK)
