@@ -16,6 +16,7 @@ use facts::device::DeviceName;
 use facts::error::{Context, Failure};
 use facts::number::time_text;
 use plan::Plan;
+use session::RequestedCommand;
 use session::arrivals::Newcomer;
 use session::control_line::{Called, ControlLine, Ready, ServerOrder};
 
@@ -103,18 +104,16 @@ fn command(plan: &Plan, newcomer: &Newcomer) -> Command {
     let own_id = std::process::id().to_string();
     let mut command =
         child::command_with(Duty::ServedClient, &own_id, plan.admission.token.as_ref());
-    if newcomer.surveys {
-        // The coordinator sends the other arguments.
-        command.arg("survey").arg(format!("--device={device}"));
-    } else if newcomer.checks {
-        // The client sends what it may choose.
-        command.arg("check").arg(device.to_string());
-    } else {
-        command
+    // The client sends what it may choose.
+    match newcomer.requested {
+        Some(RequestedCommand::Survey) => command.arg("survey").arg(format!("--device={device}")),
+        Some(RequestedCommand::Check) => command.arg("check").arg(device.to_string()),
+        Some(RequestedCommand::Why) => command.args(["why", "--job"]),
+        None => command
             .args(plan.server_arguments())
             .args(["--json", "--quiet"])
-            .args(plan.admission.any_job.then_some("--any-job"));
-    }
+            .args(plan.admission.any_job.then_some("--any-job")),
+    };
     command
 }
 

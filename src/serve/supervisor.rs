@@ -24,8 +24,8 @@ use facts::host::host_name;
 use facts::interrupt;
 use plan::Plan;
 use session::arrivals::{Arrival, Newcomer};
-use session::invitation::{self, CHECK_INTERVAL};
-use session::{LineLimit, ServerTotals, status};
+use session::question;
+use session::{LineLimit, RequestedCommand, ServerTotals, status};
 
 /// Interval at which the end of processes is looked up when the server ends.
 const INTERVAL: Duration = Duration::from_millis(2);
@@ -52,8 +52,8 @@ pub struct ClientSupervisor<'a> {
     totals: Arc<ServerTotals>,
     /// Limits the lines about clients that were refused or did not begin.
     refusals: LineLimit,
-    /// When the last check was admitted.
-    checked: Option<Instant>,
+    /// When the last question for a document was admitted.
+    answered: Option<Instant>,
     /// The probes of other nodes, if they are asked for.
     probing: Option<Probing>,
 }
@@ -94,7 +94,7 @@ impl<'a> ClientSupervisor<'a> {
             counts: EndCounts::default(),
             totals,
             refusals: LineLimit::new("clients"),
-            checked: None,
+            answered: None,
             probing,
         }
     }
@@ -234,8 +234,9 @@ impl<'a> ClientSupervisor<'a> {
                 return;
             }
         }
-        let refusal = if newcomer.checks && self.has_just_checked() {
-            Some(invitation::too_early())
+        let asks = [Some(RequestedCommand::Check), Some(RequestedCommand::Why)];
+        let refusal = if asks.contains(&newcomer.requested) && self.has_just_answered() {
+            Some(question::too_early())
         } else {
             lacks(device, self.plan.device)
         };
@@ -285,12 +286,12 @@ impl<'a> ClientSupervisor<'a> {
         self.refused(&refusal_line(peer, doing, device, &reason));
     }
 
-    /// Returns whether a check was admitted within the last interval. Otherwise the next interval
-    /// begins now: checks disturb those who measure.
-    fn has_just_checked(&mut self) -> bool {
-        let has = (self.checked).is_some_and(|last| last.elapsed() < CHECK_INTERVAL);
+    /// Returns whether a question was admitted within the last interval. Otherwise the next
+    /// interval begins now: readings disturb those who measure.
+    fn has_just_answered(&mut self) -> bool {
+        let has = (self.answered).is_some_and(|last| last.elapsed() < question::INTERVAL);
         if !has {
-            self.checked = Some(Instant::now());
+            self.answered = Some(Instant::now());
         }
         has
     }

@@ -14,7 +14,9 @@ use super::admission::Credentials;
 use super::connection;
 use super::handshake::{self, Refusal};
 use super::option_block::OPTIONS_SIZE;
-use super::peer_facts::{CHECK, PROBE, PeerFacts, SURVEY, greeting, machine, queue_announcement};
+use super::peer_facts::{
+    PROBE, PeerFacts, RequestedCommand, greeting, machine, queue_announcement,
+};
 use super::reception::{Dialogue, DialogueState, HandshakeLine, Reception};
 use super::refusal_log::RefusalLog;
 use super::status::STATUS;
@@ -33,13 +35,17 @@ use plan::tool::Tool;
 const FOREIGN_SURVEY: &str = "surveys of other hosts need --allow=NETWORKS, --token or \
                               --allow-survey at 'cxidiag serve'";
 
+/// Why a server without token and allowed networks does not tell other hosts what processes do.
+const FOREIGN_JOB: &str =
+    "jobs are read for other hosts with --allow=NETWORKS or --token at 'cxidiag serve'";
+
 /// Why a server takes no part in probes.
 const NO_PROBES: &str = "'cxidiag serve' takes no part in probes: it runs without --probe=HOSTS";
 
 /// Time until the next attempt to accept a connection if the process has no resources for it.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// Longest request of a coordinator or of a client that asks for a check, in bytes.
+/// Longest request of a client that sends one, in bytes.
 const MOST_REQUEST: usize = 16 << 10;
 
 /// Number of messages of a client after its version: options and address.
@@ -61,6 +67,8 @@ pub struct Rules {
     port: u16,
     /// Identifies this machine.
     machine: String,
+    /// Tokens or addresses say who the clients on other hosts are.
+    is_restricted: bool,
     /// Coordinators of surveys on other hosts are served.
     serves_surveys: bool,
     /// Processes that probe this node get the addresses of its NICs.
@@ -80,6 +88,7 @@ impl Rules {
         Self {
             tools,
             serves_surveys: allow_survey || is_restricted,
+            is_restricted,
             allowed,
             credentials: Credentials::new(Side::Server, &plan.admission),
             device: plan.device,
@@ -134,23 +143,15 @@ pub struct Newcomer {
     pub messages: Vec<Vec<u8>>,
     /// The NIC of the server that it asks for.
     pub device: Option<DeviceName>,
-    /// It is the coordinator of a survey, whose process measures with other hosts.
-    pub surveys: bool,
-    /// It asks for a check of the NICs.
-    pub checks: bool,
+    /// The command whose process it asks for.
+    pub requested: Option<RequestedCommand>,
     is_cxidiag: bool,
 }
 
 impl Newcomer {
-    /// Its activity, for the log: the name of its tool, `survey` or `check`.
+    /// Its activity, for the log: the command that it asks for, or its tool.
     pub fn doing(&self) -> &'static str {
-        if self.surveys {
-            "survey"
-        } else if self.checks {
-            "check"
-        } else {
-            self.tool.name
-        }
+        self.requested.map_or(self.tool.name, RequestedCommand::word)
     }
 
     /// Refuses the client, which waits and comes again with `--wait`. Returns the reason as it is
@@ -221,10 +222,9 @@ impl Dialogue for Greeting<'_> {
                 (Some(tool), None) => self.greet(&mut line, tool, &payload)?,
                 (Some(tool), Some(greeted)) if self.unanswered.is_none() => {
                     let facts = &greeted.1;
-                    let asks = facts.has(SURVEY) || facts.has(CHECK);
                     let options = self.rules.options(tool, facts.device);
                     self.messages.push(payload);
-                    if asks || self.messages.len() == OF_A_CLIENT {
+                    if facts.requested().is_some() || self.messages.len() == OF_A_CLIENT {
                         return Ok(self.arrive(line));
                     }
                     self.send(&mut line, &options)?;
@@ -310,24 +310,32 @@ impl<'a> Greeting<'a> {
             let _ = self.say(line, &greeting);
             return Err(failure.into());
         }
-        if facts.has(SURVEY) && !rules.serves_surveys && !is_of_this_machine(&line.stream) {
-            let _ = line.stream.write_all(&wire::refusal(FOREIGN_SURVEY));
-            let failure = format!("the client ({peer}) surveys: {FOREIGN_SURVEY}");
+        let requested = facts.requested();
+        let word = requested.map(RequestedCommand::word);
+        let word = word.or(facts.has(PROBE).then_some(PROBE));
+        let is_foreign = || !is_of_this_machine(&line.stream);
+        let refusal = match requested {
+            Some(RequestedCommand::Survey) if !rules.serves_surveys && is_foreign() => {
+                Some(FOREIGN_SURVEY)
+            }
+            Some(RequestedCommand::Why) if !rules.is_restricted && is_foreign() => {
+                Some(FOREIGN_JOB)
+            }
+            None if word.is_some() && !rules.serves_probes => Some(NO_PROBES),
+            _ => None,
+        };
+        if let (Some(word), Some(why)) = (word, refusal) {
+            let _ = line.stream.write_all(&wire::refusal(why));
+            let failure = format!("the client ({peer}) asks for '{word}': {why}");
             return Err(Failure::environment(failure).into());
         }
-        if facts.has(PROBE) && !rules.serves_probes {
-            let _ = line.stream.write_all(&wire::refusal(NO_PROBES));
-            return Err(
-                Failure::environment(format!("the client ({peer}) probes: {NO_PROBES}")).into()
-            );
-        }
         let device = facts.device.unwrap_or(rules.device);
-        let answer = match [SURVEY, CHECK, PROBE].into_iter().find(|word| facts.has(word)) {
+        let answer = match word {
             Some(word) => format!("{greeting} {word}"),
             None => queue_announcement(&greeting, &rules.machine, device),
         };
         self.say(line, &answer)?;
-        if facts.has(SURVEY) || facts.has(CHECK) {
+        if requested.is_some() {
             line.allow(MOST_REQUEST);
         }
         self.unanswered = proof.filter(|_| facts.announced.answers());
@@ -348,8 +356,7 @@ impl<'a> Greeting<'a> {
             version,
             messages: self.messages,
             device: facts.device,
-            surveys: facts.has(SURVEY),
-            checks: facts.has(CHECK),
+            requested: facts.requested(),
             is_cxidiag: facts.is_cxidiag,
         }))
     }
@@ -478,19 +485,21 @@ mod tests {
         coordinator.send(&[7; MOST_REQUEST]);
         let newcomer = next(&arrivals);
         assert_eq!(newcomer.messages, [[7; MOST_REQUEST]]);
-        assert!(newcomer.surveys);
+        assert_eq!(newcomer.requested, Some(RequestedCommand::Survey));
         assert!(arrivals.try_recv().is_err());
     }
 
-    /// A client, a coordinator, a client of `check --hosts` and a prober answer this server's proof
-    /// before they arrive. A copy of all that they have sent does not.
+    /// A client, a coordinator, clients of `check` and `why --hosts` and a prober answer this
+    /// server's proof before they arrive. A copy of all that they have sent does not.
     #[test]
     fn copies_of_clients_do_not_arrive() {
         const TOKEN: &[&str] = &["--token=secret"];
         let (port, arrivals) = server(TOKEN);
         let admission = plan(&[&["127.0.0.1"], TOKEN].concat()).admission;
         let credentials = Credentials::new(Side::Client, &admission);
-        for (number, word) in (1..).zip(["queue", "survey asks", "check asks", "probe asks"]) {
+        for (number, word) in
+            (1..).zip(["queue", "survey asks", "check asks", "why asks", "probe asks"])
+        {
             let greeting = greeting(
                 peer_tools().first().unwrap(),
                 &credentials,

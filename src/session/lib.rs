@@ -11,6 +11,7 @@
 //! 10 | lib               the list of modules                                                     |
 //!    +-------------------------------------------------------------------------------------------+
 //!  9 | probe_feed        the figures of the probes of a server                                   |
+//!    | question          what a client asks the servers of many hosts for                        |
 //!    | server            a server's socket, from client to client, and its answers to others     |
 //!    +-------------------------------------------------------------------------------------------+
 //!  8 | invitation        how a survey gets a process on the host of a server                     |
@@ -65,6 +66,7 @@ mod open;
 mod option_block;
 mod peer_facts;
 pub mod probe_feed;
+pub mod question;
 mod reception;
 mod refusal_log;
 mod server;
@@ -79,6 +81,7 @@ pub use handshake::Agreed;
 pub use join::{TurnSignal, join};
 pub use link_error::{is_interruption_of_peer, is_reason_of_peer};
 pub use open::Session;
+pub use peer_facts::RequestedCommand;
 pub use refusal_log::{LineLimit, RefusalLog, ServerTotals};
 pub use server::{LISTENING, Server};
 

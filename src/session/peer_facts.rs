@@ -88,17 +88,27 @@ pub fn machine() -> String {
     id.trim().to_owned()
 }
 
-/// The word of a survey's coordinator, and of a server that starts a process for it.
-pub const SURVEY: &str = "survey";
-
-/// The word of a client that asks for the health of the NICs, and of a server that tells it.
-pub const CHECK: &str = "check";
+facts::named_enum! {
+    /// What a client asks for that sends a request in place of options and address: a process of
+    /// this command. The client sends the word, and a server that starts such processes returns it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum RequestedCommand {
+        /// Measures with other hosts.
+        Survey = "survey",
+        /// Tells the health of the NICs.
+        Check = "check",
+        /// Reads the ranks of a job.
+        Why = "why",
+    }
+    /// Its word.
+    pub fn word(self);
+}
 
 /// The word of a process that probes this node and asks for the addresses of its NICs, and of a
 /// server that tells them.
 pub const PROBE: &str = "probe";
 
-/// A client that surveys, checks or probes. No server sends this word: an answer with it is a
+/// A client with one of the words above. No server sends this word: an answer with it is a
 /// reflection.
 pub const ASKS: &str = "asks";
 
@@ -276,6 +286,11 @@ impl PeerFacts {
     /// Whether the peer has sent this word, which has no value.
     pub fn has(&self, word: &str) -> bool {
         self.words.iter().any(|own| own == word)
+    }
+
+    /// Returns what the peer asks for, if it sends a request in place of options and address.
+    pub fn requested(&self) -> Option<RequestedCommand> {
+        RequestedCommand::ALL.into_iter().find(|command| self.has(command.word()))
     }
 
     /// Checks that a server knows all `extensions` in use.

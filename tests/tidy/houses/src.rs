@@ -556,6 +556,7 @@ pub const SESSION: Package = Package {
             ],
             &[
                 ("probe_feed", "the figures of the probes of a server"),
+                ("question", "what a client asks the servers of many hosts for"),
                 ("server", "a server's socket, from client to client, and its answers to others"),
             ],
             &[("lib", "the list of modules")],
