@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::nics::{Motion, NicState};
-use crate::reading::NodeReading;
+use crate::reading::{NodeReading, UnansweredNodes};
 use crate::table::{Certainty, HangFinding, RankGroup, findings, groups};
 use facts::error::{Failure, UNDECIDED};
 use facts::number::counted;
@@ -114,6 +114,11 @@ pub fn page(report: &HangReport) -> Page {
         page.fact(&label, format!("{}: {}{stands_out}", group.names, group.activity.name()));
     }
     page.and_more(groups.len(), MOST_LINES.min(groups.len()));
+    let missing = |group: &UnansweredNodes| {
+        format!("{} ({}): {}", group.nodes, counted(group.count.into(), "node"), group.why)
+    };
+    let missing: Vec<String> = node.without_answer.iter().map(missing).collect();
+    page.facts("without answer", &missing, MOST_LINES);
     page.facts("NIC", &node.nics.iter().map(nic_text).collect::<Vec<_>>(), MOST_LINES);
     if let Some(first) = findings.first() {
         page.fact("proof", &first.proof);

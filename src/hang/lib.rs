@@ -25,13 +25,14 @@
 #![forbid(unsafe_code)]
 
 pub mod document;
+mod gathering;
+pub mod merging;
 pub mod nics;
 pub mod process;
 pub mod ranks;
 pub mod reading;
 pub mod table;
 
-use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -39,11 +40,15 @@ use std::time::Duration;
 use rustix::process::geteuid;
 
 use self::document::{HangReport, page};
+use self::merging::merged;
 use self::ranks::Search;
 use self::reading::NodeReading;
 use cli::output;
+use crew::launcher::LauncherTask;
+use diag::run::served::is_started_for_client;
 use facts::error::{Failure, cause};
 use facts::interrupt;
+use facts::job::Job;
 use node::machine::Machine;
 use page::destination::Place;
 use page::documents::{Documents, Places};
@@ -52,16 +57,23 @@ use page::table::TextStyle;
 /// Time between two readings, unless the user chooses another one (hangs.md 1).
 pub const INTERVAL: Duration = Duration::from_secs(4);
 
+/// Shortest time between two readings.
+pub const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
+
 /// What is judged.
 #[derive(Debug)]
 pub enum HangSource {
-    /// The job on this node.
-    Node {
-        /// Its processes; none to search for them.
-        pids: Vec<u32>,
-        /// Time between two readings.
-        interval: Duration,
+    /// These processes of this node.
+    Processes(Vec<u32>),
+    /// The job on this node, and on the other nodes of the tasks of a launcher.
+    Tasks {
+        /// This node alone, also as a task of a launcher.
+        is_local: bool,
+        /// File by which the tasks find each other.
+        meeting_point: Option<PathBuf>,
     },
+    /// The job on these hosts, on which servers run at this port.
+    Hosts(Vec<String>, Option<u16>),
     /// Documents of several nodes.
     Files(Vec<PathBuf>),
 }
@@ -70,26 +82,46 @@ pub enum HangSource {
 #[derive(Debug)]
 pub struct HangRequest {
     pub source: HangSource,
+    /// Time between two readings.
+    pub interval: Duration,
     pub json: Option<Place>,
     pub ticket: Option<PathBuf>,
     pub is_quiet: bool,
 }
 
-/// Looks at a job on this node, and reports.
+/// Looks at a job, and reports.
 ///
 /// # Errors
 ///
 /// No job is found, a file cannot be written, or the verdict is hung or undecided.
 pub fn run(request: &HangRequest) -> Result<(), Failure> {
-    output::or_early_failure(request.json.as_ref(), interrupt::watch())?;
+    let json = request.json.as_ref();
+    output::or_early_failure(json, interrupt::watch())?;
     node::reading::limit_waits();
+    if is_started_for_client() {
+        return gathering::for_client();
+    }
+    if let HangSource::Tasks { is_local: false, meeting_point } = &request.source {
+        let task = output::or_early_failure(json, LauncherTask::from_environment())?;
+        if let Some(task) = task.filter(|task| task.size > 1) {
+            let (file, interval) = (meeting_point.as_deref(), request.interval);
+            return gathering::of_tasks(&task, file, interval, |read| report(request, read));
+        }
+    }
+    report(request, || read(request))
+}
+
+fn report(
+    request: &HangRequest,
+    read: impl FnOnce() -> Result<NodeReading, Failure>,
+) -> Result<(), Failure> {
     let opened = Documents::open(&Places {
         json: request.json.clone(),
         ticket: request.ticket.clone().map(Place::File),
         ..Places::default()
     });
     let documents = output::or_early_failure(request.json.as_ref(), opened)?;
-    let report = HangReport::new(output::or_failure(&documents, read(request))?);
+    let report = HangReport::new(output::or_failure(&documents, read())?);
     output::write(&documents, &report, request.is_quiet, page)?;
     if let Some(ticket) = &documents.ticket {
         ticket.write(document::ticket(&report).text(TextStyle::Markdown).as_bytes())?;
@@ -98,18 +130,29 @@ pub fn run(request: &HangRequest) -> Result<(), Failure> {
 }
 
 fn read(request: &HangRequest) -> Result<NodeReading, Failure> {
-    let (pids, interval) = match &request.source {
-        HangSource::Node { pids, interval } => (pids, *interval),
+    let own_job = || Job::from_environment().map(|job| job.id);
+    match &request.source {
+        HangSource::Processes(pids) => read_node(pids, own_job(), request.interval),
+        HangSource::Tasks { .. } => read_node(&[], own_job(), request.interval),
+        HangSource::Hosts(hosts, port) => gathering::of_hosts(hosts, *port, request.interval),
         HangSource::Files(paths) => {
             let nodes = paths.iter().map(|path| document_of_node(path));
-            return Ok(NodeReading::merged(nodes.collect::<Result<_, _>>()?));
+            let nodes = nodes.map(|node| node.map(|node| (node.host.clone(), Ok(node))));
+            merged(nodes.collect::<Result<_, _>>()?, None)
         }
-    };
-    let own = |name: &str| env::var_os(name).map(|value| value.to_string_lossy().into_owned());
+    }
+}
+
+/// Reads processes of this node; without `pids`, the ranks of a job.
+fn read_node(
+    pids: &[u32],
+    own_job: Option<String>,
+    interval: Duration,
+) -> Result<NodeReading, Failure> {
     let search = Search {
         machine: &Machine::this(),
         pids,
-        own: &own,
+        own_job,
         own_pid: std::process::id(),
         user: geteuid().as_raw(),
         page: cxi::page_size() as u64,
@@ -122,5 +165,8 @@ fn document_of_node(path: &Path) -> Result<NodeReading, Failure> {
     let document = fs::read(path).map_err(|error| refused(cause(&error)))?;
     let report = HangReport::parse(&document);
     let report = report.map_err(|why| refused(format!("no document of why --job: {why}")))?;
+    if report.node.is_merged() {
+        return Err(refused("it has several nodes already".into()));
+    }
     Ok(report.node)
 }

@@ -206,6 +206,11 @@ pub fn environment(directory: &Path) -> Option<BTreeMap<String, String>> {
     Some(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
 }
 
+/// Returns a word of the command with which a process was started.
+pub fn argument(directory: &Path, place: usize) -> Option<String> {
+    kernel_text(&directory.join("cmdline"))?.split('\0').nth(place).map(str::to_owned)
+}
+
 /// Reads the threads of a process; `None` if the process has ended.
 pub fn sample(directory: &Path) -> Option<ProcessSample> {
     let start = stat(directory)?.start;

@@ -1,11 +1,13 @@
 //! The processes of a job on this node (hangs.md 5): ranks, helpers, and ranks that have ended.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use crate::process::{self, Holdings};
 use crew::launcher::LauncherTask;
+use facts::child::{Duty, PROGRAM};
 use facts::error::Failure;
 use facts::job::Job;
 use facts::number::{decimal, listed};
@@ -20,8 +22,8 @@ pub struct Search<'a> {
     pub machine: &'a Machine,
     /// The processes that the user has named; without them, processes are searched for.
     pub pids: &'a [u32],
-    /// The environment of this process, which may be a step of the job.
-    pub own: &'a dyn Fn(&str) -> Option<String>,
+    /// The job of the user who looks, if it is known.
+    pub own_job: Option<String>,
     pub own_pid: u32,
     /// The user who looks; root sees the processes of all.
     pub user: u32,
@@ -32,8 +34,12 @@ pub struct Search<'a> {
 /// The processes of a job on this node.
 #[derive(Clone, Debug, Default)]
 pub struct JobProcesses {
-    /// The job, as its launcher numbers it.
+    /// The parallel program, as its launcher numbers it.
     pub job: Option<String>,
+    /// The batch job alone.
+    pub job_id: Option<String>,
+    /// What tells two parallel programs of one job apart.
+    pub step: Option<String>,
     /// Number of ranks of the whole job.
     pub size: Option<u32>,
     pub ranks: Vec<RankProcess>,
@@ -180,6 +186,9 @@ impl JobProcesses {
                 hidden.push((pid, stat.parent, cgroup));
                 continue;
             };
+            if !is_named && is_served(&stat.name, &environment, &directory) {
+                continue;
+            }
             let value = |name: &str| environment.get(name).cloned();
             let number = RankNumber::find(value).unwrap_or_default();
             let process = RankProcess {
@@ -241,8 +250,11 @@ impl JobProcesses {
             }
         }
         let numbered = self.ranks.iter().find(|rank| rank.number.rank.is_some());
-        self.job = numbered.map(|rank| rank.number.program_name());
-        self.size = numbered.and_then(|rank| rank.number.size);
+        if let Some(RankProcess { number, .. }) = numbered {
+            self.job = Some(number.program_name());
+            (self.job_id, self.step) = (number.job.clone(), number.step.clone());
+            self.size = number.size;
+        }
     }
 
     /// Notes zombies that the user has named, or else the ranks that the launcher has started on
@@ -291,17 +303,24 @@ impl JobProcesses {
     }
 }
 
+/// Returns whether a process is `cxidiag serve` or one of its processes, which have NICs open and
+/// may be a step of a job.
+fn is_served(name: &str, environment: &BTreeMap<String, String>, directory: &Path) -> bool {
+    name == PROGRAM
+        && (environment.contains_key(Duty::ServedClient.variable())
+            || process::argument(directory, 1).as_deref() == Some("serve"))
+}
+
 /// Returns the processes of one parallel program: of the job of this process, or the only one.
 fn one_program(candidates: Vec<Candidate>, search: &Search) -> Result<Vec<Candidate>, Failure> {
     let is_numbered = |one: &&Candidate| one.is_rank && one.process.number.rank.is_some();
-    let own_job = Job::find(search.own).map(|job| job.id);
     let mut programs: BTreeMap<_, Vec<u32>> = BTreeMap::new();
     for one in candidates.iter().filter(is_numbered) {
         let RankProcess { number, pid, .. } = &one.process;
         let program = number.program();
         programs.entry((program, number.program_name())).or_default().push(*pid);
     }
-    if let Some(own) = &own_job
+    if let Some(own) = &search.own_job
         && programs.keys().any(|((_, job, _), _)| *job == Some(own.as_str()))
     {
         programs.retain(|((_, job, _), _), _| *job == Some(own.as_str()));
@@ -400,15 +419,11 @@ mod tests {
         }
     }
 
-    fn find(made_up: &MadeUp, pids: &[u32], own: &[(&str, &str)]) -> Result<JobProcesses, Failure> {
-        let own = |name: &str| {
-            let found = own.iter().find(|(own, _)| *own == name);
-            found.map(|(_, value)| (*value).to_owned())
-        };
+    fn find(made_up: &MadeUp, pids: &[u32], own: &str) -> Result<JobProcesses, Failure> {
         JobProcesses::find(&Search {
             machine: &made_up.machine(),
             pids,
-            own: &own,
+            own_job: Some(own.to_owned()).filter(|own| !own.is_empty()),
             own_pid: 99,
             user: 1000,
             page: 4096,
@@ -436,9 +451,9 @@ mod tests {
         add(&made_up, 40, 31, 'S', &open_mpi(8, "x"), false);
         add(&made_up, 41, 31, 'S', &open_mpi(8, "x"), true);
         add(&made_up, 50, 1, 'S', "A=1", false);
-        let named = find(&made_up, &[31, 40, 41], &[]).unwrap();
+        let named = find(&made_up, &[31, 40, 41], "").unwrap();
         assert_eq!(numbers(&named), [(Some(8), 31), (Some(8), 41), (Some(8), 40)]);
-        let found = find(&made_up, &[], &[]).unwrap();
+        let found = find(&made_up, &[], "").unwrap();
         assert_eq!(numbers(&found), [(Some(8), 31), (Some(9), 32), (Some(10), 33), (Some(11), 30)]);
         assert_eq!((found.helpers, found.size), (vec![40, 41], Some(16)));
         assert_eq!(found.job.as_deref(), Some("Open MPI"));
@@ -451,17 +466,17 @@ mod tests {
         for (pid, rank) in [(31, 8), (32, 9), (33, 11)] {
             add(&made_up, pid, 20, 'R', &open_mpi(rank, "x"), true);
         }
-        let ended = find(&made_up, &[], &[]).unwrap().ended;
+        let ended = find(&made_up, &[], "").unwrap().ended;
         assert_eq!((ended.len(), ended[0].rank, ended[0].pid), (1, Some(10), None));
         add(&made_up, 34, 20, 'Z', "", false);
-        let ended = find(&made_up, &[], &[]).unwrap().ended;
+        let ended = find(&made_up, &[], "").unwrap().ended;
         assert_eq!((ended.len(), ended[0].rank, ended[0].pid), (1, Some(10), Some(34)));
         add(&made_up, 35, 20, 'Z', "", false);
-        let ended = find(&made_up, &[], &[]).unwrap().ended;
+        let ended = find(&made_up, &[], "").unwrap().ended;
         assert_eq!((ended.len(), ended[0].rank, ended[0].pid), (1, Some(10), None));
         add(&made_up, 36, 20, 'R', &open_mpi(10, "x"), true);
-        assert!(find(&made_up, &[], &[]).unwrap().ended.is_empty());
-        let named = find(&made_up, &[31, 34, 77], &[]).unwrap();
+        assert!(find(&made_up, &[], "").unwrap().ended.is_empty());
+        let named = find(&made_up, &[31, 34, 77], "").unwrap();
         let pids: Vec<Option<u32>> = named.ended.iter().map(|ended| ended.pid).collect();
         assert_eq!((pids, numbers(&named)), (vec![Some(77), Some(34)], vec![(Some(8), 31)]));
     }
@@ -474,14 +489,14 @@ mod tests {
         }
         add(&made_up, 35, 20, 'S', "hidden", false);
         add(&made_up, 36, 5, 'S', "hidden", false);
-        let found = find(&made_up, &[], &[]).unwrap();
+        let found = find(&made_up, &[], "").unwrap();
         assert_eq!((found.hidden, found.ended), (vec![35], vec![]));
-        assert_eq!(find(&made_up, &[36], &[]).unwrap().hidden, [36]);
+        assert_eq!(find(&made_up, &[36], "").unwrap().hidden, [36]);
         let slurm = "0::/system.slice/slurmstepd.scope/job_5/step_0/user/task_1\n";
         for pid in [31, 36] {
             made_up.write(&format!("proc/{pid}/cgroup"), slurm);
         }
-        assert_eq!(find(&made_up, &[], &[]).unwrap().hidden, [35, 36]);
+        assert_eq!(find(&made_up, &[], "").unwrap().hidden, [35, 36]);
     }
 
     #[test]
@@ -495,10 +510,9 @@ mod tests {
         };
         add(&made_up, 31, 20, 'R', &rank(5), true);
         add(&made_up, 32, 21, 'R', &rank(6), true);
-        let failure = find(&made_up, &[], &[]).unwrap_err();
+        let failure = find(&made_up, &[], "").unwrap_err();
         assert!(failure.message().contains("several parallel programs"), "{}", failure.message());
-        let own = [("SLURM_JOB_ID", "6"), ("SLURM_PROCID", "0")];
-        let found = find(&made_up, &[], &own).unwrap();
+        let found = find(&made_up, &[], "6").unwrap();
         assert_eq!(
             (numbers(&found), found.job.as_deref()),
             (vec![(Some(0), 32)], Some("Slurm job 6 step 3"))
@@ -506,22 +520,40 @@ mod tests {
         let torch = format!("{} TORCHELASTIC_RUN_ID=r RANK=7 WORLD_SIZE=9", rank(6));
         let made_up = MadeUp::new(&[]);
         add(&made_up, 33, 21, 'R', &torch, true);
-        let found = find(&made_up, &[], &own).unwrap();
+        let found = find(&made_up, &[], "6").unwrap();
         assert_eq!((numbers(&found), found.size), (vec![(Some(7), 33)], Some(9)));
+    }
+
+    #[test]
+    fn servers_are_no_ranks() {
+        let made_up = MadeUp::new(&[]);
+        add(&made_up, 31, 20, 'R', &open_mpi(8, "x"), true);
+        for (pid, environment, command) in [
+            (40, open_mpi(8, "server"), "serve"),
+            (41, open_mpi(8, "server") + " CXIDIAG_SERVE_CLIENT=40", "survey"),
+        ] {
+            add(&made_up, pid, 20, 'S', &environment, true);
+            let stat = format!("proc/{pid}/stat");
+            let text = fs::read_to_string(made_up.machine().root().join(&stat)).unwrap();
+            made_up.write(&stat, &text.replace("(app)", "(cxidiag)"));
+            made_up.write(&format!("proc/{pid}/cmdline"), &format!("cxidiag\0{command}\0"));
+        }
+        assert_eq!(numbers(&find(&made_up, &[], "").unwrap()), [(Some(8), 31)]);
+        assert_eq!(numbers(&find(&made_up, &[41], "").unwrap()), [(Some(8), 41)]);
     }
 
     #[test]
     fn without_a_launcher_processes_with_a_nic_are_ranks() {
         let made_up = MadeUp::new(&[]);
-        assert!(find(&made_up, &[], &[]).is_err());
+        assert!(find(&made_up, &[], "").is_err());
         add(&made_up, 31, 20, 'R', "A=1", true);
         add(&made_up, 32, 20, 'R', "A=1", false);
-        let found = find(&made_up, &[], &[]).unwrap();
+        let found = find(&made_up, &[], "").unwrap();
         assert_eq!((numbers(&found), found.job), (vec![(None, 31)], None));
         let refused = JobProcesses::find(&Search {
             machine: &made_up.machine(),
             pids: &[31],
-            own: &|_| None,
+            own_job: None,
             own_pid: 99,
             user: 7,
             page: 4096,

@@ -11,7 +11,7 @@ use crate::ranks::{EndedRank, JobProcesses, RankName, RankProcess, Search, names
 use facts::error::Failure;
 use facts::host::host_name;
 use facts::interrupt;
-use facts::number::{counted, decimal};
+use facts::number::decimal;
 use node::reading;
 
 /// How often the node is read.
@@ -28,6 +28,12 @@ pub struct NodeReading {
     pub host: String,
     /// The parallel program, as its launcher numbers it; null without a launcher.
     pub job: Option<String>,
+    /// The batch job of the program; null outside a job.
+    #[serde(default)]
+    pub job_id: Option<String>,
+    /// What tells two parallel programs of one job apart; null if the launcher does not tell.
+    #[serde(default)]
+    pub step: Option<String>,
     /// Number of ranks of the whole job; null if it is unknown.
     pub size: Option<u32>,
     /// Time between the first and the last reading, in seconds.
@@ -44,6 +50,9 @@ pub struct NodeReading {
     pub nics: Vec<NicState>,
     /// What is not readable, and who can read it.
     pub unreadable: Vec<Unreadable>,
+    /// In a report of several nodes, the nodes whose ranks were not read.
+    #[serde(default)]
+    pub without_answer: Vec<UnansweredNodes>,
 }
 
 /// A rank.
@@ -71,6 +80,18 @@ pub struct RankState {
     pub tracer: Option<u32>,
     /// What it holds.
     pub holdings: Holdings,
+}
+
+/// Nodes whose ranks were not read, for one reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct UnansweredNodes {
+    /// The nodes, as a host list.
+    pub nodes: String,
+    /// Number of nodes.
+    pub count: u32,
+    /// Why they were not read.
+    pub why: String,
 }
 
 /// Something that is not readable.
@@ -130,6 +151,8 @@ pub fn read(search: &Search, interval: Duration) -> Result<NodeReading, Failure>
     Ok(NodeReading {
         host: host_name(),
         job: found.job,
+        job_id: found.job_id,
+        step: found.step,
         size: found.size,
         seconds,
         ranks,
@@ -138,41 +161,8 @@ pub fn read(search: &Search, interval: Duration) -> Result<NodeReading, Failure>
         helpers: found.helpers.len() as u32,
         nics,
         unreadable,
+        without_answer: Vec::new(),
     })
-}
-
-impl NodeReading {
-    /// Returns several nodes of a job as one. Ranks and NICs have the names of their nodes.
-    pub fn merged(nodes: Vec<Self>) -> Self {
-        let count = nodes.len();
-        let mut all = Self::default();
-        for node in nodes {
-            let host = node.host.clone();
-            all.ranks.extend(node.ranks.into_iter().map(|rank| {
-                let host = Some(host.clone());
-                RankState { host, ..rank }
-            }));
-            all.ended.extend(node.ended.into_iter().map(|ended| {
-                let proof = format!("{host}: {}", ended.proof);
-                EndedRank { proof, ..ended }
-            }));
-            all.nics.extend(node.nics.into_iter().map(|nic| {
-                let device = format!("{host} {}", nic.device);
-                NicState { device, ..nic }
-            }));
-            all.unreadable.extend(node.unreadable.into_iter().map(|unreadable| {
-                let what = format!("{host}: {}", unreadable.what);
-                Unreadable { what, ..unreadable }
-            }));
-            all.hidden.extend(node.hidden);
-            all.helpers += node.helpers;
-            all.seconds = all.seconds.max(node.seconds);
-            all.job = all.job.or(node.job);
-            all.size = all.size.or(node.size);
-        }
-        all.host = counted(count as u64, "node");
-        all
-    }
 }
 
 impl RankState {

@@ -15,7 +15,7 @@ use cli::values::LEFT_OUT;
 use cli::{arguments, derived, output};
 use facts::device::{DEFAULT_DEVICE, DeviceName};
 use facts::error::{Failure, invalid};
-use facts::number::{time, within};
+use facts::number::{time, time_text, within};
 use hang::{HangRequest, HangSource};
 use page::destination::Place;
 use plan::DEFAULT_PORT;
@@ -24,7 +24,7 @@ use plan::DEFAULT_PORT;
 const PAIR_TIMES: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(60);
 
 /// Bounds of `--interval`.
-const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
+const INTERVALS: RangeInclusive<Duration> = hang::SHORTEST_INTERVAL..=Duration::from_secs(60);
 
 /// Largest number of a process in Linux.
 const MOST_PIDS: u64 = 1 << 22;
@@ -39,6 +39,7 @@ pub fn usage() -> Usage {
             ("cxidiag why [NIC] [OPTIONS]".into(), ""),
             ("cxidiag why [NIC] --loopback=COUNT [OPTIONS]".into(), ""),
             ("cxidiag why --job[=PID,...] [OPTIONS]".into(), ""),
+            ("cxidiag why --job --hosts=LIST [OPTIONS]".into(), ""),
             ("cxidiag why --merge FILE... [OPTIONS]".into(), ""),
         ],
         arguments: Completion::Devices,
@@ -87,6 +88,7 @@ pub struct WhyRequest {
     /// Find out why a job makes no progress, instead of a NIC: of the processes PID,... (default:
     /// the ranks of your job on this node)
     ///
+    /// The tasks of a launcher look at their nodes together, and the first one prints one result.
     /// Ranks, their threads and their NICs are read three times. This needs no root, stops no
     /// process and takes nothing from the job. docs/hang.md explains the verdicts.
     #[arg(long, value_name = "PID,...", require_equals = true, value_parser = job)]
@@ -98,6 +100,26 @@ pub struct WhyRequest {
     #[arg(long, value_name = "TIME")]
     #[arg(value_parser = |typed: &str| time(typed, INTERVALS))]
     pub interval: Option<Duration>,
+
+    /// Look at your job on these hosts, on which 'cxidiag serve' runs as you, such as
+    /// nid[0001-0512] (default: this node, or the tasks of a launcher)
+    ///
+    /// LIST is a host list; FILE has one on each line. Where the ranks of several jobs run, the
+    /// job of this process counts.
+    #[arg(long, value_name = "LIST|@FILE", value_parser = hosts, add = Completion::Hosts)]
+    hosts: Option<Hosts>,
+
+    /// Look at this node only with --job, also as a task of a launcher
+    #[arg(long = "local")]
+    is_local: bool,
+
+    /// File by which the tasks of a launcher find each other with --job (default: in the working
+    /// directory)
+    ///
+    /// All nodes share its directory. With CXIDIAG_TOKEN in the environment of all tasks, they need
+    /// no file if the launcher names the hosts.
+    #[arg(long, value_name = "FILE", value_parser = derived::file(), add = Completion::Files)]
+    meeting_point: Option<PathBuf>,
 
     /// Judge several nodes of a job together: FILE is a document that --job --json has written on
     /// a node
@@ -183,47 +205,72 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<WhyRequest>, Failure> {
 impl WhyRequest {
     /// Returns what `--job` or `--merge` asks for.
     pub fn hang(&self) -> Option<HangRequest> {
-        let source = if self.is_merge {
-            HangSource::Files(self.merged.clone())
-        } else {
-            let interval = self.interval.unwrap_or(hang::INTERVAL);
-            HangSource::Node { pids: self.job.clone()?, interval }
+        let source = match (&self.job, &self.hosts) {
+            _ if self.is_merge => HangSource::Files(self.merged.clone()),
+            (None, _) => return None,
+            (Some(_), Some(hosts)) => HangSource::Hosts(hosts.clone(), self.port),
+            (Some(pids), None) if !pids.is_empty() => HangSource::Processes(pids.clone()),
+            (Some(_), None) => HangSource::Tasks {
+                is_local: self.is_local,
+                meeting_point: self.meeting_point.clone(),
+            },
         };
+        let interval = self.interval.unwrap_or(hang::INTERVAL);
         let (json, ticket, is_quiet) = (self.json.clone(), self.ticket.clone(), self.is_quiet);
-        Some(HangRequest { source, json, ticket, is_quiet })
+        Some(HangRequest { source, interval, json, ticket, is_quiet })
+    }
+
+    fn has_servers(&self) -> bool {
+        self.peers.is_some() || self.hosts.is_some()
+    }
+
+    /// Returns what excludes `--job` or `--merge`, if something does.
+    fn exclude(&self, nic: Option<DeviceName>) -> Option<String> {
+        if self.is_merge && self.merged.is_empty() {
+            return Some("--merge needs a FILE".into());
+        }
+        if let Some(nic) = nic {
+            return Some(format!("--job looks at the NICs of the job: leave out {nic}"));
+        }
+        let (is_job, has_hosts) = (self.job.is_some(), self.hosts.is_some());
+        let names_pids = self.job.as_ref().is_some_and(|pids| !pids.is_empty());
+        let pairs = [
+            ("merge", "job", self.is_merge && is_job),
+            ("merge", "peer", self.is_merge && self.peers.is_some()),
+            ("merge", "loopback", self.is_merge && self.loopback.is_some()),
+            ("job", "peer", self.peers.is_some()),
+            ("job", "loopback", self.loopback.is_some()),
+            ("job=PID", "hosts", names_pids && has_hosts),
+            ("hosts", "local", has_hosts && self.is_local),
+            ("hosts", "meeting-point", has_hosts && self.meeting_point.is_some()),
+        ];
+        if let Some((one, other, _)) = pairs.iter().find(|(.., are_given)| *are_given) {
+            return Some(format!("--{one} and --{other} exclude each other"));
+        }
+        let interval = self.interval.filter(|interval| has_hosts && *interval > hang::INTERVAL)?;
+        let most = format!("servers wait for {} at most", time_text(hang::INTERVAL));
+        Some(invalid("interval", time_text(interval), most).to_string())
     }
 
     /// Returns the suspect, and the good NICs beside it.
     fn places(&self) -> Result<(DeviceName, Beside), Failure> {
         let nic = arguments::one_device(&self.nics)?;
-        if self.interval.is_some() && self.job.is_none() {
-            return Err(Failure::usage("--interval needs --job"));
+        let pairs = [
+            ("interval", self.interval.is_some(), "job", self.job.is_some()),
+            ("hosts", self.hosts.is_some(), "job", self.job.is_some()),
+            ("local", self.is_local, "job", self.job.is_some()),
+            ("meeting-point", self.meeting_point.is_some(), "job", self.job.is_some()),
+            ("peer-device", self.peer_device.is_some(), "peer", self.peers.is_some()),
+            ("port", self.port.is_some(), "peer or --hosts", self.has_servers()),
+        ];
+        let alone = pairs.iter().find(|(_, is_given, _, has_other)| *is_given && !has_other);
+        if let Some((option, _, other, _)) = alone {
+            return Err(Failure::usage(format!("--{option} needs --{other}")));
         }
         if self.is_merge || self.job.is_some() {
-            let own = if self.is_merge { "merge" } else { "job" };
-            let others = [
-                ("peer", self.peers.is_some()),
-                ("loopback", self.loopback.is_some()),
-                ("job", self.is_merge && self.job.is_some()),
-            ];
-            return match (nic, others.iter().find(|(_, is_given)| *is_given)) {
-                _ if self.is_merge && self.merged.is_empty() => {
-                    Err(Failure::usage("--merge needs a FILE"))
-                }
-                (Some(nic), _) => Err(Failure::usage(format!(
-                    "--job looks at the NICs of the job: leave out {nic}"
-                ))),
-                (None, Some((option, _))) => {
-                    Err(Failure::usage(format!("--{own} and --{option} exclude each other")))
-                }
-                (None, None) => Ok((DEFAULT_DEVICE, Beside::Nothing)),
-            };
-        }
-        let peer_pairs =
-            [("peer-device", self.peer_device.is_some()), ("port", self.port.is_some())];
-        let given = peer_pairs.iter().find(|(_, is_given)| *is_given);
-        if let (Some((option, _)), None) = (given, &self.peers) {
-            return Err(Failure::usage(format!("--{option} needs --peer")));
+            return self
+                .exclude(nic)
+                .map_or(Ok((DEFAULT_DEVICE, Beside::Nothing)), |why| Err(Failure::usage(why)));
         }
         let device = nic.unwrap_or(DEFAULT_DEVICE);
         match (self.loopback, &self.peers) {
@@ -289,6 +336,15 @@ mod tests {
             ("--job --loopback=4", "--job and --loopback exclude each other"),
             ("cxi1 --job", "leave out cxi1"),
             ("cxi1 --interval=1s", "--interval needs --job"),
+            ("--hosts=n1", "--hosts needs --job"),
+            ("--local", "--local needs --job"),
+            ("--merge a --meeting-point=f", "--meeting-point needs --job"),
+            ("--job --port=7", "--port needs --peer or --hosts"),
+            ("--job=5 --hosts=n1", "--job=PID and --hosts exclude each other"),
+            ("--job --hosts=n1 --local", "--hosts and --local exclude each other"),
+            ("--job --hosts=n1 --meeting-point=f", "--hosts and --meeting-point exclude"),
+            ("--job --hosts=n1 --interval=5s", "invalid value '5s' for --interval: servers wait"),
+            ("--job --hosts=n1,n1", "n1 is named twice"),
             ("--merge", "--merge needs a FILE"),
             ("--merge a --job", "--merge and --job exclude each other"),
             ("--job=0", "invalid value '0' for --job"),

@@ -242,13 +242,15 @@ fn groups_begin_with_those_that_stand_out() {
 
 #[test]
 fn several_nodes_are_judged_together() {
+    let merged = |nodes: &[(&str, &NodeReading)]| {
+        let nodes = nodes.iter().map(|(host, node)| ((*host).to_owned(), Ok((*node).clone())));
+        crate::merging::merged(nodes.collect(), None).unwrap()
+    };
     let mut quiet = node(&[Activity::Descriptors; 3], nic());
-    quiet.host = "n1".into();
     let mut odd = node(&[Activity::Pipe], nic());
-    odd.host = "n2".into();
     odd.ranks[0].rank = Some(3);
     odd.size = Some(4);
-    let all = NodeReading::merged(vec![quiet.clone(), odd]);
+    let all = merged(&[("n1", &quiet), ("n2", &odd)]);
     let part = "3 ranks wait for rank 3 (n2, pid 800), which neither";
     assert_first(&all, 9, Certainty::Probably, part);
     let devices: Vec<&str> = all.nics.iter().map(|nic| nic.device.as_str()).collect();
@@ -258,7 +260,7 @@ fn several_nodes_are_judged_together() {
     );
     let mut down = quiet.clone();
     down.nics[0].is_up = Some(false);
-    let all = NodeReading::merged(vec![down]);
+    let all = merged(&[("n1", &down)]);
     assert_first(&all, 3, Certainty::Because, "n1 cxi0 has no link");
     assert_eq!(findings(&all)[0].next, "cxidiag link -d cxi0");
     quiet.size = Some(3);

@@ -932,7 +932,7 @@ pub const EXPLAIN: Package = Package {
 pub const HANG: Package = Package {
     name: "hang",
     directory: "src/hang",
-    uses: &["cli", "crew", "cxi", "facts", "health", "node", "page"],
+    uses: &["cli", "crew", "cxi", "diag", "facts", "health", "node", "page", "session"],
     holds: "`why --job`: a job that makes no progress, seen from outside",
     must_not: "attach to a process, send a signal, or allocate on a NIC",
     house: House {
@@ -946,8 +946,10 @@ pub const HANG: Package = Package {
             ],
             &[("ranks", "the processes of a job on this node")],
             &[("reading", "one node over some seconds")],
+            &[("merging", "several nodes as one")],
             &[("table", "the decision table: readings -> findings")],
             &[("document", "the report, as data, JSON and text")],
+            &[("gathering", "all nodes of a job at one place")],
             &[("lib", "a request -> reading, report and documents")],
         ],
     },
