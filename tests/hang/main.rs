@@ -3,6 +3,7 @@
 
 #[path = "../harness/mod.rs"]
 mod harness;
+mod nodes;
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -26,11 +27,13 @@ static RANK: LazyLock<PathBuf> = LazyLock::new(|| {
     directory.join("hang")
 });
 
-/// A job of this node. Its number keeps it apart from jobs of other tests.
+/// A job. Its number keeps it apart from jobs of other tests.
 struct Job {
     fabric: Fabric,
     /// Settings of the software NICs.
     faults: &'static str,
+    /// The user of its processes, if it is another one.
+    user: Option<u32>,
     ranks: Vec<(Process, BufReader<Pipe<ChildStdout>>)>,
 }
 
@@ -41,30 +44,37 @@ impl Job {
     }
 
     fn start_on(fabric: Fabric, size: usize, ranks: &str, faults: &'static str) -> Self {
-        let mut job = Self { fabric, faults, ranks: Vec::new() };
-        for how in ranks.split(' ') {
-            let mut command = job.fabric.command_of(&RANK, how);
-            let local = job.ranks.len();
+        let mut job = Self { fabric, faults, user: None, ranks: Vec::new() };
+        job.start_ranks(size, ranks);
+        job
+    }
+
+    /// Starts the ranks of a node, `size` of them for the launcher.
+    fn start_ranks(&mut self, size: usize, ranks: &str) {
+        for (local, how) in ranks.split(' ').enumerate() {
+            let mut command = self.fabric.command_of(&RANK, how);
             command
                 .env("LD_LIBRARY_PATH", &*SOFTWARE_NIC)
-                .env("OMPI_COMM_WORLD_RANK", (40 + local).to_string())
+                .env("OMPI_COMM_WORLD_RANK", (40 + self.ranks.len()).to_string())
                 .env("OMPI_COMM_WORLD_SIZE", "128")
                 .env("OMPI_COMM_WORLD_LOCAL_RANK", local.to_string())
                 .env("OMPI_COMM_WORLD_LOCAL_SIZE", size.to_string())
                 .stdin(Stdio::piped());
-            let mut process = job.in_job(&mut command).spawn().expect("the rank starts");
+            let mut process = self.in_job(&mut command).spawn().expect("the rank starts");
             let mut lines = BufReader::new(process.stdout.take().expect("a pipe"));
             let mut line = String::new();
             lines.read_line(&mut line).expect("a line");
             assert_eq!(line, "ready\n");
-            job.ranks.push((process, lines));
+            self.ranks.push((process, lines));
         }
-        job
     }
 
     /// Makes a process one of this job and of its software NICs.
     fn in_job<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         let id = self.fabric.path().display().to_string();
+        if let Some(user) = self.user {
+            command.user(user, user);
+        }
         command.env("PBS_JOBID", id).env("CXIDIAG_FAULTS", self.faults)
     }
 
@@ -279,27 +289,6 @@ fn document_has_what_the_text_says() {
     job.why(&["-q", &format!("--ticket={}", ticket.display())]);
     assert!(std::fs::read_to_string(ticket).unwrap().starts_with("# undecided: "));
     job.assert_unharmed();
-}
-
-#[test]
-fn judges_documents_of_several_nodes_together() {
-    let directory = tempfile::tempdir().unwrap();
-    let file = |name: &str| directory.path().join(name).display().to_string();
-    for (name, ranks) in [("a.json", "wait wait"), ("b.json", "wait pause")] {
-        let job = Job::start(2, ranks, "");
-        job.why(&["-q", &format!("--json={}", file(name))]);
-        job.assert_unharmed();
-    }
-    let output = Fabric::new().run(&["why", "--merge", &file("a.json"), &file("b.json")]);
-    let text = stdout(&output);
-    assert_eq!(output.status.code(), Some(3), "{text}");
-    assert!(text.starts_with("hung: probably 3 ranks wait for rank 41 ("), "{text}");
-    assert!(text.contains("node             : 2 nodes, Open MPI job"), "{text}");
-    let other = file("other.json");
-    std::fs::write(&other, "{}").unwrap();
-    let output = Fabric::new().run(&["why", "--merge", &other]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("no document of why --job"), "{}", stderr(&output));
 }
 
 #[test]
