@@ -8,8 +8,7 @@ use rustix::process::geteuid;
 
 use crate::document::HangReport;
 use crate::merging::merged;
-use crate::reading::NodeReading;
-use crate::{INTERVAL, SHORTEST_INTERVAL, read_node};
+use crate::reading::{self, INTERVAL, NodeReading, SHORTEST_INTERVAL};
 use crew::gathering::Gathering;
 use crew::launcher::LauncherTask;
 use diag::run::served::{Taken, take_client};
@@ -25,7 +24,7 @@ use session::question::{Question, RanksOrder};
 ///
 /// In the coordinator the failures of `report`. The others end without a failure, unless they are
 /// interrupted.
-pub fn of_tasks(
+pub fn run_task(
     task: &LauncherTask,
     meeting_point: Option<&Path>,
     interval: Duration,
@@ -37,7 +36,7 @@ pub fn of_tasks(
         if !task.is_first_of_node() {
             return Ok(Vec::new());
         }
-        match read_node(&[], own_job(), interval) {
+        match reading::read(&[], None, interval) {
             Err(failure) if failure.kind == Kind::Interrupted => Err(failure),
             read => json::line(&read.map_err(|failure| failure.message())),
         }
@@ -52,14 +51,14 @@ pub fn of_tasks(
 /// # Errors
 ///
 /// The failures of [`merged`], and an interruption.
-pub fn of_hosts(
+pub fn ask_hosts(
     hosts: &[String],
     port: Option<u16>,
     interval: Duration,
 ) -> Result<NodeReading, Failure> {
     let order = RanksOrder {
         user: geteuid().as_raw(),
-        job: own_job(),
+        job: Job::from_environment().map(|job| job.id),
         interval_ms: interval.as_millis() as u64,
     };
     let read = |document: &[u8]| {
@@ -76,12 +75,11 @@ pub fn of_hosts(
 /// # Errors
 ///
 /// A client that ends or sends no order, ranks that may not or cannot be read, and an interruption.
-pub fn for_client() -> Result<(), Failure> {
+pub fn serve_client() -> Result<(), Failure> {
     let Taken { caller, .. } = take_client()?;
     let order: RanksOrder = caller.order()?;
     let read = interval(&order, geteuid().as_raw()).and_then(|interval| {
-        let job = order.job.clone().or_else(own_job);
-        json::line(&HangReport::new(read_node(&[], job, interval)?))
+        json::line(&HangReport::new(reading::read(&[], order.job.clone(), interval)?))
     });
     match read {
         Ok(document) => caller.send_document(&document),
@@ -109,10 +107,6 @@ fn interval(order: &RanksOrder, own: u32) -> Result<Duration, Failure> {
         return Err(Failure::environment(message));
     }
     Ok(interval)
-}
-
-fn own_job() -> Option<String> {
-    Job::from_environment().map(|job| job.id)
 }
 
 #[cfg(test)]

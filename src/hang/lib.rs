@@ -5,18 +5,22 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//!  5 | lib        a request -> reading, report and documents                                     |
+//!  7 | lib         a request -> reading, report and documents                                    |
 //!    +-------------------------------------------------------------------------------------------+
-//!  4 | document   the report, as data, JSON and text                                             |
+//!  6 | gathering   all nodes of a job at one place                                               |
 //!    +-------------------------------------------------------------------------------------------+
-//!  3 | table      the decision table: readings -> findings                                       |
+//!  5 | document    the report, as data, JSON and text                                            |
 //!    +-------------------------------------------------------------------------------------------+
-//!  2 | reading    one node over some seconds                                                     |
+//!  4 | table       the decision table: readings -> findings                                      |
 //!    +-------------------------------------------------------------------------------------------+
-//!  1 | ranks      the processes of a job on this node                                            |
+//!  3 | merging     several nodes as one                                                          |
 //!    +-------------------------------------------------------------------------------------------+
-//!  0 | nics       whether the NICs of the job move data                                          |
-//!    | process    a process from its files: what it holds and does                               |
+//!  2 | reading     one node over some seconds                                                    |
+//!    +-------------------------------------------------------------------------------------------+
+//!  1 | ranks       the processes of a job on this node                                           |
+//!    +-------------------------------------------------------------------------------------------+
+//!  0 | nics        whether the NICs of the job move data                                         |
+//!    | process     a process from its files: what it holds and does                              |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
 //!
@@ -37,28 +41,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::process::geteuid;
-
 use self::document::{HangReport, page};
 use self::merging::merged;
-use self::ranks::Search;
 use self::reading::NodeReading;
+pub use self::reading::{INTERVAL, SHORTEST_INTERVAL};
 use cli::output;
 use crew::launcher::LauncherTask;
 use diag::run::served::is_started_for_client;
 use facts::error::{Failure, cause};
 use facts::interrupt;
-use facts::job::Job;
-use node::machine::Machine;
 use page::destination::Place;
 use page::documents::{Documents, Places};
 use page::table::TextStyle;
-
-/// Time between two readings, unless the user chooses another one (hangs.md 1).
-pub const INTERVAL: Duration = Duration::from_secs(4);
-
-/// Shortest time between two readings.
-pub const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 
 /// What is judged.
 #[derive(Debug)]
@@ -99,13 +93,13 @@ pub fn run(request: &HangRequest) -> Result<(), Failure> {
     output::or_early_failure(json, interrupt::watch())?;
     node::reading::limit_waits();
     if is_started_for_client() {
-        return gathering::for_client();
+        return gathering::serve_client();
     }
     if let HangSource::Tasks { is_local: false, meeting_point } = &request.source {
         let task = output::or_early_failure(json, LauncherTask::from_environment())?;
         if let Some(task) = task.filter(|task| task.size > 1) {
             let (file, interval) = (meeting_point.as_deref(), request.interval);
-            return gathering::of_tasks(&task, file, interval, |read| report(request, read));
+            return gathering::run_task(&task, file, interval, |read| report(request, read));
         }
     }
     report(request, || read(request))
@@ -130,34 +124,16 @@ fn report(
 }
 
 fn read(request: &HangRequest) -> Result<NodeReading, Failure> {
-    let own_job = || Job::from_environment().map(|job| job.id);
     match &request.source {
-        HangSource::Processes(pids) => read_node(pids, own_job(), request.interval),
-        HangSource::Tasks { .. } => read_node(&[], own_job(), request.interval),
-        HangSource::Hosts(hosts, port) => gathering::of_hosts(hosts, *port, request.interval),
+        HangSource::Processes(pids) => reading::read(pids, None, request.interval),
+        HangSource::Tasks { .. } => reading::read(&[], None, request.interval),
+        HangSource::Hosts(hosts, port) => gathering::ask_hosts(hosts, *port, request.interval),
         HangSource::Files(paths) => {
             let nodes = paths.iter().map(|path| document_of_node(path));
             let nodes = nodes.map(|node| node.map(|node| (node.host.clone(), Ok(node))));
             merged(nodes.collect::<Result<_, _>>()?, None)
         }
     }
-}
-
-/// Reads processes of this node; without `pids`, the ranks of a job.
-fn read_node(
-    pids: &[u32],
-    own_job: Option<String>,
-    interval: Duration,
-) -> Result<NodeReading, Failure> {
-    let search = Search {
-        machine: &Machine::this(),
-        pids,
-        own_job,
-        own_pid: std::process::id(),
-        user: geteuid().as_raw(),
-        page: cxi::page_size() as u64,
-    };
-    reading::read(&search, interval)
 }
 
 fn document_of_node(path: &Path) -> Result<NodeReading, Failure> {

@@ -1,4 +1,4 @@
-//! Several nodes of a job as one: documents of `--merge`, of the tasks of a launcher, or of servers.
+//! Several nodes of a job as one: documents of `--merge`, of the tasks of a launcher, of servers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,9 +50,10 @@ pub fn merged(answers: NodeAnswers, own_job: Option<&str>) -> Result<NodeReading
     });
     let without_answer: Vec<UnansweredNodes> = without_answer.collect();
     if nodes.is_empty() {
-        let reasons = without_answer.iter().map(|group| format!("{} ({})", group.why, group.nodes));
-        let reasons = listed(&reasons.collect::<Vec<_>>(), MOST_NAMES);
-        return Err(Failure::environment(format!("no node shows a rank of the job: {reasons}")));
+        let reasons = without_answer.iter().map(|group| format!("{}: {}", group.nodes, group.why));
+        let reasons = reasons.take(MOST_NAMES).collect::<Vec<_>>().join("; ");
+        return Err(Failure::environment(format!("no node shows a rank of the job: {reasons}"))
+            .with_hint("cxidiag why --job --local on one of the nodes says more"));
     }
     have_one_program(&nodes)?;
     let mut all = NodeReading {
@@ -198,7 +199,7 @@ mod tests {
         assert_eq!((found.seconds, found.job_id.as_deref()), (8.0, Some("7")));
         assert!(found.is_merged() && !node("7", "a", 1).is_merged());
         let failure = all(vec![("n3", Err("down")), ("n4", Err("down"))], "").unwrap_err();
-        assert_eq!(failure, "no node shows a rank of the job: down (n[3-4])");
+        assert_eq!(failure, "no node shows a rank of the job: n[3-4]: down");
     }
 
     #[test]

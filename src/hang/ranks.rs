@@ -333,7 +333,11 @@ fn one_program(candidates: Vec<Candidate>, search: &Search) -> Result<Vec<Candid
                 format!("--job={} ({name})", pids.join(","))
             })
             .collect();
-        return Err(Failure::environment("several parallel programs of yours run on this node")
+        let names: BTreeSet<&String> = programs.keys().map(|(_, name)| name).collect();
+        let names: Vec<String> = names.into_iter().cloned().collect();
+        let names = listed(&names, MOST_NAMES);
+        let message = format!("several parallel programs of yours run on this node: {names}");
+        return Err(Failure::environment(message)
             .with_hint(format!("choose one: {}", listed(&texts, MOST_NAMES))));
     }
     let program = programs.into_keys().next().map(|((launcher, job, step), _)| {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 
 use crate::nics::{NicState, NicWatch};
@@ -11,8 +12,16 @@ use crate::ranks::{EndedRank, JobProcesses, RankName, RankProcess, Search, names
 use facts::error::Failure;
 use facts::host::host_name;
 use facts::interrupt;
+use facts::job::Job;
 use facts::number::decimal;
+use node::machine::Machine;
 use node::reading;
+
+/// Time between two readings, unless the user chooses another one (hangs.md 1).
+pub const INTERVAL: Duration = Duration::from_secs(4);
+
+/// Shortest time between two readings.
+pub const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 
 /// How often the node is read.
 const READINGS: usize = 3;
@@ -106,12 +115,21 @@ pub struct Unreadable {
     pub command: String,
 }
 
-/// Reads the processes and the NICs of a job three times, `interval` apart.
+/// Reads these processes of this node and their NICs three times, `interval` apart. Without `pids`,
+/// the ranks of `job`, or else of the job of this process.
 ///
 /// # Errors
 ///
 /// The failures of [`JobProcesses::find`], and an interruption.
-pub fn read(search: &Search, interval: Duration) -> Result<NodeReading, Failure> {
+pub fn read(pids: &[u32], job: Option<String>, interval: Duration) -> Result<NodeReading, Failure> {
+    let search = &Search {
+        machine: &Machine::this(),
+        pids,
+        own_job: job.or_else(|| Job::from_environment().map(|job| job.id)),
+        own_pid: std::process::id(),
+        user: geteuid().as_raw(),
+        page: cxi::page_size() as u64,
+    };
     let mut found = JobProcesses::find(search)?;
     let nics: BTreeSet<&str> =
         found.ranks.iter().flat_map(|rank| &rank.holdings.nics).map(String::as_str).collect();

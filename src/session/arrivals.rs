@@ -112,6 +112,15 @@ impl Rules {
         terms::to_block(&tool.defaults, &host).encode()
     }
 
+    /// Why a client on another host does not get a process of this command.
+    fn refusal(&self, command: RequestedCommand) -> Option<&'static str> {
+        match command {
+            RequestedCommand::Survey if !self.serves_surveys => Some(FOREIGN_SURVEY),
+            RequestedCommand::Why if !self.is_restricted => Some(FOREIGN_JOB),
+            _ => None,
+        }
+    }
+
     fn allow(&self, peer: IpAddr) -> bool {
         self.allowed.is_empty() || self.allowed.iter().any(|network| network.contains(&peer))
     }
@@ -313,16 +322,9 @@ impl<'a> Greeting<'a> {
         let requested = facts.requested();
         let word = requested.map(RequestedCommand::word);
         let word = word.or(facts.has(PROBE).then_some(PROBE));
-        let is_foreign = || !is_of_this_machine(&line.stream);
         let refusal = match requested {
-            Some(RequestedCommand::Survey) if !rules.serves_surveys && is_foreign() => {
-                Some(FOREIGN_SURVEY)
-            }
-            Some(RequestedCommand::Why) if !rules.is_restricted && is_foreign() => {
-                Some(FOREIGN_JOB)
-            }
-            None if word.is_some() && !rules.serves_probes => Some(NO_PROBES),
-            _ => None,
+            None => Some(NO_PROBES).filter(|_| word.is_some() && !rules.serves_probes),
+            Some(command) => rules.refusal(command).filter(|_| !is_of_this_machine(&line.stream)),
         };
         if let (Some(word), Some(why)) = (word, refusal) {
             let _ = line.stream.write_all(&wire::refusal(why));
@@ -547,6 +549,20 @@ mod tests {
         silent[0].0.read_to_end(&mut sent).unwrap();
         let reason = "busy: replaced by newer connections (at most 256 at a time)";
         assert_eq!(sent, wire::refusal(reason));
+    }
+
+    #[test]
+    fn open_server_surveys_and_reads_jobs_for_its_machine_alone() {
+        let refused = |allowed: &[&str], surveys, token: &[&str]| {
+            let allowed = allowed.iter().map(|network| network.parse().unwrap()).collect();
+            let rules = Rules::new(peer_tools(), allowed, surveys, &plan(token));
+            RequestedCommand::ALL.map(|command| rules.refusal(command))
+        };
+        let (survey, job) = (Some(FOREIGN_SURVEY), Some(FOREIGN_JOB));
+        assert_eq!(refused(&[], false, &[]), [survey, None, job]);
+        assert_eq!(refused(&[], true, &[]), [None, None, job]);
+        assert_eq!(refused(&["10.0.0.0/8"], false, &[]), [None; 3]);
+        assert_eq!(refused(&[], false, &["--token=secret"]), [None; 3]);
     }
 
     #[test]
