@@ -101,7 +101,7 @@ impl NodeReading {
             Unreadable { what, ..unreadable }
         }));
         self.hidden.extend(node.hidden);
-        self.helpers += node.helpers;
+        self.helpers = self.helpers.saturating_add(node.helpers);
         self.seconds = self.seconds.max(node.seconds);
         self.job = self.job.take().or(node.job);
         self.job_id = self.job_id.take().or(node.job_id);
@@ -113,7 +113,7 @@ impl NodeReading {
 /// Fails if the nodes run several parallel programs: their ranks do not wait for each other.
 fn have_one_program(nodes: &[NodeReading]) -> Result<(), Failure> {
     let mut programs: BTreeMap<_, Vec<&str>> = BTreeMap::new();
-    for NodeReading { host, job, step, .. } in nodes {
+    for NodeReading { host, job, step, .. } in nodes.iter().filter(|node| !node.ranks.is_empty()) {
         programs.entry((job, step)).or_default().push(host);
     }
     if programs.len() < 2 {

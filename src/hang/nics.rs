@@ -318,7 +318,7 @@ impl NicState {
 
     /// Returns by how much the counters whose names begin so have grown together.
     pub fn count(&self, beginnings: &[&str]) -> u64 {
-        self.grown(beginnings).map(|(_, count)| count).sum()
+        self.grown(beginnings).fold(0, |sum, (_, count)| sum.saturating_add(count))
     }
 
     /// Returns the counters that have grown whose names begin so, with their growth.

@@ -292,7 +292,8 @@ fn nic_findings(node: &NodeReading, nic: &NicState) -> Vec<HangFinding> {
     ];
     if let Some(proof) = nic.growth(&lost) {
         // A packet that gets through is sent again so often at most.
-        let recovers = nic.answers.is_none_or(|answers| nic.count(&lost) <= RETRIES * answers);
+        let recovers =
+            nic.answers.is_none_or(|answers| nic.count(&lost) <= answers.saturating_mul(RETRIES));
         let certainty = if recovers { Certainty::Possibly } else { Certainty::Probably };
         let text = format!(
             "packets of {device} get no answer; the job goes on, or fails with UNDELIVERABLE within 98 s"

@@ -234,8 +234,8 @@ impl<'a> ClientSupervisor<'a> {
                 return;
             }
         }
-        let asks = [Some(RequestedCommand::Check), Some(RequestedCommand::Why)];
-        let refusal = if asks.contains(&newcomer.requested) && self.has_just_answered() {
+        let wants_document = newcomer.requested.is_some_and(RequestedCommand::wants_document);
+        let refusal = if wants_document && self.has_just_answered() {
             Some(question::too_early())
         } else {
             lacks(device, self.plan.device)

@@ -563,6 +563,8 @@ mod tests {
         assert_eq!(refused(&[], true, &[]), [None, None, job]);
         assert_eq!(refused(&["10.0.0.0/8"], false, &[]), [None; 3]);
         assert_eq!(refused(&[], false, &["--token=secret"]), [None; 3]);
+        let wants_document = RequestedCommand::ALL.map(RequestedCommand::wants_document);
+        assert_eq!(wants_document, [false, true, true]);
     }
 
     #[test]

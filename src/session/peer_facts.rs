@@ -104,6 +104,13 @@ facts::named_enum! {
     pub fn word(self);
 }
 
+impl RequestedCommand {
+    /// Returns whether the client is sent a document and nothing else.
+    pub fn wants_document(self) -> bool {
+        matches!(self, Self::Check | Self::Why)
+    }
+}
+
 /// The word of a process that probes this node and asks for the addresses of its NICs, and of a
 /// server that tells them.
 pub const PROBE: &str = "probe";

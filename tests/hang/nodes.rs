@@ -5,6 +5,7 @@ use std::fs;
 use std::ops::Range;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::process::Output;
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -73,18 +74,20 @@ impl Nodes {
         command
     }
 
-    /// Starts a task of Hydra on each of `count` nodes; returns what they print.
-    fn tasks(&self, count: usize, more: &str) -> Vec<std::process::Output> {
-        let tasks: Vec<Process> = (0..count)
-            .map(|node| {
-                let mut task = self.command(node, &format!("why --job --interval=200ms {more}"));
-                task.env("PMI_RANK", node.to_string())
-                    .env("PMI_SIZE", count.to_string())
-                    .env("MPI_LOCALRANKID", "0")
-                    .env("PMI_HOSTNAME", format!("nid{node:04}"));
-                task.spawn().expect("cxidiag starts")
-            })
-            .collect();
+    /// Starts a task of Hydra on each of `count` nodes, and a second one on the first node, which
+    /// sees no process; returns what they print.
+    fn tasks(&self, count: usize, more: &str) -> Vec<Output> {
+        let start = |rank: usize| {
+            let is_second = rank == count;
+            let arguments = format!("why --job --interval=200ms {more}");
+            let mut task = self.command(if is_second { 99 } else { rank }, &arguments);
+            task.env("PMI_RANK", rank.to_string())
+                .env("PMI_SIZE", (count + 1).to_string())
+                .env("MPI_LOCALRANKID", u32::from(is_second).to_string())
+                .env("PMI_HOSTNAME", format!("nid{:04}", rank % count));
+            task.spawn().expect("cxidiag starts")
+        };
+        let tasks: Vec<Process> = (0..=count).map(start).collect();
         tasks.into_iter().map(Process::finish).collect()
     }
 
@@ -99,7 +102,7 @@ impl Nodes {
         (0..self.ranks.len()).map(write).collect()
     }
 
-    fn merge(&self, files: &[String]) -> std::process::Output {
+    fn merge(&self, files: &[String]) -> Output {
         self.job.fabric.run(&["why --merge".into(), files.join(" ")].join(" "))
     }
 }
@@ -135,6 +138,7 @@ fn tasks_of_a_launcher_name_the_odd_rank_of_another_node() {
     );
     assert!(text.contains(&format!("{odd}: waiting for a signal (stands out)")), "{text}");
     assert!(text.contains("ranks 40-42,44-46: sleeping"), "{text}");
+    assert!(!text.contains("without answer"), "{text}");
     for output in outputs {
         assert_success(&output);
         assert_eq!((stdout(&output), stderr(&output)), Default::default());

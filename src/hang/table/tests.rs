@@ -266,3 +266,12 @@ fn several_nodes_are_judged_together() {
     quiet.size = Some(3);
     assert_first(&quiet, 8, Certainty::Open, "the ranks wait for each other");
 }
+
+/// Documents come from other nodes.
+#[test]
+fn largest_numbers_do_not_overflow() {
+    let mut nic = with_growth(&["retry_handler/spt_timeouts", "retry_handler/pkts_cancelled_1"]);
+    nic.grown.values_mut().for_each(|count| *count = u64::MAX);
+    nic.answers = Some(u64::MAX);
+    assert_first(&node(&[], nic), 6, Certainty::Possibly, "packets of cxi0 get no answer");
+}
