@@ -260,6 +260,30 @@ fn servers_read_the_ranks_of_their_user() {
 }
 
 #[test]
+fn server_reads_the_job_of_its_client() {
+    let nodes = Nodes::start_as(ordinary_user(), &["wait wait"]);
+    let other = Nodes::start_as(ordinary_user(), &["wait"]);
+    nodes.add(0, &[other.job.pid(0)]);
+    let mut serve = nodes.command(0, "serve -d soft0 --port=0");
+    serve.env_remove("PBS_JOBID");
+    let server = Server::start(serve);
+    let ask = |is_in_job: bool| {
+        let line = format!("why --job --hosts=127.0.0.1 -p {} --interval=10ms", server.port);
+        let mut command = nodes.command(0, &line);
+        if !is_in_job {
+            command.env_remove("PBS_JOBID");
+        }
+        finish(command)
+    };
+    let output = ask(true);
+    assert_eq!(assert_status(&output, 4), "");
+    assert!(stdout(&output).contains(", 2 of 128 ranks, "), "{}", stdout(&output));
+    let error = assert_status(&ask(false), 1);
+    let words = "several parallel programs of yours run on this node: Open MPI job ";
+    assert!(error.contains(words), "{error}");
+}
+
+#[test]
 fn servers_of_others_and_older_servers_say_why_they_read_no_rank() {
     let user = ordinary_user();
     let nodes = Nodes::start_as(user, &["wait"]);
