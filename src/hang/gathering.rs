@@ -83,7 +83,11 @@ pub fn serve_client() -> Result<(), Failure> {
     });
     match read {
         Ok(document) => caller.send_document(&document),
-        Err(failure) => Err(caller.refuse(failure)),
+        Err(mut failure) => {
+            // The server logs the last line, which is to be the failure.
+            failure.hint = None;
+            Err(caller.refuse(failure))
+        }
     }
 }
 

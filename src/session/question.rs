@@ -95,7 +95,7 @@ impl<'a> Question<'a, RanksOrder> {
     /// are compared.
     pub fn ranks(order: &'a RanksOrder, window: Duration) -> Self {
         let (command, doing) = (RequestedCommand::Why, "while it reads the ranks of the job");
-        Self { command, doing, order, window, last: None, most_at_once: 1024 }
+        Self { command, doing, order, window, last: None, most_at_once: 512 }
     }
 }
 
