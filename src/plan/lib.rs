@@ -206,11 +206,7 @@ impl Plan {
                 timeout: typed.timeout,
                 port_file: typed.port_file,
             },
-            reaching: Reaching {
-                limit: typed.connect_timeout.unwrap_or(DEFAULT_CONNECT_LIMIT),
-                wait: typed.wait.unwrap_or_default(),
-                turn: typed.wait,
-            },
+            reaching: Reaching::new(typed.connect_timeout, typed.wait),
             peer_device: typed.peer_device.map(|peer| match peer {
                 PeerDevice::Named(device) => device,
                 PeerDevice::Auto => device,

@@ -1,5 +1,6 @@
 //! The role of a process, and how it meets its peer.
 
+use crate::DEFAULT_CONNECT_LIMIT;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -55,4 +56,12 @@ pub struct Reaching {
     pub wait: Duration,
     /// How long it waits for its turn at a NIC of `cxidiag serve`; `None` for no limit.
     pub turn: Option<Duration>,
+}
+
+impl Reaching {
+    /// Reaches the server within these times, as far as they are given.
+    pub fn new(limit: Option<Duration>, wait: Option<Duration>) -> Self {
+        let limit = limit.unwrap_or(DEFAULT_CONNECT_LIMIT);
+        Self { limit, wait: wait.unwrap_or_default(), turn: wait }
+    }
 }
