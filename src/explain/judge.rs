@@ -312,8 +312,8 @@ fn own_suspect(evidence: &Evidence, log: &Log) -> Suspect {
     }
 }
 
-/// Who or what is at fault, and the row of the table that says so for several NICs. `values` gets what
-/// its texts name.
+/// Who or what is at fault, and the row of the table that says so for several NICs. `values` gets
+/// what its texts name.
 fn suspect(
     evidence: &Evidence,
     all: &[Evidence],

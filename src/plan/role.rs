@@ -1,6 +1,5 @@
 //! The role of a process, and how it meets its peer.
 
-use crate::DEFAULT_CONNECT_LIMIT;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,6 +7,9 @@ use facts::token::Token;
 
 /// Time for each size of a run with `--until` and without `--duration`.
 pub const DEFAULT_UNTIL_DURATION: Duration = Duration::from_secs(10);
+
+/// Time limit for a connection to one address. TCP alone would try for two minutes.
+pub const DEFAULT_CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
 /// The role of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
