@@ -312,17 +312,16 @@ fn own_suspect(evidence: &Evidence, log: &Log) -> Suspect {
     }
 }
 
-fn explained(
+/// Who or what is at fault, and the row of the table that says so for several NICs. `values` gets
+/// what its texts name.
+fn suspect(
     evidence: &Evidence,
     all: &[Evidence],
-    log: &Log,
-    names: &[&str],
+    own: &Suspect,
     hosts: &BTreeMap<u32, Option<String>>,
-) -> ExplainedCause {
-    let own = own_suspect(evidence, log);
-    let mut values = evidence.group.first.values.clone();
-    values.remove("target");
-    let (suspect, conclusion) = match unanswered(evidence, all) {
+    values: &mut BTreeMap<&'static str, String>,
+) -> (Suspect, Option<usize>) {
+    match unanswered(evidence, all) {
         Some(Unanswered::Nic { nid, reporters }) => {
             let host = hosts.get(&nid).cloned().flatten();
             let name = host.as_ref().map_or_else(String::new, |host| format!("{host}, "));
@@ -343,7 +342,20 @@ fn explained(
         // Who prints a return code of a peer is no suspect.
         None if evidence.is_about_peer() => (Suspect::default(), None),
         None => (own.clone(), None),
-    };
+    }
+}
+
+fn explained(
+    evidence: &Evidence,
+    all: &[Evidence],
+    log: &Log,
+    names: &[&str],
+    hosts: &BTreeMap<u32, Option<String>>,
+) -> ExplainedCause {
+    let own = own_suspect(evidence, log);
+    let mut values = evidence.group.first.values.clone();
+    values.remove("target");
+    let (suspect, conclusion) = suspect(evidence, all, &own, hosts, &mut values);
     for (name, value) in [("host", &suspect.host), ("device", &suspect.device)] {
         values.remove(name);
         values.extend(value.clone().map(|value| (name, value)));

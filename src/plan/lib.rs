@@ -72,9 +72,6 @@ use typed::{Every, PeerDevice, Typed};
 /// TCP port of the control connection (wire.md 1).
 pub const DEFAULT_PORT: u16 = 49194;
 
-/// Time limit for a connection to one address. TCP alone would try for two minutes.
-pub const DEFAULT_CONNECT_LIMIT: Duration = Duration::from_secs(10);
-
 /// How long a server in a batch job waits for a client by default: it holds the nodes of the job.
 pub const LIMIT_IN_A_JOB: Duration = Duration::from_secs(300);
 
@@ -206,11 +203,7 @@ impl Plan {
                 timeout: typed.timeout,
                 port_file: typed.port_file,
             },
-            reaching: Reaching {
-                limit: typed.connect_timeout.unwrap_or(DEFAULT_CONNECT_LIMIT),
-                wait: typed.wait.unwrap_or_default(),
-                turn: typed.wait,
-            },
+            reaching: Reaching::new(typed.connect_timeout, typed.wait),
             peer_device: typed.peer_device.map(|peer| match peer {
                 PeerDevice::Named(device) => device,
                 PeerDevice::Auto => device,

@@ -8,6 +8,9 @@ use facts::token::Token;
 /// Time for each size of a run with `--until` and without `--duration`.
 pub const DEFAULT_UNTIL_DURATION: Duration = Duration::from_secs(10);
 
+/// Time limit for a connection to one address. TCP alone would try for two minutes.
+pub const DEFAULT_CONNECT_LIMIT: Duration = Duration::from_secs(10);
+
 /// The role of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -55,4 +58,12 @@ pub struct Reaching {
     pub wait: Duration,
     /// How long it waits for its turn at a NIC of `cxidiag serve`; `None` for no limit.
     pub turn: Option<Duration>,
+}
+
+impl Reaching {
+    /// Reaches the server within these times, as far as they are given.
+    pub fn new(limit: Option<Duration>, wait: Option<Duration>) -> Self {
+        let limit = limit.unwrap_or(DEFAULT_CONNECT_LIMIT);
+        Self { limit, wait: wait.unwrap_or_default(), turn: wait }
+    }
 }

@@ -96,10 +96,9 @@ fn survey(
         joined.and_then(|()| measure_quiet(&mut crew, &mut quiet, &mut recorder, earlier));
     let verdict = quiet.findings();
     let elapsed = clock.elapsed();
-    let explained = if request.explains && ended.is_ok() {
-        find_causes(&mut crew, request, (quiet.roster(), &verdict))
-    } else {
-        Diagnoses::default()
+    let explained = match ended {
+        Ok(_) if request.explains => find_causes(&mut crew, request, (quiet.roster(), &verdict)),
+        _ => Diagnoses::default(),
     };
     let mut load = None;
     if let (Some(wanted), Ok(())) = (&request.load.wanted, &ended) {

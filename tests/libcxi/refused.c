@@ -1,8 +1,10 @@
 /*
  * Programs that repeat a refused command while they handle its event, as libfabric's protocol for
  * receivers that are not ready does: `refused append` and `refused put`. `refused leave` exits with
- * its device open.
+ * its device open, and `refused kill` kills itself then.
  */
+#include <signal.h>
+
 #include "rig.h"
 
 /* More than a program needs that ends; the answer to each repetition would be there at once */
@@ -115,7 +117,10 @@ int main(int argc, char **argv)
 		puts_();
 	else if (!strcmp(argv[1], "leave"))
 		leave();
-	else
+	else if (!strcmp(argv[1], "kill")) {
+		leave();
+		raise(SIGKILL);
+	} else
 		return 2;
 	return 0;
 }

@@ -509,6 +509,10 @@ fn wrapper_says_how_many_packets_nics_sent() {
     let (status, none) = said(&mut asked(&["--verbose", "false"]));
     assert_eq!(status.code(), Some(1));
     assert_eq!(none.as_deref(), Some("no packets for false"));
+    let script = format!("{} kill; :", program("refused"));
+    let (_, killed) = said(&mut asked(&["--verbose", "sh", "-c", &script]));
+    let expected = "an unknown number of packets (1 process was killed or called _exit) for sh";
+    assert_eq!(killed.as_deref(), Some(expected));
     let (status, unasked) = said(&mut asked(&[&program("loopback"), "20"]));
     assert!(status.success() && unasked.is_none(), "{unasked:?}");
     let (status, _) = said(&mut asked(&["--verbose", "sh", "-c", "kill -TERM $$"]));

@@ -132,6 +132,7 @@ pub fn add(nic: Arc<SoftwareNic>) -> Result<(), Errno> {
     }
     registry.nics.push(nic);
     registry.announce();
+    summary::open();
     Ok(())
 }
 

@@ -480,6 +480,27 @@ impl<'a, S: ListSending> Messages<'a, S> {
         self.resources.progress.state = SideState::Answer;
         Ok(())
     }
+
+    /// Takes events until the lists have arrived and are fetched, and answers the peer's.
+    fn exchange_lists(&mut self) -> Result<Step, Failure> {
+        let part = self.resources.part;
+        let any = self.take_events()?;
+        if self.resources.progress.unfetched || part.is_target() && !self.list_is_here() {
+            return Ok(if any { Step::Going } else { Step::Waiting });
+        }
+        if part.is_target() {
+            self.resources.progress.lists_received += 1;
+            if self.resources.rendezvous.is_some() {
+                self.resources.progress.message_events -=
+                    EVENTS_PER_MESSAGE * self.offsets.list_size();
+            }
+            self.issue_answer()?;
+            self.resources.progress.state = SideState::Answered;
+            return Ok(Step::InFlight);
+        }
+        self.expect_answer()?;
+        Ok(Step::Going)
+    }
 }
 
 impl<S: ListSending> Lists for Messages<'_, S> {
@@ -507,24 +528,7 @@ impl<S: ListSending> Lists for Messages<'_, S> {
                 self.resources.progress.state = SideState::Lists;
                 Ok(Step::Going)
             }
-            SideState::Lists => {
-                let any = self.take_events()?;
-                if self.resources.progress.unfetched || part.is_target() && !self.list_is_here() {
-                    return Ok(if any { Step::Going } else { Step::Waiting });
-                }
-                if part.is_target() {
-                    self.resources.progress.lists_received += 1;
-                    if self.resources.rendezvous.is_some() {
-                        self.resources.progress.message_events -=
-                            EVENTS_PER_MESSAGE * self.offsets.list_size();
-                    }
-                    self.issue_answer()?;
-                    self.resources.progress.state = SideState::Answered;
-                    return Ok(Step::InFlight);
-                }
-                self.expect_answer()?;
-                Ok(Step::Going)
-            }
+            SideState::Lists => self.exchange_lists(),
             SideState::Answered => {
                 if !self.is_acknowledged()? {
                     return Ok(Step::InFlight);

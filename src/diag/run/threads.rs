@@ -99,12 +99,7 @@ impl<C: Clock + Sync> Measurement<'_, C> {
                 });
             led.unwrap_or_else(|failure| gate.stop(failure));
             unpark(&workers);
-            while workers.iter().any(|worker| !worker.is_finished()) {
-                thread::sleep(LOOK);
-                if let Err(failure) = policy.look_after_peer() {
-                    gate.stop(failure);
-                }
-            }
+            await_end(&workers, policy, &gate);
             progress.extend(own.iter().map(Pair::progress));
             for worker in workers {
                 match worker.join() {
@@ -208,6 +203,16 @@ fn confine(cpu: Option<&u32>) -> Result<Option<Confined>, Failure> {
 
 fn unpark<T>(workers: &[ScopedJoinHandle<'_, T>]) {
     workers.iter().for_each(|worker| worker.thread().unpark());
+}
+
+/// Looks after the peer until the workers have ended.
+fn await_end<T>(workers: &[ScopedJoinHandle<'_, T>], policy: WaitPolicy<'_>, gate: &Gate) {
+    while workers.iter().any(|worker| !worker.is_finished()) {
+        thread::sleep(LOOK);
+        if let Err(failure) = policy.look_after_peer() {
+            gate.stop(failure);
+        }
+    }
 }
 
 /// Lets the threads start together, and ends all if one fails.

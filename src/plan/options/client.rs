@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::tool_option::{Def, PEER, ToolOption, process};
-use crate::DEFAULT_CONNECT_LIMIT;
+use crate::role::DEFAULT_CONNECT_LIMIT;
 use crate::typed::PeerDevice;
 use cli::usage::Completion;
 use facts::number::time_text;

@@ -12,7 +12,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use rustix::fs::{MemfdFlags, memfd_create};
-use softnic::summary;
+use softnic::summary::{self, Summary};
 
 /// Signals that end the program, or mean something to it.
 const PASSED_ON: [c_int; 6] =
@@ -44,13 +44,9 @@ pub fn run(mut command: Command, program: &OsStr) -> io::Result<Infallible> {
         unsafe { libc::kill(child.id().cast_signed(), early) };
     }
     let status = child.wait()?;
-    let packets = match summary::sum(&fs::read_to_string(&path).unwrap_or_default()) {
-        0 => "no packets".to_owned(),
-        1 => "1 packet".to_owned(),
-        count => format!("{count} packets"),
-    };
+    let sent = Summary::read(&fs::read_to_string(&path).unwrap_or_default());
     let program = program.display();
-    eprintln!("cxi-softnic: note: the software NICs sent {packets} for {program}");
+    eprintln!("cxi-softnic: note: the software NICs sent {sent} for {program}");
     if let Some(signal) = status.signal() {
         // SAFETY: the default action needs nothing of this program.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
