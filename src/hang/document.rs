@@ -3,9 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::finding::{Certainty, HangFinding, RankGroup, groups};
 use crate::nics::{Motion, NicState};
 use crate::reading::NodeReading;
-use crate::table::{Certainty, HangFinding, RankGroup, findings, groups};
+use crate::table::findings;
 use facts::error::{Failure, UNDECIDED};
 use facts::number::counted;
 use page::json;
@@ -111,7 +112,7 @@ pub fn page(report: &HangReport) -> Page {
     for group in groups.iter().take(MOST_LINES) {
         let label = counted(group.count.into(), "rank");
         let stands_out = if group.is_outlier { " (stands out)" } else { "" };
-        page.fact(&label, format!("{}: {}{stands_out}", group.names, group.activity.name()));
+        page.fact(&label, format!("{}: {}{stands_out}", group.names, group.does));
     }
     page.and_more(groups.len(), MOST_LINES.min(groups.len()));
     page.facts("NIC", &node.nics.iter().map(nic_text).collect::<Vec<_>>(), MOST_LINES);

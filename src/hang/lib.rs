@@ -1,5 +1,7 @@
 //! `why --job`: why a job makes no progress, seen from outside, without root (docs/hang.md). It
-//! sends no signal, attaches to no process, and allocates nothing on a NIC.
+//! allocates nothing on a NIC. A stack tool of the machine attaches to its ranks, one after the
+//! other; the only signal to a rank lets it go on if this tool did not come to its own end
+//! (`stacks.rs`).
 //!
 //! <!-- From tests/tidy/houses.rs: src/hang -->
 //!
@@ -24,11 +26,16 @@
 
 #![forbid(unsafe_code)]
 
+pub mod call_rows;
+pub mod call_watch;
+pub mod calls;
 pub mod document;
+pub mod finding;
 pub mod nics;
 pub mod process;
 pub mod ranks;
 pub mod reading;
+pub mod stacks;
 pub mod table;
 
 use std::env;
@@ -38,6 +45,7 @@ use std::time::Duration;
 
 use rustix::process::geteuid;
 
+use self::call_watch::StackSource;
 use self::document::{HangReport, page};
 use self::ranks::Search;
 use self::reading::NodeReading;
@@ -61,6 +69,8 @@ pub enum HangSource {
         pids: Vec<u32>,
         /// Time between two readings.
         interval: Duration,
+        /// Whether the stacks of the ranks are left out.
+        has_no_stacks: bool,
     },
     /// Documents of several nodes.
     Files(Vec<PathBuf>),
@@ -98,23 +108,25 @@ pub fn run(request: &HangRequest) -> Result<(), Failure> {
 }
 
 fn read(request: &HangRequest) -> Result<NodeReading, Failure> {
-    let (pids, interval) = match &request.source {
-        HangSource::Node { pids, interval } => (pids, *interval),
+    let (pids, interval, has_no_stacks) = match &request.source {
+        HangSource::Node { pids, interval, has_no_stacks } => (pids, *interval, *has_no_stacks),
         HangSource::Files(paths) => {
             let nodes = paths.iter().map(|path| document_of_node(path));
             return Ok(NodeReading::merged(nodes.collect::<Result<_, _>>()?));
         }
     };
     let own = |name: &str| env::var_os(name).map(|value| value.to_string_lossy().into_owned());
+    let machine = Machine::this();
+    let stacks = if has_no_stacks { StackSource::LeftOut } else { StackSource::find(&machine) };
     let search = Search {
-        machine: &Machine::this(),
+        machine: &machine,
         pids,
         own: &own,
         own_pid: std::process::id(),
         user: geteuid().as_raw(),
         page: cxi::page_size() as u64,
     };
-    reading::read(&search, interval)
+    reading::read(&search, interval, &stacks)
 }
 
 fn document_of_node(path: &Path) -> Result<NodeReading, Failure> {

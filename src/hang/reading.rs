@@ -5,17 +5,24 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use crate::call_watch::{CallWatch, StackSource};
+use crate::calls::RankCall;
 use crate::nics::{NicState, NicWatch};
 use crate::process::{self, Activity, Holdings, ProcessSample, ThreadSample};
 use crate::ranks::{EndedRank, JobProcesses, RankName, RankProcess, Search, names};
+use crate::stacks::StackFailure;
+use facts::device::DeviceName;
 use facts::error::Failure;
 use facts::host::host_name;
 use facts::interrupt;
 use facts::number::{counted, decimal};
-use node::reading;
 
 /// How often the node is read.
 const READINGS: usize = 3;
+
+/// Time for stacks after the first reading, and after the last one.
+const FIRST_STACKS: Duration = Duration::from_secs(2);
+const LAST_STACKS: Duration = Duration::from_millis(1300);
 
 /// Processes that a line names.
 const MOST_PIDS: usize = 4;
@@ -60,6 +67,8 @@ pub struct RankState {
     pub name: String,
     /// What its main thread does.
     pub activity: Activity,
+    /// The functions in which it is; null if they were not read.
+    pub call: Option<RankCall>,
     /// The kernel function in which the main thread sleeps; null if it runs, or if the kernel hides
     /// it.
     pub wait_channel: Option<String>,
@@ -85,33 +94,52 @@ pub struct Unreadable {
     pub command: String,
 }
 
-/// Reads the processes and the NICs of a job three times, `interval` apart.
+/// Reads the processes and the NICs of a job three times, `interval` apart, and the stacks of its
+/// ranks after the first and the last time.
 ///
 /// # Errors
 ///
 /// The failures of [`JobProcesses::find`], and an interruption.
-pub fn read(search: &Search, interval: Duration) -> Result<NodeReading, Failure> {
+pub fn read(
+    search: &Search,
+    interval: Duration,
+    stacks: &StackSource,
+) -> Result<NodeReading, Failure> {
     let mut found = JobProcesses::find(search)?;
     let nics: BTreeSet<&str> =
         found.ranks.iter().flat_map(|rank| &rank.holdings.nics).map(String::as_str).collect();
-    let nics = nics.into_iter().filter_map(|nic| nic.parse().ok());
-    let mut nics: Vec<NicWatch> = nics.map(|nic| NicWatch::begin(nic, search.machine)).collect();
+    let mut nics: Vec<DeviceName> = nics.into_iter().filter_map(|nic| nic.parse().ok()).collect();
+    if found.ranks.is_empty() && found.hidden.is_empty() {
+        // What processes have left there that have ended.
+        nics = search.machine.nics();
+    }
+    let mut nics: Vec<NicWatch> =
+        nics.into_iter().map(|nic| NicWatch::begin(nic, search.machine)).collect();
     let mut samples: Vec<Vec<ProcessSample>> = vec![Vec::new(); found.ranks.len()];
+    let mut calls = CallWatch::new(stacks, search.machine);
     let begin = Instant::now();
+    let mut last = begin;
     for round in 0..READINGS {
         if round > 0 {
-            interrupt::wait_for_any(&mut Vec::new(), Some(interval))?;
+            let wait = interval.saturating_sub(last.elapsed());
+            interrupt::wait_for_any(&mut Vec::new(), Some(wait))?;
+            last = Instant::now();
         }
         nics.iter_mut().for_each(NicWatch::read);
         for (rank, samples) in found.ranks.iter().zip(&mut samples) {
             let sample = process::sample(&process::directory(search.machine, rank.pid));
             samples.extend(sample.filter(|sample| sample.start == rank.start));
         }
+        if round == 0 {
+            calls.read(&rarest_first(&found.ranks, &samples), FIRST_STACKS)?;
+        }
     }
     let seconds = begin.elapsed().as_secs_f64();
+    calls.read_again(LAST_STACKS)?;
     let mut ranks = Vec::new();
     for (rank, samples) in found.ranks.iter().zip(&samples) {
-        let state = RankState::new(search, rank, samples);
+        let call = calls.call(rank.pid).cloned();
+        let state = RankState { call, ..RankState::new(search, rank, samples) };
         // A zombie keeps its last state.
         if samples.len() < READINGS || state.activity == Activity::Ended {
             let proof = format!("process {} has ended during the readings", rank.pid);
@@ -126,7 +154,8 @@ pub fn read(search: &Search, interval: Duration) -> Result<NodeReading, Failure>
         services.next().copied()
     };
     let nics: Vec<NicState> = nics.iter().map(|nic| nic.state(service(nic))).collect();
-    let unreadable = unreadable(search, &ranks, &found.hidden, &nics);
+    let mut unreadable = unreadable(&found.hidden, &nics);
+    unreadable.extend(unread_calls(&ranks, stacks, &calls.failures));
     Ok(NodeReading {
         host: host_name(),
         job: found.job,
@@ -196,6 +225,7 @@ impl RankState {
             host: None,
             name: rank.name.clone(),
             activity: process::activity(&thread(rank.pid)),
+            call: None,
             wait_channel: main.and_then(|main| main.wait_channel.clone()),
             system_call: main.and_then(|main| main.call.clone()),
             other_threads,
@@ -214,46 +244,89 @@ impl RankState {
         names(&[self.numbers()])
     }
 
+    /// Returns what it does, for texts: the call in which it is, if this is known.
+    pub fn does(&self) -> String {
+        let call = self.call.as_ref().and_then(RankCall::text);
+        call.unwrap_or_else(|| self.activity.name().to_owned())
+    }
+
     /// Returns whether one of its threads does this.
     pub fn has_thread(&self, activity: Activity) -> bool {
         self.activity == activity || self.other_threads.contains_key(activity.name())
     }
 }
 
+/// Returns the processes, those that do what few do first.
+fn rarest_first(ranks: &[RankProcess], samples: &[Vec<ProcessSample>]) -> Vec<u32> {
+    let activities = ranks.iter().zip(samples).map(|(rank, samples)| {
+        let main = samples.first().and_then(|sample| sample.threads.get(&rank.pid));
+        process::activity(&main.into_iter().collect::<Vec<_>>())
+    });
+    let activities: Vec<Activity> = activities.collect();
+    let count = |activity| activities.iter().filter(|other| **other == activity).count();
+    let mut pids: Vec<_> = ranks
+        .iter()
+        .zip(&activities)
+        .map(|(rank, activity)| (count(*activity), rank.pid))
+        .collect();
+    pids.sort_by_key(|(count, _)| *count);
+    pids.into_iter().map(|(_, pid)| pid).collect()
+}
+
+fn administrator(what: String, command: String) -> Unreadable {
+    Unreadable { what, reader: "the administrator".into(), command }
+}
+
 /// Returns what is not readable, with the command of the person who can read it.
-fn unreadable(
-    search: &Search,
-    ranks: &[RankState],
-    hidden: &[u32],
-    nics: &[NicState],
-) -> Vec<Unreadable> {
-    let administrator = |what: String, command: String| Unreadable {
-        what,
-        reader: "the administrator".into(),
-        command,
-    };
+fn unreadable(hidden: &[u32], nics: &[NicState]) -> Vec<Unreadable> {
     let mut all = Vec::new();
     for pid in hidden {
         let what = format!("process {pid}, which hides what it holds");
         all.push(administrator(what, format!("cxidiag why --job={pid}")));
     }
     let unreadable = nics.iter().flat_map(|nic| &nic.unreadable);
-    for what in unreadable {
-        all.push(administrator(what.clone(), "cxidiag devices".into()));
+    all.extend(unreadable.map(|what| administrator(what.clone(), "cxidiag devices".into())));
+    all
+}
+
+/// Returns the ranks whose functions are not known, together for each reason.
+fn unread_calls(
+    ranks: &[RankState],
+    stacks: &StackSource,
+    failures: &BTreeMap<u32, StackFailure>,
+) -> Vec<Unreadable> {
+    let mut reasons: BTreeMap<String, (Option<&StackFailure>, Vec<&RankState>)> = BTreeMap::new();
+    for rank in ranks.iter().filter(|rank| rank.call.is_none()) {
+        let failure = failures.get(&rank.pid);
+        let reason = match (stacks, failure) {
+            // The first lines say so.
+            (_, Some(StackFailure::Stopped)) => continue,
+            (StackSource::LeftOut, _) => "--no-stacks".into(),
+            (StackSource::Missing, _) => "neither eu-stack nor gdb is installed".into(),
+            (_, Some(StackFailure::InKernel)) => "a thread is in the kernel".into(),
+            (_, Some(StackFailure::Denied)) => "this user may not trace them".into(),
+            (_, Some(StackFailure::NoTime) | None) => "no time was left".into(),
+            (_, Some(StackFailure::Failed(why) | StackFailure::Late(why))) => why.clone(),
+        };
+        reasons.entry(reason).or_insert((failure, Vec::new())).1.push(rank);
     }
-    if !ranks.is_empty() {
-        let file = search.machine.root().join("proc/sys/kernel/yama/ptrace_scope");
-        let scope = reading::text(&file).ok().and_then(|text| decimal(text.trim()));
-        let what = "the functions in which the ranks are".to_owned();
+    let unread = reasons.into_iter().map(|(reason, (failure, ranks))| {
+        let numbers: Vec<_> = ranks.iter().map(|rank| rank.numbers()).collect();
+        let what = format!("the functions of {} ({reason})", names(&numbers));
         let pids = ranks.iter().take(MOST_PIDS).map(|rank| rank.pid.to_string());
         let pids = pids.collect::<Vec<_>>().join(" ");
-        if scope.unwrap_or(0) == 0 || search.user == 0 {
-            let command = format!("for p in {pids}; do eu-stack -p $p; done");
-            all.push(Unreadable { what, reader: "you".into(), command });
-        } else {
-            let what = format!("{what} (kernel.yama.ptrace_scope is {})", scope.unwrap_or(0));
-            all.push(administrator(what, format!("for p in {pids}; do eu-stack -p $p; done")));
+        let for_each = |command: &str| match ranks.as_slice() {
+            [one] => command.replace("$p", &one.pid.to_string()),
+            _ => format!("for p in {pids}; do {command}; done"),
+        };
+        let command = for_each("eu-stack -p $p");
+        match failure {
+            Some(StackFailure::InKernel) => {
+                administrator(what, for_each("cat /proc/$p/task/*/stack"))
+            }
+            Some(StackFailure::Denied) => administrator(what, command),
+            _ => Unreadable { what, reader: "you".into(), command },
         }
-    }
-    all
+    });
+    unread.collect()
 }

@@ -87,8 +87,9 @@ pub struct WhyRequest {
     /// Find out why a job makes no progress, instead of a NIC: of the processes PID,... (default:
     /// the ranks of your job on this node)
     ///
-    /// Ranks, their threads and their NICs are read three times. This needs no root, stops no
-    /// process and takes nothing from the job. docs/hang.md explains the verdicts.
+    /// Ranks, their threads and their NICs are read three times, and the functions of each rank
+    /// with eu-stack or gdb, where one is installed. This needs no root and takes nothing from the
+    /// job. docs/hang.md explains the verdicts.
     #[arg(long, value_name = "PID,...", require_equals = true, value_parser = job)]
     pub job: Option<JobPids>,
 
@@ -98,6 +99,10 @@ pub struct WhyRequest {
     #[arg(long, value_name = "TIME")]
     #[arg(value_parser = |typed: &str| time(typed, INTERVALS))]
     pub interval: Option<Duration>,
+
+    /// Do not read the functions of the ranks of --job: no rank is stopped, not even for a moment
+    #[arg(long = "no-stacks")]
+    has_no_stacks: bool,
 
     /// Judge several nodes of a job together: FILE is a document that --job --json has written on
     /// a node
@@ -187,7 +192,8 @@ impl WhyRequest {
             HangSource::Files(self.merged.clone())
         } else {
             let interval = self.interval.unwrap_or(hang::INTERVAL);
-            HangSource::Node { pids: self.job.clone()?, interval }
+            let has_no_stacks = self.has_no_stacks;
+            HangSource::Node { pids: self.job.clone()?, interval, has_no_stacks }
         };
         let (json, ticket, is_quiet) = (self.json.clone(), self.ticket.clone(), self.is_quiet);
         Some(HangRequest { source, json, ticket, is_quiet })
@@ -198,6 +204,9 @@ impl WhyRequest {
         let nic = arguments::one_device(&self.nics)?;
         if self.interval.is_some() && self.job.is_none() {
             return Err(Failure::usage("--interval needs --job"));
+        }
+        if self.has_no_stacks && self.job.is_none() {
+            return Err(Failure::usage("--no-stacks needs --job"));
         }
         if self.is_merge || self.job.is_some() {
             let own = if self.is_merge { "merge" } else { "job" };

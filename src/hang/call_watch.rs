@@ -1,0 +1,108 @@
+//! The functions of all ranks of a node, read with a stack tool in a given time: one rank after the
+//! other.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use std::{env, fs};
+
+use crate::calls::RankCall;
+use crate::process;
+use crate::stacks::{StackFailure, StackTool};
+use facts::error::Failure;
+use facts::interrupt;
+use node::machine::Machine;
+
+/// Where stacks come from.
+#[derive(Clone, Debug)]
+pub enum StackSource {
+    /// The user wants none, or the processes are those of files.
+    LeftOut,
+    /// No tool is installed.
+    Missing,
+    Tool(StackTool),
+}
+
+/// The functions of the ranks.
+pub struct CallWatch<'a> {
+    source: &'a StackSource,
+    machine: &'a Machine,
+    calls: BTreeMap<u32, RankCall>,
+    /// Why the functions of a rank are not known.
+    pub failures: BTreeMap<u32, StackFailure>,
+    is_over: bool,
+}
+
+impl StackSource {
+    /// Finds the tool of this machine.
+    pub fn find(machine: &Machine) -> Self {
+        // Numbers in made-up files may be processes of this machine.
+        if machine.root() != Path::new("/") {
+            return Self::LeftOut;
+        }
+        StackTool::find(env::var_os("PATH").as_deref()).map_or(Self::Missing, Self::Tool)
+    }
+}
+
+impl<'a> CallWatch<'a> {
+    pub fn new(source: &'a StackSource, machine: &'a Machine) -> Self {
+        let (calls, failures) = (BTreeMap::new(), BTreeMap::new());
+        Self { source, machine, calls, failures, is_over: false }
+    }
+
+    /// Reads the stacks of these processes, as far as the time is enough.
+    ///
+    /// # Errors
+    ///
+    /// A request to end the run.
+    pub fn read(&mut self, pids: &[u32], time: Duration) -> Result<(), Failure> {
+        let StackSource::Tool(tool) = self.source else { return Ok(()) };
+        let end = Instant::now() + time;
+        for &pid in pids {
+            interrupt::check()?;
+            let left = end.saturating_duration_since(Instant::now());
+            if self.is_over || left.is_zero() {
+                self.failures.entry(pid).or_insert(StackFailure::NoTime);
+                continue;
+            }
+            let directory = process::directory(self.machine, pid);
+            match tool.read(&directory, pid, left) {
+                Ok(stacks) => {
+                    let program = fs::read_link(directory.join("exe"));
+                    let program = program.ok().map(|path| path.to_string_lossy().into_owned());
+                    if let Some(call) = RankCall::new(pid, &stacks, program.as_deref()) {
+                        self.add(pid, call);
+                    }
+                }
+                Err(failure) => {
+                    self.is_over |= matches!(failure, StackFailure::Late(_));
+                    self.failures.insert(pid, failure);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the stacks again of the processes whose stacks are known.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::read`].
+    pub fn read_again(&mut self, time: Duration) -> Result<(), Failure> {
+        let pids: Vec<u32> = self.calls.keys().copied().collect();
+        self.read(&pids, time)
+    }
+
+    fn add(&mut self, pid: u32, call: RankCall) {
+        let call = match self.calls.get(&pid) {
+            Some(earlier) => call.after(earlier),
+            None => call,
+        };
+        self.calls.insert(pid, call);
+    }
+
+    /// Returns the functions of a process.
+    pub fn call(&self, pid: u32) -> Option<&RankCall> {
+        self.calls.get(&pid)
+    }
+}
