@@ -4,6 +4,7 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdout, Output, Stdio};
@@ -15,6 +16,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use harness::c_program::{SOURCES, compile};
+use harness::slurm::{are_installed, outside_of_jobs};
 use harness::{
     Command, Fabric, Pipe, Process, SOFTWARE_NIC, assert_success, finish, schema, stderr, stdout,
 };
@@ -31,7 +33,7 @@ static HAS_STACKS: LazyLock<bool> = LazyLock::new(|| {
     let has =
         ["eu-stack", "gdb"].iter().any(|tool| Command::new(tool).arg("--version").output().is_ok());
     if !has {
-        println!("not tested here: neither eu-stack nor gdb is installed");
+        eprintln!("left out: neither eu-stack nor gdb is installed");
     }
     has
 });
@@ -626,6 +628,81 @@ fn a_job_that_moves_is_not_called_hung() {
 #[track_caller]
 fn document(output: &Output) -> Value {
     schema::document(include_str!("../../docs/hang.schema.json"), &stdout(output))
+}
+
+/// A job of Open MPI, whose ranks have a software NIC open. Their messages pass the memory of the
+/// node: Debian's Open MPI has no provider for this NIC.
+#[test]
+fn ranks_of_open_mpi_are_judged_by_their_calls() {
+    let library = Command::new("cc").arg("-print-file-name=libmpi.so.40").output();
+    let library = library.expect("the compiler starts");
+    if !are_installed(&["mpirun.openmpi"]) || !*HAS_STACKS || !stdout(&library).contains('/') {
+        return;
+    }
+    // The programs for libcxi have a function `send`, which would stand in for the C library's.
+    let options = ["-Dsend=send_to_nic", "-Wl,--no-as-needed", "-l:libmpi.so.40"];
+    let program = compiled("hang/mpi", &options);
+    for (how, status, first, words) in [
+        (
+            "receive",
+            4,
+            "undecided: possibly ranks are in different calls: rank 1 (pid PID1) in MPI_Recv, called \
+             by main; 2 ranks in MPI_Barrier",
+            "ranks 0,2: in MPI_Barrier",
+        ),
+        (
+            "mismatch",
+            4,
+            "undecided: possibly ranks are in different calls: rank 2 (pid PID2) in MPI_Allreduce",
+            "ranks 0-1: in MPI_Barrier",
+        ),
+        (
+            "solve",
+            4,
+            "undecided: possibly 2 ranks wait for rank 1 (pid PID1), which is in functions of the \
+             program (solve)",
+            "ranks 0,2: in MPI_Barrier",
+        ),
+        ("solve", 3, "hung: because rank 1 (pid PID1) is stopped by a signal", "kill -CONT PID1"),
+    ] {
+        let fabric = Fabric::new();
+        let job = Job { fabric, faults: "", ranks: Vec::new() };
+        let mut launcher = outside_of_jobs("mpirun.openmpi");
+        launcher
+            .args("--allow-run-as-root --oversubscribe --mca btl self,vader -np 3".split(' '))
+            .arg(&program)
+            .arg(how)
+            .env("CXIDIAG_FABRIC_DIR", job.fabric.path())
+            .env("LD_LIBRARY_PATH", &*SOFTWARE_NIC)
+            .stdout(Stdio::piped());
+        let mut launcher = job.in_job(&mut launcher).spawn().expect("the launcher starts");
+        let lines = BufReader::new(launcher.stdout.take().expect("a pipe")).lines();
+        let mut lines = lines.map(|line| line.expect("a line"));
+        let mut pids = BTreeMap::new();
+        while pids.len() < 3 {
+            let line = lines.next().expect("all ranks are ready");
+            let mut words = line.strip_prefix("ready ").expect("ready").split(' ');
+            pids.insert(words.next().expect("a rank").to_owned(), words.next().unwrap().to_owned());
+        }
+        let signal = |name: &str, pid: &String| {
+            let status = Command::new("kill").args([&format!("-{name}"), pid]).status();
+            assert!(status.expect("kill starts").success());
+        };
+        if status == 3 {
+            signal("STOP", &pids["1"]);
+        }
+        let named = |text: &str| {
+            pids.iter()
+                .fold(text.to_owned(), |text, (rank, pid)| text.replace(&format!("PID{rank}"), pid))
+        };
+        job.assert_verdict(&[], (status, &named(first), &[&named(words), "3 of 3 ranks"]));
+        if status == 3 {
+            signal("CONT", &pids["1"]);
+        }
+        pids.values().for_each(|pid| signal("USR1", pid));
+        assert_eq!(lines.by_ref().filter(|line| line == "unharmed").count(), 3);
+        assert!(launcher.wait().success());
+    }
 }
 
 #[test]
