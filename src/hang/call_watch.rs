@@ -13,14 +13,18 @@ use facts::error::Failure;
 use facts::interrupt;
 use node::machine::Machine;
 
+/// Part of the time for stacks that the last reading takes: its files are in memory.
+const LAST_SHARE: f64 = 0.65;
+
 /// Where stacks come from.
 #[derive(Clone, Debug)]
 pub enum StackSource {
-    /// The user wants none, or the processes are those of files.
+    /// The user wants none, or the files of processes are made up.
     LeftOut,
     /// No tool is installed.
     Missing,
-    Tool(StackTool),
+    /// This tool, with this time for all ranks at a reading.
+    Tool(StackTool, Duration),
 }
 
 /// The functions of the ranks.
@@ -34,13 +38,14 @@ pub struct CallWatch<'a> {
 }
 
 impl StackSource {
-    /// Finds the tool of this machine.
-    pub fn find(machine: &Machine) -> Self {
+    /// Finds the tool of this machine; without a time, none is wanted.
+    pub fn find(machine: &Machine, time: Option<Duration>) -> Self {
         // Numbers in made-up files may be processes of this machine.
-        if machine.root() != Path::new("/") {
+        let Some(time) = time.filter(|_| machine.root() == Path::new("/")) else {
             return Self::LeftOut;
-        }
-        StackTool::find(env::var_os("PATH").as_deref()).map_or(Self::Missing, Self::Tool)
+        };
+        let tool = StackTool::find(env::var_os("PATH").as_deref());
+        tool.map_or(Self::Missing, |tool| Self::Tool(tool, time))
     }
 }
 
@@ -55,9 +60,13 @@ impl<'a> CallWatch<'a> {
     /// # Errors
     ///
     /// A request to end the run.
-    pub fn read(&mut self, pids: &[u32], time: Duration) -> Result<(), Failure> {
-        let StackSource::Tool(tool) = self.source else { return Ok(()) };
-        let end = Instant::now() + time;
+    pub fn read(&mut self, pids: &[u32]) -> Result<(), Failure> {
+        self.read_for(pids, 1.0)
+    }
+
+    fn read_for(&mut self, pids: &[u32], share: f64) -> Result<(), Failure> {
+        let StackSource::Tool(tool, time) = self.source else { return Ok(()) };
+        let end = Instant::now() + time.mul_f64(share);
         for &pid in pids {
             interrupt::check()?;
             let left = end.saturating_duration_since(Instant::now());
@@ -88,9 +97,9 @@ impl<'a> CallWatch<'a> {
     /// # Errors
     ///
     /// As [`Self::read`].
-    pub fn read_again(&mut self, time: Duration) -> Result<(), Failure> {
+    pub fn read_again(&mut self) -> Result<(), Failure> {
         let pids: Vec<u32> = self.calls.keys().copied().collect();
-        self.read(&pids, time)
+        self.read_for(&pids, LAST_SHARE)
     }
 
     fn add(&mut self, pid: u32, call: RankCall) {

@@ -157,8 +157,8 @@ fn has_further_nodes(node: &NodeReading) -> bool {
 }
 
 /// Returns whether all ranks but one are in one collective, without a packet of the job. Messages
-/// between ranks of a node may pass its memory: if others than the odd rank were in different calls,
-/// they could move there, and a job of one node could.
+/// between ranks of a node may pass its memory: ranks in different calls could move there, and so
+/// could a job of one node.
 pub fn stands_still(node: &NodeReading) -> bool {
     let groups = members(&node.ranks);
     let [(true, _), (_, others)] = groups.as_slice() else { return false };

@@ -7,18 +7,27 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//!  5 | lib        a request -> reading, report and documents                                     |
+//!  9 | lib          a request -> reading, report and documents                                   |
 //!    +-------------------------------------------------------------------------------------------+
-//!  4 | document   the report, as data, JSON and text                                             |
+//!  8 | document     the report, as data, JSON and text                                           |
 //!    +-------------------------------------------------------------------------------------------+
-//!  3 | table      the decision table: readings -> findings                                       |
+//!  7 | table        the decision table: readings -> findings                                     |
 //!    +-------------------------------------------------------------------------------------------+
-//!  2 | reading    one node over some seconds                                                     |
+//!  6 | call_rows    rows of the decision table that need the calls of ranks                      |
 //!    +-------------------------------------------------------------------------------------------+
-//!  1 | ranks      the processes of a job on this node                                            |
+//!  5 | finding      what the table says, and ranks in groups                                     |
 //!    +-------------------------------------------------------------------------------------------+
-//!  0 | nics       whether the NICs of the job move data                                          |
-//!    | process    a process from its files: what it holds and does                               |
+//!  4 | reading      one node over some seconds                                                   |
+//!    +-------------------------------------------------------------------------------------------+
+//!  3 | call_watch   the calls of all ranks, in a given time                                      |
+//!    +-------------------------------------------------------------------------------------------+
+//!  2 | calls        the stacks of a rank -> the call in which it waits                           |
+//!    +-------------------------------------------------------------------------------------------+
+//!  1 | ranks        the processes of a job on this node                                          |
+//!    | stacks       stacks of a process, read by eu-stack or gdb                                 |
+//!    +-------------------------------------------------------------------------------------------+
+//!  0 | nics         whether the NICs of the job move data                                        |
+//!    | process      a process from its files: what it holds and does                             |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
 //!
@@ -60,6 +69,9 @@ use page::table::TextStyle;
 /// Time between two readings, unless the user chooses another one (hangs.md 1).
 pub const INTERVAL: Duration = Duration::from_secs(4);
 
+/// Time for the stacks of all ranks at a reading, unless the user chooses another one (hangs.md 1).
+pub const STACK_TIME: Duration = Duration::from_secs(2);
+
 /// What is judged.
 #[derive(Debug)]
 pub enum HangSource {
@@ -69,8 +81,8 @@ pub enum HangSource {
         pids: Vec<u32>,
         /// Time between two readings.
         interval: Duration,
-        /// Whether the stacks of the ranks are left out.
-        has_no_stacks: bool,
+        /// Time for the stacks of the ranks; without it, they are left out.
+        stack_time: Option<Duration>,
     },
     /// Documents of several nodes.
     Files(Vec<PathBuf>),
@@ -108,8 +120,8 @@ pub fn run(request: &HangRequest) -> Result<(), Failure> {
 }
 
 fn read(request: &HangRequest) -> Result<NodeReading, Failure> {
-    let (pids, interval, has_no_stacks) = match &request.source {
-        HangSource::Node { pids, interval, has_no_stacks } => (pids, *interval, *has_no_stacks),
+    let (pids, interval, stack_time) = match &request.source {
+        HangSource::Node { pids, interval, stack_time } => (pids, *interval, *stack_time),
         HangSource::Files(paths) => {
             let nodes = paths.iter().map(|path| document_of_node(path));
             return Ok(NodeReading::merged(nodes.collect::<Result<_, _>>()?));
@@ -117,7 +129,7 @@ fn read(request: &HangRequest) -> Result<NodeReading, Failure> {
     };
     let own = |name: &str| env::var_os(name).map(|value| value.to_string_lossy().into_owned());
     let machine = Machine::this();
-    let stacks = if has_no_stacks { StackSource::LeftOut } else { StackSource::find(&machine) };
+    let stacks = StackSource::find(&machine, stack_time);
     let search = Search {
         machine: &machine,
         pids,

@@ -20,10 +20,6 @@ use facts::number::{counted, decimal};
 /// How often the node is read.
 const READINGS: usize = 3;
 
-/// Time for stacks after the first reading, and after the last one.
-const FIRST_STACKS: Duration = Duration::from_secs(2);
-const LAST_STACKS: Duration = Duration::from_millis(1300);
-
 /// Processes that a line names.
 const MOST_PIDS: usize = 4;
 
@@ -131,11 +127,11 @@ pub fn read(
             samples.extend(sample.filter(|sample| sample.start == rank.start));
         }
         if round == 0 {
-            calls.read(&rarest_first(&found.ranks, &samples), FIRST_STACKS)?;
+            calls.read(&rarest_first(&found.ranks, &samples))?;
         }
     }
     let seconds = begin.elapsed().as_secs_f64();
-    calls.read_again(LAST_STACKS)?;
+    calls.read_again()?;
     let mut ranks = Vec::new();
     for (rank, samples) in found.ranks.iter().zip(&samples) {
         let call = calls.call(rank.pid).cloned();
@@ -325,6 +321,10 @@ fn unread_calls(
                 administrator(what, for_each("cat /proc/$p/task/*/stack"))
             }
             Some(StackFailure::Denied) => administrator(what, command),
+            Some(StackFailure::NoTime | StackFailure::Late(_)) => {
+                let command = "cxidiag why --job --stack-time=60s".into();
+                Unreadable { what, reader: "you".into(), command }
+            }
             _ => Unreadable { what, reader: "you".into(), command },
         }
     });

@@ -26,6 +26,9 @@ const PAIR_TIMES: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration
 /// Bounds of `--interval`.
 const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
 
+/// Bounds of `--stack-time`.
+const STACK_TIMES: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(600);
+
 /// Largest number of a process in Linux.
 const MOST_PIDS: u64 = 1 << 22;
 
@@ -103,6 +106,14 @@ pub struct WhyRequest {
     /// Do not read the functions of the ranks of --job: no rank is stopped, not even for a moment
     #[arg(long = "no-stacks")]
     has_no_stacks: bool,
+
+    /// Time for the functions of all ranks, at the first and at the last reading (default: 2s)
+    ///
+    /// From 10 ms to 10 minutes, in seconds without a unit. gdb needs more for large programs. A
+    /// rank is stopped while its functions are read.
+    #[arg(long, value_name = "TIME")]
+    #[arg(value_parser = |typed: &str| time(typed, STACK_TIMES))]
+    stack_time: Option<Duration>,
 
     /// Judge several nodes of a job together: FILE is a document that --job --json has written on
     /// a node
@@ -192,8 +203,9 @@ impl WhyRequest {
             HangSource::Files(self.merged.clone())
         } else {
             let interval = self.interval.unwrap_or(hang::INTERVAL);
-            let has_no_stacks = self.has_no_stacks;
-            HangSource::Node { pids: self.job.clone()?, interval, has_no_stacks }
+            let stack_time = self.stack_time.unwrap_or(hang::STACK_TIME);
+            let stack_time = (!self.has_no_stacks).then_some(stack_time);
+            HangSource::Node { pids: self.job.clone()?, interval, stack_time }
         };
         let (json, ticket, is_quiet) = (self.json.clone(), self.ticket.clone(), self.is_quiet);
         Some(HangRequest { source, json, ticket, is_quiet })
@@ -205,8 +217,15 @@ impl WhyRequest {
         if self.interval.is_some() && self.job.is_none() {
             return Err(Failure::usage("--interval needs --job"));
         }
-        if self.has_no_stacks && self.job.is_none() {
-            return Err(Failure::usage("--no-stacks needs --job"));
+        for (option, is_given) in
+            [("no-stacks", self.has_no_stacks), ("stack-time", self.stack_time.is_some())]
+        {
+            if is_given && self.job.is_none() {
+                return Err(Failure::usage(format!("--{option} needs --job")));
+            }
+        }
+        if self.has_no_stacks && self.stack_time.is_some() {
+            return Err(Failure::usage("--no-stacks and --stack-time exclude each other"));
         }
         if self.is_merge || self.job.is_some() {
             let own = if self.is_merge { "merge" } else { "job" };

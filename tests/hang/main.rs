@@ -38,6 +38,9 @@ static HAS_STACKS: LazyLock<bool> = LazyLock::new(|| {
     has
 });
 
+/// Time for a stack tool on a busy machine.
+const STACKS: &[&str] = &["--stack-time=60s"];
+
 /// Compiles a program in `tests/`.
 fn compiled(source: &str, options: &[&str]) -> PathBuf {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("hang");
@@ -165,8 +168,8 @@ fn finish_in(command: &mut Command) -> Output {
     command.output().expect("cxidiag starts")
 }
 
-/// A job that is planted, and what `why --job` says of it: exit status, beginning of the first line,
-/// and words of the text.
+/// A job that is planted, with its verdict: exit status, beginning of the first line, and words of
+/// the text.
 struct Planted {
     ranks: &'static str,
     verdict: (i32, &'static str, &'static [&'static str]),
@@ -188,7 +191,8 @@ impl Planted {
             fabric.write_services(0x12, services);
         }
         let job = Job::start_on(fabric, self.ranks.split(' ').count(), self.ranks, self.faults);
-        job.assert_verdict(&[], self.verdict);
+        let options: &[&str] = if self.needs_stacks { STACKS } else { &[] };
+        job.assert_verdict(options, self.verdict);
         if self.can_go_on {
             job.assert_unharmed();
         }
@@ -293,8 +297,8 @@ fn names_no_rank_without_a_proof() {
         planted("pipe pipe", 4, "undecided: 2 ranks waiting for a pipe", &[QUIET]),
         // A rank that runs may wait or compute.
         planted("wait yield wait", 4, "undecided: 1 rank ", &["PID1): polling and yielding"]),
-        planted("counter counter", 4, "undecided: 2 ranks ", &["no packet is lost here"]),
-        planted("receive receive", 4, "undecided: 2 ranks ", &["no packet is lost here"]),
+        planted("counter wait", 4, "undecided: 1 rank ", &[QUIET]),
+        planted("receive wait", 4, "undecided: 1 rank ", &[QUIET]),
         planted("unposted wait", 4, "undecided: ", &["soft0 few packets"]),
         planted("slow wait", 4, "undecided: ", &["soft0 few packets"]),
         planted(
@@ -572,7 +576,7 @@ fn ranks_that_go_from_call_to_call_are_not_called_hung() {
     }
     let job = Job::start(2, "moves MPI_Barrier/wait", "");
     loop {
-        let output = job.why(&[]);
+        let output = job.why(STACKS);
         let text = stdout(&output);
         assert_ne!(output.status.code(), Some(3), "{text}");
         if text.starts_with("moving: rank 40 (pid") {
@@ -695,7 +699,8 @@ fn ranks_of_open_mpi_are_judged_by_their_calls() {
             pids.iter()
                 .fold(text.to_owned(), |text, (rank, pid)| text.replace(&format!("PID{rank}"), pid))
         };
-        job.assert_verdict(&[], (status, &named(first), &[&named(words), "3 of 3 ranks"]));
+        let words = [&*named(words), "3 of 3 ranks"];
+        job.assert_verdict(STACKS, (status, &named(first), &words));
         if status == 3 {
             signal("CONT", &pids["1"]);
         }
@@ -759,6 +764,19 @@ fn refuses_what_is_no_job() {
     let output = finish_in(command.env("CXIDIAG_ROOT", fabric.path()));
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("no process of yours on this node has a NIC open"));
+    for (arguments, refused) in [
+        ("why --no-stacks", "--no-stacks needs --job"),
+        ("why --stack-time=5s", "--stack-time needs --job"),
+        ("why --job --stack-time=1ms", "invalid value '1ms' for --stack-time"),
+        (
+            "why --job --no-stacks --stack-time=5s",
+            "--no-stacks and --stack-time exclude each other",
+        ),
+    ] {
+        let output = fabric.run(arguments);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stderr(&output).contains(refused), "{}", stderr(&output));
+    }
     let output = fabric.run("why --job soft0");
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("leave out soft0"), "{}", stderr(&output));
