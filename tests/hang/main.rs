@@ -40,6 +40,7 @@ static HAS_STACKS: LazyLock<bool> = LazyLock::new(|| {
 
 /// Time for a stack tool on a busy machine.
 const STACKS: &[&str] = &["--stack-time=60s"];
+const NO_STACKS: &[&str] = &["--no-stacks"];
 
 /// Compiles a program in `tests/`.
 fn compiled(source: &str, options: &[&str]) -> PathBuf {
@@ -191,7 +192,7 @@ impl Planted {
             fabric.write_services(0x12, services);
         }
         let job = Job::start_on(fabric, self.ranks.split(' ').count(), self.ranks, self.faults);
-        let options: &[&str] = if self.needs_stacks { STACKS } else { &[] };
+        let options = if self.needs_stacks { STACKS } else { NO_STACKS };
         job.assert_verdict(options, self.verdict);
         if self.can_go_on {
             job.assert_unharmed();
@@ -296,7 +297,7 @@ fn names_no_rank_without_a_proof() {
         ),
         planted("pipe pipe", 4, "undecided: 2 ranks waiting for a pipe", &[QUIET]),
         // A rank that runs may wait or compute.
-        planted("wait yield wait", 4, "undecided: 1 rank ", &["PID1): polling and yielding"]),
+        planted("wait yield wait", 4, "undecided: 1 rank ", &["rank 41 (pid PID1): "]),
         planted("counter wait", 4, "undecided: 1 rank ", &[QUIET]),
         planted("receive wait", 4, "undecided: 1 rank ", &[QUIET]),
         planted("unposted wait", 4, "undecided: ", &["soft0 few packets"]),
@@ -497,7 +498,7 @@ fn names_stopped_and_traced_ranks() {
     job.ranks[2].0.signal("STOP");
     let next = "next             : kill -CONT PID2";
     job.assert_verdict(
-        &[],
+        NO_STACKS,
         (3, "hung: because rank 42 (pid PID2) is stopped by a signal\n", &[next]),
     );
     job.ranks[1].0.signal("STOP");
@@ -594,8 +595,8 @@ fn names_a_rank_that_has_ended() {
     job.ranks[2].0.kill();
     // The zombie has a number in the first line only if no process of another test has just ended.
     let words: &[&str] = &[" has ended; the others wait for it\n"];
-    job.assert_verdict(&[], (3, "hung: because rank 42 ", words));
-    let named = job.why(&[&format!("--job={},{pid}", job.pid(0)), "-q"]);
+    job.assert_verdict(NO_STACKS, (3, "hung: because rank 42 ", words));
+    let named = job.why(&[NO_STACKS[0], &format!("--job={},{pid}", job.pid(0)), "-q"]);
     assert_eq!(
         stdout(&named),
         format!("hung: because process {pid} has ended; the others wait for it\n")
@@ -603,7 +604,7 @@ fn names_a_rank_that_has_ended() {
     job.ranks[2].0.wait();
     job.ranks.truncate(2);
     let proof = "has started 3 ranks on this node; local rank 2 has no process";
-    job.assert_verdict(&[], (3, "hung: because rank 42 has ended", &[proof]));
+    job.assert_verdict(NO_STACKS, (3, "hung: because rank 42 has ended", &[proof]));
     job.assert_unharmed();
 }
 
@@ -713,7 +714,7 @@ fn ranks_of_open_mpi_are_judged_by_their_calls() {
 #[test]
 fn document_has_what_the_text_says() {
     let job = Job::start(2, "wait pause", "");
-    let output = job.why(&["--json"]);
+    let output = job.why(&["--json", STACKS[0]]);
     let document = document(&output);
     assert_eq!(output.status.code(), Some(4));
     assert_eq!(document["exit_status"], 4);
@@ -726,8 +727,12 @@ fn document_has_what_the_text_says() {
     let field = |name: &str| ranks.iter().map(|rank| rank[name].clone()).collect::<Vec<_>>();
     assert_eq!(field("rank"), [40, 41]);
     assert_eq!(field("activity"), ["descriptors", "signal"]);
+    if *HAS_STACKS {
+        assert_eq!(ranks[0]["call"]["caller"], "hang");
+        assert_eq!(ranks[0]["call"]["stays"], true);
+    }
     assert_eq!(ranks[0]["holdings"]["nics"][0], "soft0");
-    let text = stdout(&job.why(&[]));
+    let text = stdout(&job.why(STACKS));
     assert_eq!(document["summary"], text.lines().next().unwrap());
     let directory = tempfile::tempdir().unwrap();
     let ticket = directory.path().join("ticket.md");
@@ -742,7 +747,7 @@ fn judges_documents_of_several_nodes_together() {
     let file = |name: &str| directory.path().join(name).display().to_string();
     for (name, ranks) in [("a.json", "wait wait"), ("b.json", "wait pause")] {
         let job = Job::start(2, ranks, "");
-        job.why(&["-q", &format!("--json={}", file(name))]);
+        job.why(&["-q", NO_STACKS[0], &format!("--json={}", file(name))]);
         job.assert_unharmed();
     }
     let output = Fabric::new().run(&["why", "--merge", &file("a.json"), &file("b.json")]);
