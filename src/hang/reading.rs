@@ -291,42 +291,110 @@ fn unread_calls(
     stacks: &StackSource,
     failures: &BTreeMap<u32, StackFailure>,
 ) -> Vec<Unreadable> {
-    let mut reasons: BTreeMap<String, (Option<&StackFailure>, Vec<&RankState>)> = BTreeMap::new();
+    const ADMINISTRATOR: &str = "the administrator";
+    const STACK: &str = "eu-stack -p $p";
+    const LONGER: &str = "cxidiag why --job --stack-time=60s";
+    let mut reasons: BTreeMap<(String, &str, &str), Vec<&RankState>> = BTreeMap::new();
     for rank in ranks.iter().filter(|rank| rank.call.is_none()) {
-        let failure = failures.get(&rank.pid);
-        let reason = match (stacks, failure) {
+        let (reason, reader, command) = match (stacks, failures.get(&rank.pid)) {
             // The first lines say so.
             (_, Some(StackFailure::Stopped)) => continue,
-            (StackSource::LeftOut, _) => "--no-stacks".into(),
-            (StackSource::Missing, _) => "neither eu-stack nor gdb is installed".into(),
-            (_, Some(StackFailure::InKernel)) => "a thread is in the kernel".into(),
-            (_, Some(StackFailure::Denied)) => "this user may not trace them".into(),
-            (_, Some(StackFailure::NoTime) | None) => "no time was left".into(),
-            (_, Some(StackFailure::Failed(why) | StackFailure::Late(why))) => why.clone(),
+            (StackSource::LeftOut, _) => ("--no-stacks", "you", "cxidiag why --job"),
+            (StackSource::Missing, _) => {
+                ("neither eu-stack nor gdb is in PATH", ADMINISTRATOR, "install elfutils")
+            }
+            (_, Some(StackFailure::InKernel)) => {
+                ("a thread is in the kernel", ADMINISTRATOR, "cat /proc/$p/task/*/stack")
+            }
+            (_, Some(StackFailure::Denied)) => {
+                ("this user may not trace them", ADMINISTRATOR, STACK)
+            }
+            (_, Some(StackFailure::NoTime) | None) => ("no time was left", "you", LONGER),
+            (_, Some(StackFailure::Late(why))) => (why.as_str(), "you", LONGER),
+            (_, Some(StackFailure::Failed(why))) => (why.as_str(), "you", STACK),
         };
-        reasons.entry(reason).or_insert((failure, Vec::new())).1.push(rank);
+        reasons.entry((reason.to_owned(), reader, command)).or_default().push(rank);
     }
-    let unread = reasons.into_iter().map(|(reason, (failure, ranks))| {
+    let unread = reasons.into_iter().map(|((reason, reader, command), ranks)| {
         let numbers: Vec<_> = ranks.iter().map(|rank| rank.numbers()).collect();
-        let what = format!("the functions of {} ({reason})", names(&numbers));
         let pids = ranks.iter().take(MOST_PIDS).map(|rank| rank.pid.to_string());
-        let pids = pids.collect::<Vec<_>>().join(" ");
-        let for_each = |command: &str| match ranks.as_slice() {
-            [one] => command.replace("$p", &one.pid.to_string()),
-            _ => format!("for p in {pids}; do {command}; done"),
+        let pids: Vec<String> = pids.collect();
+        let command = match pids.as_slice() {
+            [pid] => command.replace("$p", pid),
+            _ if command.contains("$p") => {
+                format!("for p in {}; do {command}; done", pids.join(" "))
+            }
+            _ => command.to_owned(),
         };
-        let command = for_each("eu-stack -p $p");
-        match failure {
-            Some(StackFailure::InKernel) => {
-                administrator(what, for_each("cat /proc/$p/task/*/stack"))
-            }
-            Some(StackFailure::Denied) => administrator(what, command),
-            Some(StackFailure::NoTime | StackFailure::Late(_)) => {
-                let command = "cxidiag why --job --stack-time=60s".into();
-                Unreadable { what, reader: "you".into(), command }
-            }
-            _ => Unreadable { what, reader: "you".into(), command },
-        }
+        let what = format!("the functions of {} ({reason})", names(&numbers));
+        Unreadable { what, reader: reader.to_owned(), command }
     });
     unread.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use node::machine::testing::MadeUp;
+
+    use super::*;
+    use crate::stacks::StackTool;
+
+    #[test]
+    fn ranks_that_stand_out_are_read_first() {
+        let read = |pid: u32, state: char| {
+            let thread = ThreadSample { state, ..ThreadSample::default() };
+            let threads = [(pid, thread)].into();
+            let rank = RankProcess { pid, ..RankProcess::default() };
+            (rank, vec![ProcessSample { start: 0, threads }])
+        };
+        let all = [read(1, 'R'), read(2, 'R'), read(3, 'S'), read(4, 'R'), read(5, 'D')];
+        let (ranks, samples): (Vec<_>, Vec<_>) = all.into_iter().unzip();
+        assert_eq!(rarest_first(&ranks, &samples), [3, 5, 1, 2, 4]);
+    }
+
+    #[test]
+    fn each_reason_for_unread_functions_has_a_command() {
+        let rank = |pid: u32| {
+            let json = format!(
+                r#"{{"rank": null, "pid": {pid}, "host": null, "name": "a", "activity": "runs",
+                "call": null, "wait_channel": null, "system_call": null, "other_threads": {{}},
+                "tracer": null, "holdings": {{"nics": [], "has_wait_objects": false,
+                "command_queues": 0, "event_queues": 0, "libraries": []}}}}"#
+            );
+            page::json::read::<RankState>(json.as_bytes()).unwrap()
+        };
+        let ranks: Vec<RankState> = (1..=5).map(rank).collect();
+        let failures = [
+            (1, StackFailure::Stopped),
+            (2, StackFailure::Denied),
+            (3, StackFailure::Denied),
+            (4, StackFailure::InKernel),
+            (5, StackFailure::Late("gdb did not end in 2.0 s".into())),
+        ];
+        let shown = |source: &StackSource, failures: BTreeMap<u32, StackFailure>| {
+            let unread = unread_calls(&ranks, source, &failures).into_iter();
+            let text = |one: Unreadable| format!("{}; {}: {}", one.what, one.reader, one.command);
+            unread.map(text).collect::<Vec<_>>()
+        };
+        let made_up = MadeUp::new(&[("gdb", "")]);
+        let tool = StackTool::find(Some(made_up.machine().root().as_os_str())).unwrap();
+        assert_eq!(
+            shown(&StackSource::Tool(tool, Duration::from_secs(2)), failures.into()),
+            [
+                "the functions of process 4 (a thread is in the kernel); the administrator: cat \
+                 /proc/4/task/*/stack",
+                "the functions of process 5 (gdb did not end in 2.0 s); you: cxidiag why --job \
+                 --stack-time=60s",
+                "the functions of processes 2, 3 (this user may not trace them); the \
+                 administrator: for p in 2 3; do eu-stack -p $p; done",
+            ]
+        );
+        assert_eq!(
+            shown(&StackSource::Missing, BTreeMap::new()),
+            [
+                "the functions of processes 1, 2, 3, 4, 5 (neither eu-stack nor gdb is in PATH); the \
+              administrator: install elfutils"
+            ]
+        );
+    }
 }

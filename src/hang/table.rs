@@ -375,7 +375,9 @@ fn open(node: &NodeReading) -> HangFinding {
     let is_one_group = groups.len() == 1 && (are_blocked || WAITING.contains(&groups[0].activity));
     let all_run = node.ranks.iter().all(|rank| rank.activity == Activity::Runs);
     let has_all = node.size.is_some_and(|size| node.ranks.len() as u64 >= u64::from(size));
-    let compare = if has_all {
+    let compare = if has_all && node.ranks.iter().all(|rank| rank.call.is_some()) {
+        "look in the program for what these ranks wait"
+    } else if has_all {
         "look at the functions in which the ranks are"
     } else {
         "cxidiag why --job on the other nodes of the job, and why --merge"

@@ -302,11 +302,11 @@ fn names_no_rank_without_a_proof() {
         planted("receive wait", 4, "undecided: 1 rank ", &[QUIET]),
         planted("unposted wait", 4, "undecided: ", &["soft0 few packets"]),
         planted("slow wait", 4, "undecided: ", &["soft0 few packets"]),
-        planted(
+        called(
             "wait kernel wait",
             4,
             "undecided: possibly rank 41 (pid PID1) does not come back from the kernel\n",
-            &["cat /proc/PID1/"],
+            &["(a thread is in the kernel); the administrator can: cat /proc/PID1/task/*/stack"],
         ),
         called(
             "MPI_Allreduce/wait MPI_Allreduce/yield",
@@ -560,6 +560,20 @@ fn stack_tool_lets_ranks_go_on_if_the_command_is_killed() {
     wait_until(|| job.tracer(0) == "0");
     let first = "undecided: 1 rank sleeping until a descriptor is ready";
     job.assert_verdict(&["--no-stacks"], (4, first, &["--no-stacks"]));
+    job.assert_unharmed();
+}
+
+#[test]
+fn stacks_end_with_a_tool_that_is_late() {
+    let job = Job::start(3, "wait wait wait", "");
+    let mut command = job.why_command(&["--json", "--stack-time=3s"]);
+    command.env("HOLD", "holds").env("HOLD_PID", job.pid(1)).env("PATH", job.tool_path());
+    let document = document(&finish_in(&mut command));
+    let ranks = document["node"]["ranks"].as_array().expect("ranks");
+    let stays: Vec<Option<&Value>> =
+        ranks.iter().map(|rank| rank["call"].as_object().map(|call| &call["stays"])).collect();
+    // The first one has been read once, and the last one never.
+    assert_eq!(stays, [Some(&Value::Null), None, None], "{document:#}");
     job.assert_unharmed();
 }
 

@@ -1,6 +1,7 @@
 /*
  * A stack tool that does not end as it should: `eu-stack -p PID` attaches to the
- * process, and the variable HOLD says what then happens:
+ * process, and the variable HOLD says what then happens. With HOLD_PID, it is a
+ * process with this number; of others, it prints a stack.
  *
  *   holds   it holds the process for ever, also after SIGTERM
  *   killed  it is killed before the process has noticed that it is attached
@@ -30,8 +31,11 @@ static int is(const char *how)
 int main(int argc, char **argv)
 {
 	pid_t pid = argc == 3 ? atoi(argv[2]) : 0;
+	const char *only = getenv("HOLD_PID");
 	int status;
 
+	if (only && atoi(only) != pid)
+		return printf("TID %d:\n#0  0x0000000000000001 pause\n", (int)pid) < 0;
 	signal(SIGTERM, SIG_IGN);
 	if (pid <= 0 || ptrace(PTRACE_ATTACH, pid, NULL, NULL))
 		return 64;
