@@ -67,15 +67,20 @@ impl<'a> CallWatch<'a> {
     fn read_for(&mut self, pids: &[u32], share: f64) -> Result<(), Failure> {
         let StackSource::Tool(tool, time) = self.source else { return Ok(()) };
         let end = Instant::now() + time.mul_f64(share);
+        let mut last = Duration::ZERO;
         for &pid in pids {
             interrupt::check()?;
             let left = end.saturating_duration_since(Instant::now());
-            if self.is_over || left.is_zero() {
+            // A tool that is begun in vain would be ended while it holds a rank.
+            if self.is_over || left <= last {
                 self.failures.entry(pid).or_insert(StackFailure::NoTime);
                 continue;
             }
             let directory = process::directory(self.machine, pid);
-            match tool.read(&directory, pid, left) {
+            let begin = Instant::now();
+            let stacks = tool.read(&directory, pid, left);
+            last = begin.elapsed();
+            match stacks {
                 Ok(stacks) => {
                     let program = fs::read_link(directory.join("exe"));
                     let program = program.ok().map(|path| path.to_string_lossy().into_owned());
@@ -92,13 +97,14 @@ impl<'a> CallWatch<'a> {
         Ok(())
     }
 
-    /// Reads the stacks again of the processes whose stacks are known.
+    /// Reads the stacks again of those processes whose stacks are known.
     ///
     /// # Errors
     ///
     /// As [`Self::read`].
-    pub fn read_again(&mut self) -> Result<(), Failure> {
-        let pids: Vec<u32> = self.calls.keys().copied().collect();
+    pub fn read_again(&mut self, pids: &[u32]) -> Result<(), Failure> {
+        let is_known = |pid: &u32| self.calls.contains_key(pid);
+        let pids: Vec<u32> = pids.iter().copied().filter(is_known).collect();
         self.read_for(&pids, LAST_SHARE)
     }
 

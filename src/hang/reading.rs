@@ -112,6 +112,7 @@ pub fn read(
     let mut nics: Vec<NicWatch> =
         nics.into_iter().map(|nic| NicWatch::begin(nic, search.machine)).collect();
     let mut samples: Vec<Vec<ProcessSample>> = vec![Vec::new(); found.ranks.len()];
+    let mut order = Vec::new();
     let mut calls = CallWatch::new(stacks, search.machine);
     let begin = Instant::now();
     let mut last = begin;
@@ -127,11 +128,12 @@ pub fn read(
             samples.extend(sample.filter(|sample| sample.start == rank.start));
         }
         if round == 0 {
-            calls.read(&rarest_first(&found.ranks, &samples))?;
+            order = rarest_first(&found.ranks, &samples);
+            calls.read(&order)?;
         }
     }
     let seconds = begin.elapsed().as_secs_f64();
-    calls.read_again()?;
+    calls.read_again(&order)?;
     let mut ranks = Vec::new();
     for (rank, samples) in found.ranks.iter().zip(&samples) {
         let call = calls.call(rank.pid).cloned();

@@ -296,6 +296,7 @@ fn names_no_rank_without_a_proof() {
             &["3 of 128 ranks", OTHERS],
         ),
         planted("pipe pipe", 4, "undecided: 2 ranks waiting for a pipe", &[QUIET]),
+        planted("socket socket", 4, "undecided: 2 ranks waiting for a socket", &[QUIET]),
         // A rank that runs may wait or compute.
         planted("wait yield wait", 4, "undecided: 1 rank ", &["rank 41 (pid PID1): "]),
         planted("counter wait", 4, "undecided: 1 rank ", &[QUIET]),
@@ -604,7 +605,7 @@ fn ranks_that_go_from_call_to_call_are_not_called_hung() {
 
 #[test]
 fn names_a_rank_that_has_ended() {
-    let mut job = Job::start(3, "wait wait wait", "");
+    let mut job = Job::start(3, "nobody wait wait", "");
     let pid = job.pid(2);
     job.ranks[2].0.kill();
     // The zombie has a number in the first line only if no process of another test has just ended.
