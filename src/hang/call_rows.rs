@@ -2,8 +2,8 @@
 
 use crate::calls::{RankCall, Wait};
 use crate::finding::{
-    Certainty, HangFinding, Members, does, finding, is_quiet, members, moved, names_of,
-    stands_still, unless_moving,
+    Certainty, HangFinding, Members, does, finding, has_further_nodes, is_quiet, members, moved,
+    names_of, stands_still, unless_moving,
 };
 use crate::nics::ServiceUse;
 use crate::reading::{NodeReading, RankState};
@@ -40,6 +40,20 @@ fn those(node: &NodeReading, applies: impl Fn(&RankCall) -> bool) -> Members<'_>
     known(node).filter(|(_, call)| applies(call)).map(|(rank, _)| rank).collect()
 }
 
+/// Returns the ranks whose functions were read twice. Of many ranks, the time is not enough for all.
+fn read_twice(node: &NodeReading) -> Members<'_> {
+    those(node, |call| call.stays.is_some())
+}
+
+/// Returns how many ranks were not read twice, for a proof.
+fn unread_text(node: &NodeReading) -> String {
+    match node.ranks.len() - read_twice(node).len() {
+        0 => String::new(),
+        1 => "; 1 rank was not read twice".into(),
+        count => format!("; {count} ranks were not read twice"),
+    }
+}
+
 /// Returns `rank 3 (pid 812) is`, or `ranks 0-3 are`.
 fn are(ranks: &[&RankState]) -> String {
     format!("{} {}", names_of(ranks), if ranks.len() == 1 { "is" } else { "are" })
@@ -55,7 +69,7 @@ fn quiet_text(node: &NodeReading) -> &'static str {
 
 /// Row 9: ranks wait in a call, and one is in functions of the program.
 fn own_code(node: &NodeReading) -> Option<HangFinding> {
-    let groups = members(&node.ranks);
+    let groups = members(read_twice(node));
     let (true, odd) = groups.first()? else { return None };
     let (_, others) = groups.get(1)?;
     let own = odd.iter().all(|rank| {
@@ -76,7 +90,8 @@ fn own_code(node: &NodeReading) -> Option<HangFinding> {
         names_of(odd),
         if odd.len() == 1 { "is" } else { "are" }
     );
-    let proof = format!("at both readings: {} {}", names_of(others), does(others));
+    let unread = unread_text(node);
+    let proof = format!("at both readings: {} {}{unread}", names_of(others), does(others));
     let next =
         format!("read its functions again, to see whether it gets on: eu-stack -p {}", odd[0].pid);
     let exclusion = "a hang: this rank may have more work than the others";
@@ -85,14 +100,15 @@ fn own_code(node: &NodeReading) -> Option<HangFinding> {
 
 /// Row 11.
 fn mismatch(node: &NodeReading) -> Option<HangFinding> {
-    let groups = members(&node.ranks);
+    let ranks = read_twice(node);
+    let groups = members(ranks.iter().copied());
     let calls: Vec<&RankCall> =
         groups.iter().filter_map(|(_, members)| members[0].call.as_ref()).collect();
-    let is_blocked = |rank: &RankState| rank.call.as_ref().is_some_and(RankCall::is_blocked);
+    let is_blocked = |rank: &&RankState| rank.call.as_ref().is_some_and(RankCall::is_blocked);
     let has_begun =
         |call: &&RankCall| !call.is_start() && call.entry.as_deref() != Some("MPI_Finalize");
     if groups.len() < 2
-        || !node.ranks.iter().all(is_blocked)
+        || !ranks.iter().all(is_blocked)
         || !calls.iter().all(|call| call.is_mpi() && has_begun(call))
         || !calls.iter().any(|call| call.is_collective())
     {
@@ -108,7 +124,13 @@ fn mismatch(node: &NodeReading) -> Option<HangFinding> {
         })
         .collect();
     let text = format!("ranks are in different calls: {}", parts.join("; "));
-    let proof = format!("at both readings{}", quiet_text(node));
+    let memory = if has_further_nodes(node) {
+        ""
+    } else {
+        "; all ranks are on this node, and no counter shows messages through its memory"
+    };
+    let unread = unread_text(node);
+    let proof = format!("at both readings{unread}{}{memory}", quiet_text(node));
     let next = "compare the places in the program: a branch by rank, a collective of other ranks";
     let certainty = if stands_still(node) { Certainty::Probably } else { Certainty::Possibly };
     Some(finding(11, certainty, [&text, &proof, next, "a fault of the network"]))

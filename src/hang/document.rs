@@ -121,7 +121,9 @@ pub fn page(report: &HangReport) -> Page {
         page.fact("do not conclude", &first.exclusion);
         page.fact("next", &first.next);
     }
-    for other in findings.iter().skip(1).take(MOST_LINES - 1) {
+    // Groups without a cause are above.
+    let is_new = |other: &&HangFinding| other.certainty != Certainty::Open || other.row == 8;
+    for other in findings.iter().skip(1).filter(is_new).take(MOST_LINES - 1) {
         let certainty = match other.certainty {
             Certainty::Moving | Certainty::Open => String::new(),
             certainty => format!("{} ", certainty.name()),

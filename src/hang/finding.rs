@@ -74,7 +74,7 @@ pub type Members<'a> = Vec<&'a RankState>;
 
 /// Returns the ranks in groups that do the same, each with whether it stands out: these first, then
 /// the largest first.
-pub fn members(ranks: &[RankState]) -> Vec<(bool, Members<'_>)> {
+pub fn members<'a>(ranks: impl IntoIterator<Item = &'a RankState>) -> Vec<(bool, Members<'a>)> {
     let mut groups: BTreeMap<(Option<String>, Option<Activity>), Members<'_>> = BTreeMap::new();
     for rank in ranks {
         let call = rank.call.as_ref().and_then(RankCall::text);
@@ -82,7 +82,8 @@ pub fn members(ranks: &[RankState]) -> Vec<(bool, Members<'_>)> {
         groups.entry((call, activity)).or_default().push(rank);
     }
     let largest = groups.values().map(Vec::len).max().unwrap_or(0);
-    let most = ((OUTLIER_SHARE * ranks.len() as f64) as usize).max(1);
+    let count: usize = groups.values().map(Vec::len).sum();
+    let most = ((OUTLIER_SHARE * count as f64) as usize).max(1);
     let is_outlier = |members: &Members| members.len() <= most && members.len() < largest;
     let mut groups: Vec<_> =
         groups.into_values().map(|members| (is_outlier(&members), members)).collect();
@@ -150,7 +151,7 @@ pub fn moved(node: &NodeReading) -> Members<'_> {
 
 /// Returns whether messages between ranks of this report pass NICs, as far as it is known: ranks of
 /// one node may use its memory.
-fn has_further_nodes(node: &NodeReading) -> bool {
+pub fn has_further_nodes(node: &NodeReading) -> bool {
     let hosts = |rank: &RankState| rank.host.clone();
     let is_merged = node.ranks.iter().any(|rank| hosts(rank) != hosts(&node.ranks[0]));
     is_merged || node.size.is_some_and(|size| u64::from(size) > node.ranks.len() as u64)

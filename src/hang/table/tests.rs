@@ -348,6 +348,11 @@ mod calls {
         }
         job.ranks[1].call = Some(call(""));
         job.ranks[0].call = Some(RankCall { stays: None, ..barrier() });
+        let part =
+            "2 ranks wait for rank 1 (pid 801), which is in functions of the program (solve)";
+        assert_first(&job, 9, Certainty::Possibly, part);
+        assert!(findings(&job)[0].proof.ends_with("1 rank was not read twice"));
+        job.ranks[0].call = Some(call("MPI_Test"));
         assert!(!rows(&job).contains(&9));
     }
 
@@ -360,6 +365,7 @@ mod calls {
         assert_first(&job, 11, Certainty::Probably, part);
         job.size = Some(4);
         assert_first(&job, 11, Certainty::Possibly, part);
+        assert!(findings(&job)[0].proof.ends_with("no counter shows messages through its memory"));
         job.ranks[0].host = Some("n1".into());
         assert_first(&job, 11, Certainty::Probably, part);
         let sides = [all(), all(), call("MPI_Send"), call("MPI_Recv")];
@@ -384,6 +390,14 @@ mod calls {
             job.ranks[2].call = Some(other.clone());
             assert!(!rows(&job).contains(&11), "{other:?}");
         }
+        // Of many ranks, the time is enough for some.
+        job.ranks[2].call = Some(call("MPI_Send"));
+        job.ranks[3].call = None;
+        let part = "rank 2 (pid 802) in MPI_Send, called by solve; 2 ranks in MPI_Allreduce";
+        assert_first(&job, 11, Certainty::Possibly, part);
+        assert!(findings(&job)[0].proof.contains("1 rank was not read twice"));
+        job.nics[0].motion = Motion::Silent;
+        assert_first(&job, 11, Certainty::Possibly, part);
         // Messages between two ranks need no collective.
         let sides = [call("MPI_Send"), call("MPI_Recv"), call("MPI_Recv"), call("MPI_Recv")];
         assert!(!rows(&super::calls::job(&sides)).contains(&11));
