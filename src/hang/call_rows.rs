@@ -40,7 +40,7 @@ fn those(node: &NodeReading, applies: impl Fn(&RankCall) -> bool) -> Members<'_>
     known(node).filter(|(_, call)| applies(call)).map(|(rank, _)| rank).collect()
 }
 
-/// Returns the ranks whose functions were read twice. Of many ranks, the time is not enough for all.
+/// Returns the ranks whose functions were read twice. The time may not be enough for all.
 fn read_twice(node: &NodeReading) -> Members<'_> {
     those(node, |call| call.stays.is_some())
 }
