@@ -9,8 +9,8 @@
 //! * Nothing ends the tool by chance: it writes to memory and not to a pipe, signals of the
 //!   terminal do not reach it, and it goes on if this process is killed.
 //! * At its time limit it gets SIGTERM, for which gdb detaches, and SIGKILL only later.
-//! * After an end that was not its own, the process gets SIGCONT. This also takes back a SIGSTOP
-//!   that is still pending, and a process that runs ignores it.
+//! * After an end that was not its own, or if the process is stopped now, the process gets SIGCONT.
+//!   This also takes back a SIGSTOP that is still pending, and a process that runs ignores it.
 //! * No other process is attached to after a tool that was late.
 
 use std::env;
