@@ -3,9 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::finding::{Certainty, HangFinding, RankGroup, groups};
 use crate::nics::{Motion, NicState};
 use crate::reading::{NodeReading, UnansweredNodes};
-use crate::table::{Certainty, HangFinding, RankGroup, findings, groups};
+use crate::table::findings;
 use facts::error::{Failure, UNDECIDED};
 use facts::number::counted;
 use page::json;
@@ -111,7 +112,7 @@ pub fn page(report: &HangReport) -> Page {
     for group in groups.iter().take(MOST_LINES) {
         let label = counted(group.count.into(), "rank");
         let stands_out = if group.is_outlier { " (stands out)" } else { "" };
-        page.fact(&label, format!("{}: {}{stands_out}", group.names, group.activity.name()));
+        page.fact(&label, format!("{}: {}{stands_out}", group.names, group.does));
     }
     page.and_more(groups.len(), MOST_LINES.min(groups.len()));
     let missing = |group: &UnansweredNodes| {
@@ -125,7 +126,9 @@ pub fn page(report: &HangReport) -> Page {
         page.fact("do not conclude", &first.exclusion);
         page.fact("next", &first.next);
     }
-    for other in findings.iter().skip(1).take(MOST_LINES - 1) {
+    // Groups without a cause are above.
+    let is_new = |other: &&HangFinding| other.certainty != Certainty::Open || other.row == 8;
+    for other in findings.iter().skip(1).filter(is_new).take(MOST_LINES - 1) {
         let certainty = match other.certainty {
             Certainty::Moving | Certainty::Open => String::new(),
             certainty => format!("{} ", certainty.name()),

@@ -8,7 +8,7 @@ use rustix::process::geteuid;
 
 use crate::document::HangReport;
 use crate::merging::merged;
-use crate::reading::{self, INTERVAL, NodeReading, SHORTEST_INTERVAL};
+use crate::reading::{self, INTERVAL, NodeReading, ReadingTimes, SHORTEST_INTERVAL, STACK_TIME};
 use crew::gathering::Gathering;
 use crew::launcher::LauncherTask;
 use diag::run::served::{Taken, take_client};
@@ -27,16 +27,16 @@ use session::question::{Question, RanksOrder};
 pub fn run_task(
     task: &LauncherTask,
     meeting_point: Option<&Path>,
-    interval: Duration,
+    times: ReadingTimes,
     report: impl FnOnce(&dyn Fn() -> Result<NodeReading, Failure>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let gathering = Gathering { command: "why", meeting_point, window: 2 * interval, last: None };
+    let gathering = Gathering { command: "why", meeting_point, window: times.total(), last: None };
     // A node without ranks is no failure of its task.
     let document = || {
         if !task.is_first_of_node() {
             return Ok(Vec::new());
         }
-        match reading::read(&[], None, interval) {
+        match reading::read(&[], None, times) {
             Err(failure) if failure.kind == Kind::Interrupted => Err(failure),
             read => json::line(&read.map_err(|failure| failure.message())),
         }
@@ -54,19 +54,20 @@ pub fn run_task(
 pub fn ask_hosts(
     hosts: &[String],
     port: Option<u16>,
-    interval: Duration,
+    times: ReadingTimes,
 ) -> Result<NodeReading, Failure> {
     let order = RanksOrder {
         user: geteuid().as_raw(),
         job: Job::from_environment().map(|job| job.id),
-        interval_ms: interval.as_millis() as u64,
+        interval_ms: times.interval.as_millis() as u64,
+        stack_ms: times.stacks.unwrap_or_default().as_millis() as u64,
     };
     let read = |document: &[u8]| {
         let report = HangReport::parse(document);
         let report = report.map_err(|why| format!("it sent no document of why --job: {why}"));
         Ok(report.map_err(Failure::environment)?.node)
     };
-    let answers = Question::ranks(&order, 2 * interval).ask_all(hosts, port, read)?;
+    let answers = Question::ranks(&order, times.total()).ask_all(hosts, port, read)?;
     merged(answers, order.job.as_deref())
 }
 
@@ -78,8 +79,8 @@ pub fn ask_hosts(
 pub fn serve_client() -> Result<(), Failure> {
     let Taken { caller, .. } = take_client()?;
     let order: RanksOrder = caller.order()?;
-    let read = interval(&order, geteuid().as_raw()).and_then(|interval| {
-        json::line(&HangReport::new(reading::read(&[], order.job.clone(), interval)?))
+    let read = times(&order, geteuid().as_raw()).and_then(|times| {
+        json::line(&HangReport::new(reading::read(&[], order.job.clone(), times)?))
     });
     match read {
         Ok(document) => caller.send_document(&document),
@@ -91,9 +92,9 @@ pub fn serve_client() -> Result<(), Failure> {
     }
 }
 
-/// Returns the time between two readings, if this server, which runs as the user `own`, may read
-/// the ranks.
-fn interval(order: &RanksOrder, own: u32) -> Result<Duration, Failure> {
+/// Returns the times of the readings, if this server, which runs as the user `own`, may read the
+/// ranks.
+fn times(order: &RanksOrder, own: u32) -> Result<ReadingTimes, Failure> {
     let refused = |why: String| {
         Err(Failure::environment(format!("{why}: run 'cxidiag serve' as the user of the job")))
     };
@@ -110,7 +111,12 @@ fn interval(order: &RanksOrder, own: u32) -> Result<Duration, Failure> {
         let message = format!("the client wants readings each {} ms", order.interval_ms);
         return Err(Failure::environment(message));
     }
-    Ok(interval)
+    let stacks = Duration::from_millis(order.stack_ms);
+    if stacks > STACK_TIME {
+        let message = format!("the client wants {} ms for stacks", order.stack_ms);
+        return Err(Failure::environment(message));
+    }
+    Ok(ReadingTimes { interval, stacks: Some(stacks).filter(|time| !time.is_zero()) })
 }
 
 #[cfg(test)]
@@ -119,11 +125,17 @@ mod tests {
 
     #[test]
     fn serves_the_ranks_of_its_own_user() {
-        let asked = |user, interval_ms, own| {
-            let order = RanksOrder { user, job: None, interval_ms };
-            interval(&order, own).map_err(|failure| failure.message())
+        let ordered = |user, interval_ms, stack_ms, own| {
+            let order = RanksOrder { user, job: None, interval_ms, stack_ms };
+            times(&order, own).map_err(|failure| failure.message())
         };
-        assert_eq!(asked(1001, 4000, 1001), Ok(INTERVAL));
+        let asked = |user, interval_ms, own| ordered(user, interval_ms, 0, own);
+        let expected = ReadingTimes { interval: INTERVAL, stacks: None };
+        assert_eq!(asked(1001, 4000, 1001), Ok(expected));
+        let expected = ReadingTimes { interval: INTERVAL, stacks: Some(STACK_TIME) };
+        assert_eq!(ordered(1001, 4000, 2000, 1001), Ok(expected));
+        let refusal = ordered(1001, 4000, 2001, 1001).unwrap_err();
+        assert_eq!(refusal, "the client wants 2001 ms for stacks");
         for (user, interval_ms, own, words) in [
             (0, 4000, 0, "this server runs as root, and reads no ranks: run 'cxidiag serve' as"),
             (1001, 4000, 0, "this server runs as root"),

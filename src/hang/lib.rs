@@ -1,26 +1,36 @@
 //! `why --job`: why a job makes no progress, seen from outside, without root (docs/hang.md). It
-//! sends no signal, attaches to no process, and allocates nothing on a NIC.
+//! allocates nothing on a NIC. A stack tool of the machine attaches to its ranks, one after the
+//! other; the only signal to a rank lets it go on if this tool did not come to its own end
+//! (`stacks.rs`).
 //!
 //! <!-- From tests/tidy/houses.rs: src/hang -->
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//!  7 | lib         a request -> reading, report and documents                                    |
+//! 10 | lib          a request -> reading, report and documents                                   |
 //!    +-------------------------------------------------------------------------------------------+
-//!  6 | gathering   all nodes of a job at one place                                               |
+//!  9 | gathering    all nodes of a job at one place                                              |
 //!    +-------------------------------------------------------------------------------------------+
-//!  5 | document    the report, as data, JSON and text                                            |
+//!  8 | document     the report, as data, JSON and text                                           |
 //!    +-------------------------------------------------------------------------------------------+
-//!  4 | table       the decision table: readings -> findings                                      |
+//!  7 | table        the decision table: readings -> findings                                     |
 //!    +-------------------------------------------------------------------------------------------+
-//!  3 | merging     several nodes as one                                                          |
+//!  6 | call_rows    rows of the decision table that need the calls of ranks                      |
 //!    +-------------------------------------------------------------------------------------------+
-//!  2 | reading     one node over some seconds                                                    |
+//!  5 | finding      what the table says, and ranks in groups                                     |
+//!    | merging      several nodes as one                                                         |
 //!    +-------------------------------------------------------------------------------------------+
-//!  1 | ranks       the processes of a job on this node                                           |
+//!  4 | reading      one node over some seconds                                                   |
 //!    +-------------------------------------------------------------------------------------------+
-//!  0 | nics        whether the NICs of the job move data                                         |
-//!    | process     a process from its files: what it holds and does                              |
+//!  3 | call_watch   the calls of all ranks, in a given time                                      |
+//!    +-------------------------------------------------------------------------------------------+
+//!  2 | calls        the stacks of a rank -> the call in which it waits                           |
+//!    +-------------------------------------------------------------------------------------------+
+//!  1 | ranks        the processes of a job on this node                                          |
+//!    | stacks       stacks of a process, read by eu-stack or gdb                                 |
+//!    +-------------------------------------------------------------------------------------------+
+//!  0 | nics         whether the NICs of the job move data                                        |
+//!    | process      a process from its files: what it holds and does                             |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
 //!
@@ -28,23 +38,27 @@
 
 #![forbid(unsafe_code)]
 
+pub mod call_rows;
+pub mod call_watch;
+pub mod calls;
 pub mod document;
+pub mod finding;
 mod gathering;
 pub mod merging;
 pub mod nics;
 pub mod process;
 pub mod ranks;
 pub mod reading;
+pub mod stacks;
 pub mod table;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use self::document::{HangReport, page};
 use self::merging::merged;
 use self::reading::NodeReading;
-pub use self::reading::{INTERVAL, SHORTEST_INTERVAL};
+pub use self::reading::{INTERVAL, ReadingTimes, SHORTEST_INTERVAL, STACK_TIME};
 use cli::output;
 use crew::launcher::LauncherTask;
 use diag::run::served::is_started_for_client;
@@ -76,8 +90,7 @@ pub enum HangSource {
 #[derive(Debug)]
 pub struct HangRequest {
     pub source: HangSource,
-    /// Time between two readings.
-    pub interval: Duration,
+    pub times: ReadingTimes,
     pub json: Option<Place>,
     pub ticket: Option<PathBuf>,
     pub is_quiet: bool,
@@ -98,8 +111,8 @@ pub fn run(request: &HangRequest) -> Result<(), Failure> {
     if let HangSource::Tasks { is_local: false, meeting_point } = &request.source {
         let task = output::or_early_failure(json, LauncherTask::from_environment())?;
         if let Some(task) = task.filter(|task| task.size > 1) {
-            let (file, interval) = (meeting_point.as_deref(), request.interval);
-            return gathering::run_task(&task, file, interval, |read| report(request, read));
+            let (file, times) = (meeting_point.as_deref(), request.times);
+            return gathering::run_task(&task, file, times, |read| report(request, read));
         }
     }
     report(request, || read(request))
@@ -125,9 +138,9 @@ fn report(
 
 fn read(request: &HangRequest) -> Result<NodeReading, Failure> {
     match &request.source {
-        HangSource::Processes(pids) => reading::read(pids, None, request.interval),
-        HangSource::Tasks { .. } => reading::read(&[], None, request.interval),
-        HangSource::Hosts(hosts, port) => gathering::ask_hosts(hosts, *port, request.interval),
+        HangSource::Processes(pids) => reading::read(pids, None, request.times),
+        HangSource::Tasks { .. } => reading::read(&[], None, request.times),
+        HangSource::Hosts(hosts, port) => gathering::ask_hosts(hosts, *port, request.times),
         HangSource::Files(paths) => {
             let nodes = paths.iter().map(|path| document_of_node(path));
             let nodes = nodes.map(|node| node.map(|node| (node.host.clone(), Ok(node))));

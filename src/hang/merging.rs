@@ -147,6 +147,7 @@ mod tests {
     fn node(job: &str, step: &str, pid: u32) -> NodeReading {
         let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
         let rank = RankState {
+            call: None,
             rank: Some(pid),
             pid,
             host: None,

@@ -12,15 +12,17 @@ use node::machine::Machine;
 use node::{backend, reading};
 
 /// Beginnings of the names of communication libraries.
-const LIBRARIES: [&str; 7] =
+pub const LIBRARIES: [&str; 7] =
     ["libfabric.so", "libcxi.so", "libmpi", "libnccl.so", "librccl.so", "libsma", "libpmix.so"];
 
 /// Parts of the names of kernel functions in which a thread sleeps (hangs.md 2.4).
-const SLEEPS: [(Activity, &[&str]); 10] = [
+const SLEEPS: [(Activity, &[&str]); 11] = [
     (Activity::MemoryMonitor, &["userfaultfd"]),
     (Activity::NicDriver, &["cxi", "cass_", "pin_user_pages", "mmu_notifier"]),
     (Activity::GpuDriver, &["nvidia", "amdgpu", "kfd", "i915", "xe_"]),
     (Activity::Lock, &["futex"]),
+    // [I], seen on Linux 6.18
+    (Activity::FileLock, &["locks_lock_inode", "fcntl_setlk"]),
     (Activity::Pipe, &["pipe_", "fifo_", "wait_for_partner"]),
     (Activity::Socket, &["unix_stream", "wait_woken", "sk_wait", "skb_wait", "inet_csk"]),
     (Activity::Descriptors, &["ep_poll", "epoll", "do_poll", "poll_schedule", "do_select"]),
@@ -34,7 +36,7 @@ const FILE_SYSTEMS: [&str; 9] =
     ["nfs", "cl_", "lustre", "ll_", "osc_", "rpc_wait", "folio_wait", "fuse_", "io_schedule"];
 
 /// System calls of x86-64 in which threads wait, where the kernel hides its functions.
-const CALLS: [(&str, Activity); 12] = [
+const CALLS: [(&str, Activity); 13] = [
     ("0", Activity::Read),
     ("7", Activity::Descriptors),
     ("34", Activity::Signal),
@@ -42,12 +44,16 @@ const CALLS: [(&str, Activity); 12] = [
     ("45", Activity::Socket),
     ("47", Activity::Socket),
     ("61", Activity::Child),
+    ("73", Activity::FileLock),
     ("202", Activity::Lock),
     ("230", Activity::Sleep),
     ("232", Activity::Descriptors),
     ("271", Activity::Descriptors),
     ("281", Activity::Descriptors),
 ];
+
+/// The system call restart_syscall.
+const RESTART: &str = if cfg!(target_arch = "x86_64") { "219" } else { "128" };
 
 facts::named_enum! {
     /// What a thread does, as far as the kernel shows it.
@@ -81,6 +87,8 @@ facts::named_enum! {
         Read = "waiting in read()",
         /// It waits for a child process.
         Child = "waiting for a child process",
+        /// It waits for a lock of a file.
+        FileLock = "waiting for the lock of a file",
         /// It waits for a file system.
         Storage = "waiting for storage",
         /// It frees memory, which waits for the thread of the cache of memory regions.
@@ -98,6 +106,13 @@ facts::named_enum! {
     }
     /// Its name in texts.
     pub fn name(self);
+}
+
+impl Activity {
+    /// Returns whether a thread runs, at least at times.
+    pub fn is_running(self) -> bool {
+        matches!(self, Self::Runs | Self::Yields | Self::Changing)
+    }
 }
 
 /// A thread at one moment.
@@ -192,6 +207,18 @@ pub fn stat(directory: &Path) -> Option<ProcessStat> {
     })
 }
 
+/// Returns the letters of the states of all threads of a process.
+pub fn states(directory: &Path) -> Vec<char> {
+    let tasks = directory.join("task");
+    let states = numbers(&tasks).into_iter();
+    states.filter_map(|tid| Some(stat(&tasks.join(tid.to_string()))?.state)).collect()
+}
+
+/// Returns the memory map of a process; `None` if it is not readable.
+pub fn maps(directory: &Path) -> Option<String> {
+    reading::lossy_text(&directory.join("maps")).ok()
+}
+
 /// Returns the value of a field of `/proc/PID/status`.
 pub fn status_field(directory: &Path, name: &str) -> Option<String> {
     let text = kernel_text(&directory.join("status"))?;
@@ -234,7 +261,7 @@ pub fn sample(directory: &Path) -> Option<ProcessSample> {
 
 /// Returns what a process holds; `None` if its descriptors or its memory map are not readable.
 pub fn holdings(directory: &Path, page: u64) -> Option<Holdings> {
-    let maps = reading::lossy_text(&directory.join("maps")).ok()?;
+    let maps = maps(directory)?;
     let mut holdings = Holdings::default();
     let mut nics: BTreeSet<String> =
         backend::mapped_software(&maps).iter().map(ToString::to_string).collect();
@@ -293,11 +320,16 @@ fn moment(thread: &ThreadSample) -> Activity {
         'R' => Activity::Runs,
         'D' if is_of_files => Activity::Storage,
         'D' => sleeps.unwrap_or(Activity::Kernel),
-        _ => sleeps.or_else(|| called(thread.call.as_deref()?)).unwrap_or(Activity::Unknown),
+        _ => sleeps.or_else(|| called(thread)).unwrap_or(Activity::Unknown),
     }
 }
 
-fn called(call: &str) -> Option<Activity> {
+fn called(thread: &ThreadSample) -> Option<Activity> {
+    let call = thread.call.as_deref()?;
+    // A sleep that goes on after a tool was attached. Other calls show their functions then.
+    if call == RESTART && thread.wait_channel.is_some() {
+        return Some(Activity::Sleep);
+    }
     let mut calls = CALLS.iter().filter(|_| std::env::consts::ARCH == "x86_64");
     calls.find(|(number, _)| *number == call).map(|(_, activity)| *activity)
 }
@@ -347,6 +379,8 @@ mod tests {
             ('S', "do_epoll_wait", "", Activity::Descriptors),
             ('S', "poll_schedule_timeout.constprop.0", "", Activity::Descriptors),
             ('S', "hrtimer_nanosleep", "", Activity::Sleep),
+            ('S', "locks_lock_inode_wait", "", Activity::FileLock),
+            ('S', "fcntl_setlk", "", Activity::FileLock),
             ('S', "anon_pipe_read", "", Activity::Pipe),
             ('S', "unix_stream_read_generic", "", Activity::Socket),
             ('S', "wait_woken", "", Activity::Socket),
@@ -368,6 +402,14 @@ mod tests {
         if std::env::consts::ARCH == "x86_64" {
             assert_eq!(activity(&[&thread('S', "", "34")]), Activity::Signal);
             assert_eq!(activity(&[&thread('S', "", "0")]), Activity::Read);
+            let again = thread('S', "do_syscall_64", "219");
+            assert_eq!(activity(&[&again]), Activity::Sleep);
+            assert_eq!(
+                activity(&[&thread('S', "hrtimer_nanosleep", "230"), &again]),
+                Activity::Sleep
+            );
+            assert_eq!(activity(&[&thread('S', "", "219")]), Activity::Unknown);
+            assert_eq!(activity(&[&thread('S', "futex_do_wait", "219")]), Activity::Lock);
         }
     }
 

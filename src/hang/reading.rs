@@ -6,22 +6,44 @@ use std::time::{Duration, Instant};
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 
+use crate::call_watch::{CallWatch, StackSource};
+use crate::calls::RankCall;
 use crate::nics::{NicState, NicWatch};
 use crate::process::{self, Activity, Holdings, ProcessSample, ThreadSample};
 use crate::ranks::{EndedRank, JobProcesses, RankName, RankProcess, Search, names};
+use crate::stacks::StackFailure;
+use facts::device::DeviceName;
 use facts::error::Failure;
 use facts::host::host_name;
 use facts::interrupt;
 use facts::job::Job;
 use facts::number::decimal;
 use node::machine::Machine;
-use node::reading;
 
 /// Time between two readings, unless the user chooses another one (hangs.md 1).
 pub const INTERVAL: Duration = Duration::from_secs(4);
 
 /// Shortest time between two readings.
 pub const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
+
+/// Time for the stacks of all ranks at a reading, unless the user chooses another one (hangs.md 1).
+pub const STACK_TIME: Duration = Duration::from_secs(2);
+
+/// The times of the readings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadingTimes {
+    /// Time between two readings.
+    pub interval: Duration,
+    /// Time for the stacks of the ranks at a reading; without it, they are left out.
+    pub stacks: Option<Duration>,
+}
+
+impl ReadingTimes {
+    /// Returns the longest time of all readings.
+    pub fn total(&self) -> Duration {
+        2 * (self.interval + self.stacks.unwrap_or_default())
+    }
+}
 
 /// How often the node is read.
 const READINGS: usize = 3;
@@ -78,6 +100,8 @@ pub struct RankState {
     pub name: String,
     /// What its main thread does.
     pub activity: Activity,
+    /// The functions in which it is; null if they were not read.
+    pub call: Option<RankCall>,
     /// The kernel function in which the main thread sleeps; null if it runs, or if the kernel hides
     /// it.
     pub wait_channel: Option<String>,
@@ -115,13 +139,18 @@ pub struct Unreadable {
     pub command: String,
 }
 
-/// Reads these processes of this node and their NICs three times, `interval` apart. Without `pids`,
-/// the ranks of `job`, or else of the job of this process.
+/// Reads these processes of this node and their NICs three times, and the stacks of the processes
+/// after the first and the last time. Without `pids`, the ranks of `job`, or else of the job of
+/// this process.
 ///
 /// # Errors
 ///
 /// The failures of [`JobProcesses::find`], and an interruption.
-pub fn read(pids: &[u32], job: Option<String>, interval: Duration) -> Result<NodeReading, Failure> {
+pub fn read(
+    pids: &[u32],
+    job: Option<String>,
+    times: ReadingTimes,
+) -> Result<NodeReading, Failure> {
     let search = &Search {
         machine: &Machine::this(),
         pids,
@@ -130,27 +159,44 @@ pub fn read(pids: &[u32], job: Option<String>, interval: Duration) -> Result<Nod
         user: geteuid().as_raw(),
         page: cxi::page_size() as u64,
     };
+    let stacks = &StackSource::find(search.machine, times.stacks);
     let mut found = JobProcesses::find(search)?;
     let nics: BTreeSet<&str> =
         found.ranks.iter().flat_map(|rank| &rank.holdings.nics).map(String::as_str).collect();
-    let nics = nics.into_iter().filter_map(|nic| nic.parse().ok());
-    let mut nics: Vec<NicWatch> = nics.map(|nic| NicWatch::begin(nic, search.machine)).collect();
+    let mut nics: Vec<DeviceName> = nics.into_iter().filter_map(|nic| nic.parse().ok()).collect();
+    if found.ranks.is_empty() && found.hidden.is_empty() {
+        // What processes have left there that have ended.
+        nics = search.machine.nics();
+    }
+    let mut nics: Vec<NicWatch> =
+        nics.into_iter().map(|nic| NicWatch::begin(nic, search.machine)).collect();
     let mut samples: Vec<Vec<ProcessSample>> = vec![Vec::new(); found.ranks.len()];
+    let mut order = Vec::new();
+    let mut calls = CallWatch::new(stacks, search.machine);
     let begin = Instant::now();
+    let mut last = begin;
     for round in 0..READINGS {
         if round > 0 {
-            interrupt::wait_for_any(&mut Vec::new(), Some(interval))?;
+            let wait = times.interval.saturating_sub(last.elapsed());
+            interrupt::wait_for_any(&mut Vec::new(), Some(wait))?;
+            last = Instant::now();
         }
         nics.iter_mut().for_each(NicWatch::read);
         for (rank, samples) in found.ranks.iter().zip(&mut samples) {
             let sample = process::sample(&process::directory(search.machine, rank.pid));
             samples.extend(sample.filter(|sample| sample.start == rank.start));
         }
+        if round == 0 {
+            order = rarest_first(&found.ranks, &samples);
+            calls.read(&order)?;
+        }
     }
     let seconds = begin.elapsed().as_secs_f64();
+    calls.read_again(&order)?;
     let mut ranks = Vec::new();
     for (rank, samples) in found.ranks.iter().zip(&samples) {
-        let state = RankState::new(search, rank, samples);
+        let call = calls.call(rank.pid).cloned();
+        let state = RankState { call, ..RankState::new(search, rank, samples) };
         // A zombie keeps its last state.
         if samples.len() < READINGS || state.activity == Activity::Ended {
             let proof = format!("process {} has ended during the readings", rank.pid);
@@ -165,7 +211,8 @@ pub fn read(pids: &[u32], job: Option<String>, interval: Duration) -> Result<Nod
         services.next().copied()
     };
     let nics: Vec<NicState> = nics.iter().map(|nic| nic.state(service(nic))).collect();
-    let unreadable = unreadable(search, &ranks, &found.hidden, &nics);
+    let mut unreadable = unreadable(&found.hidden, &nics);
+    unreadable.extend(unread_calls(&ranks, stacks, &calls.failures));
     Ok(NodeReading {
         host: host_name(),
         job: found.job,
@@ -204,6 +251,7 @@ impl RankState {
             host: None,
             name: rank.name.clone(),
             activity: process::activity(&thread(rank.pid)),
+            call: None,
             wait_channel: main.and_then(|main| main.wait_channel.clone()),
             system_call: main.and_then(|main| main.call.clone()),
             other_threads,
@@ -222,46 +270,161 @@ impl RankState {
         names(&[self.numbers()])
     }
 
+    /// Returns what it does, for texts: the call in which it is, if this is known.
+    pub fn does(&self) -> String {
+        let call = self.call.as_ref().and_then(RankCall::text);
+        call.unwrap_or_else(|| self.activity.name().to_owned())
+    }
+
     /// Returns whether one of its threads does this.
     pub fn has_thread(&self, activity: Activity) -> bool {
         self.activity == activity || self.other_threads.contains_key(activity.name())
     }
 }
 
+/// Returns the processes, those that do what few do first.
+fn rarest_first(ranks: &[RankProcess], samples: &[Vec<ProcessSample>]) -> Vec<u32> {
+    let activities = ranks.iter().zip(samples).map(|(rank, samples)| {
+        let main = samples.first().and_then(|sample| sample.threads.get(&rank.pid));
+        process::activity(&main.into_iter().collect::<Vec<_>>())
+    });
+    let activities: Vec<Activity> = activities.collect();
+    let count = |activity| activities.iter().filter(|other| **other == activity).count();
+    let mut pids: Vec<_> = ranks
+        .iter()
+        .zip(&activities)
+        .map(|(rank, activity)| (count(*activity), rank.pid))
+        .collect();
+    pids.sort_by_key(|(count, _)| *count);
+    pids.into_iter().map(|(_, pid)| pid).collect()
+}
+
+fn administrator(what: String, command: String) -> Unreadable {
+    Unreadable { what, reader: "the administrator".into(), command }
+}
+
 /// Returns what is not readable, with the command of the person who can read it.
-fn unreadable(
-    search: &Search,
-    ranks: &[RankState],
-    hidden: &[u32],
-    nics: &[NicState],
-) -> Vec<Unreadable> {
-    let administrator = |what: String, command: String| Unreadable {
-        what,
-        reader: "the administrator".into(),
-        command,
-    };
+fn unreadable(hidden: &[u32], nics: &[NicState]) -> Vec<Unreadable> {
     let mut all = Vec::new();
     for pid in hidden {
         let what = format!("process {pid}, which hides what it holds");
         all.push(administrator(what, format!("cxidiag why --job={pid}")));
     }
     let unreadable = nics.iter().flat_map(|nic| &nic.unreadable);
-    for what in unreadable {
-        all.push(administrator(what.clone(), "cxidiag devices".into()));
-    }
-    if !ranks.is_empty() {
-        let file = search.machine.root().join("proc/sys/kernel/yama/ptrace_scope");
-        let scope = reading::text(&file).ok().and_then(|text| decimal(text.trim()));
-        let what = "the functions in which the ranks are".to_owned();
-        let pids = ranks.iter().take(MOST_PIDS).map(|rank| rank.pid.to_string());
-        let pids = pids.collect::<Vec<_>>().join(" ");
-        if scope.unwrap_or(0) == 0 || search.user == 0 {
-            let command = format!("for p in {pids}; do eu-stack -p $p; done");
-            all.push(Unreadable { what, reader: "you".into(), command });
-        } else {
-            let what = format!("{what} (kernel.yama.ptrace_scope is {})", scope.unwrap_or(0));
-            all.push(administrator(what, format!("for p in {pids}; do eu-stack -p $p; done")));
-        }
-    }
+    all.extend(unreadable.map(|what| administrator(what.clone(), "cxidiag devices".into())));
     all
+}
+
+/// Returns the ranks whose functions are not known, together for each reason.
+fn unread_calls(
+    ranks: &[RankState],
+    stacks: &StackSource,
+    failures: &BTreeMap<u32, StackFailure>,
+) -> Vec<Unreadable> {
+    const ADMINISTRATOR: &str = "the administrator";
+    const STACK: &str = "eu-stack -p $p";
+    const LONGER: &str = "cxidiag why --job --stack-time=60s";
+    let mut reasons: BTreeMap<(String, &str, &str), Vec<&RankState>> = BTreeMap::new();
+    for rank in ranks.iter().filter(|rank| rank.call.is_none()) {
+        let (reason, reader, command) = match (stacks, failures.get(&rank.pid)) {
+            // The first lines say so.
+            (_, Some(StackFailure::Stopped)) => continue,
+            (StackSource::LeftOut, _) => ("--no-stacks", "you", "cxidiag why --job"),
+            (StackSource::Missing, _) => {
+                ("neither eu-stack nor gdb is in PATH", ADMINISTRATOR, "install elfutils")
+            }
+            (_, Some(StackFailure::InKernel)) => {
+                ("a thread is in the kernel", ADMINISTRATOR, "cat /proc/$p/task/*/stack")
+            }
+            (_, Some(StackFailure::Denied)) => {
+                ("this user may not trace them", ADMINISTRATOR, STACK)
+            }
+            (_, Some(StackFailure::NoTime) | None) => ("no time was left", "you", LONGER),
+            (_, Some(StackFailure::Late(why))) => (why.as_str(), "you", LONGER),
+            (_, Some(StackFailure::Failed(why))) => (why.as_str(), "you", STACK),
+        };
+        reasons.entry((reason.to_owned(), reader, command)).or_default().push(rank);
+    }
+    let unread = reasons.into_iter().map(|((reason, reader, command), ranks)| {
+        let numbers: Vec<_> = ranks.iter().map(|rank| rank.numbers()).collect();
+        let pids = ranks.iter().take(MOST_PIDS).map(|rank| rank.pid.to_string());
+        let pids: Vec<String> = pids.collect();
+        let command = match pids.as_slice() {
+            [pid] => command.replace("$p", pid),
+            _ if command.contains("$p") => {
+                format!("for p in {}; do {command}; done", pids.join(" "))
+            }
+            _ => command.to_owned(),
+        };
+        let what = format!("the functions of {} ({reason})", names(&numbers));
+        Unreadable { what, reader: reader.to_owned(), command }
+    });
+    unread.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use node::machine::testing::MadeUp;
+
+    use super::*;
+    use crate::stacks::StackTool;
+
+    #[test]
+    fn ranks_that_stand_out_are_read_first() {
+        let read = |pid: u32, state: char| {
+            let thread = ThreadSample { state, ..ThreadSample::default() };
+            let threads = [(pid, thread)].into();
+            let rank = RankProcess { pid, ..RankProcess::default() };
+            (rank, vec![ProcessSample { start: 0, threads }])
+        };
+        let all = [read(1, 'R'), read(2, 'R'), read(3, 'S'), read(4, 'R'), read(5, 'D')];
+        let (ranks, samples): (Vec<_>, Vec<_>) = all.into_iter().unzip();
+        assert_eq!(rarest_first(&ranks, &samples), [3, 5, 1, 2, 4]);
+    }
+
+    #[test]
+    fn each_reason_for_unread_functions_has_a_command() {
+        let rank = |pid: u32| {
+            let json = format!(
+                r#"{{"rank": null, "pid": {pid}, "host": null, "name": "a", "activity": "runs",
+                "call": null, "wait_channel": null, "system_call": null, "other_threads": {{}},
+                "tracer": null, "holdings": {{"nics": [], "has_wait_objects": false,
+                "command_queues": 0, "event_queues": 0, "libraries": []}}}}"#
+            );
+            page::json::read::<RankState>(json.as_bytes()).unwrap()
+        };
+        let ranks: Vec<RankState> = (1..=5).map(rank).collect();
+        let failures = [
+            (1, StackFailure::Stopped),
+            (2, StackFailure::Denied),
+            (3, StackFailure::Denied),
+            (4, StackFailure::InKernel),
+            (5, StackFailure::Late("gdb did not end in 2.0 s".into())),
+        ];
+        let shown = |source: &StackSource, failures: BTreeMap<u32, StackFailure>| {
+            let unread = unread_calls(&ranks, source, &failures).into_iter();
+            let text = |one: Unreadable| format!("{}; {}: {}", one.what, one.reader, one.command);
+            unread.map(text).collect::<Vec<_>>()
+        };
+        let made_up = MadeUp::new(&[("gdb", "")]);
+        let tool = StackTool::find(Some(made_up.machine().root().as_os_str())).unwrap();
+        assert_eq!(
+            shown(&StackSource::Tool(tool, Duration::from_secs(2)), failures.into()),
+            [
+                "the functions of process 4 (a thread is in the kernel); the administrator: cat \
+                 /proc/4/task/*/stack",
+                "the functions of process 5 (gdb did not end in 2.0 s); you: cxidiag why --job \
+                 --stack-time=60s",
+                "the functions of processes 2, 3 (this user may not trace them); the \
+                 administrator: for p in 2 3; do eu-stack -p $p; done",
+            ]
+        );
+        assert_eq!(
+            shown(&StackSource::Missing, BTreeMap::new()),
+            [
+                "the functions of processes 1, 2, 3, 4, 5 (neither eu-stack nor gdb is in PATH); the \
+              administrator: install elfutils"
+            ]
+        );
+    }
 }

@@ -1,7 +1,11 @@
 //! The decision table (hangs.md 7): from what was read on a node to what it says. Pure functions.
 
-use serde::{Deserialize, Serialize};
-
+use crate::call_rows::call_findings;
+use crate::calls::RankCall;
+use crate::finding::{
+    Certainty, HangFinding, does, finding, groups, is_quiet, members, names_of, stands_still,
+    unless_moving,
+};
 use crate::nics::{Motion, NicState};
 use crate::process::Activity;
 use crate::ranks::names;
@@ -11,6 +15,9 @@ use facts::number::counted;
 /// Part of a limit from which on it may be what processes wait for.
 const NEAR_LIMIT: f64 = 0.95;
 
+/// Groups of ranks that a text names.
+const MOST_GROUPS: usize = 3;
+
 /// Part of the time in which the switch holds off a NIC that stands still.
 const HELD_OFF: f64 = 0.9;
 
@@ -19,9 +26,6 @@ const HOLDS_OFF: f64 = 0.5;
 
 /// How often the retry handler sends a packet again (libcxi.md 12.3).
 const RETRIES: u64 = 4;
-
-/// Part of the ranks that a group of outliers may have.
-const OUTLIER_SHARE: f64 = 0.02;
 
 /// What a rank does that waits for other ranks, or that computes.
 const WAITING: [Activity; 6] = [
@@ -34,93 +38,15 @@ const WAITING: [Activity; 6] = [
 ];
 
 /// What a rank does that waits for something beside the network.
-const ELSEWHERE: [Activity; 6] = [
+const ELSEWHERE: [Activity; 7] = [
     Activity::Signal,
     Activity::Pipe,
     Activity::Socket,
     Activity::Read,
     Activity::Child,
+    Activity::FileLock,
     Activity::Sleep,
 ];
-
-facts::named_enum! {
-    /// How much a row of the table says.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-    #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-    #[serde(rename_all = "snake_case")]
-    pub enum Certainty {
-        /// The proof would not be there without the cause.
-        Because = "because",
-        /// It fits, and readings exclude others.
-        Probably = "probably",
-        /// Data moves: no hang.
-        Moving = "moving",
-        /// It has a sign of its own.
-        Possibly = "possibly",
-        /// It excludes causes, and names none.
-        Open = "open",
-    }
-    /// Its name in texts.
-    pub fn name(self);
-}
-
-/// What a row of the decision table says about this node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-pub struct HangFinding {
-    /// Number of the row in docs/reference/hangs.md 7.
-    pub row: u32,
-    /// How much it says.
-    pub certainty: Certainty,
-    /// What it says.
-    pub text: String,
-    /// The readings that say it.
-    pub proof: String,
-    /// What to do next.
-    pub next: String,
-    /// What would be wrong to conclude.
-    pub exclusion: String,
-}
-
-/// Ranks that do the same.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-pub struct RankGroup {
-    /// What their main threads do.
-    pub activity: Activity,
-    /// The ranks, or their processes.
-    pub names: String,
-    /// Number of ranks.
-    pub count: u32,
-    /// Whether it has so few ranks that it stands out from the others.
-    pub is_outlier: bool,
-}
-
-/// Returns the ranks in groups that do the same: outliers first, then the largest first.
-pub fn groups(ranks: &[RankState]) -> Vec<RankGroup> {
-    let activities = Activity::ALL.into_iter();
-    let groups = activities.map(|activity| {
-        let members: Vec<_> = ranks.iter().filter(|rank| rank.activity == activity).collect();
-        (activity, members)
-    });
-    let groups: Vec<_> = groups.filter(|(_, members)| !members.is_empty()).collect();
-    let largest = groups.iter().map(|(_, members)| members.len()).max().unwrap_or(0);
-    let most = ((OUTLIER_SHARE * ranks.len() as f64) as usize).max(1);
-    let mut groups: Vec<RankGroup> = groups
-        .into_iter()
-        .map(|(activity, members)| {
-            let numbers: Vec<_> = members.iter().map(|rank| rank.numbers()).collect();
-            RankGroup {
-                activity,
-                names: names(&numbers),
-                count: members.len() as u32,
-                is_outlier: members.len() <= most && members.len() < largest,
-            }
-        })
-        .collect();
-    groups.sort_by_key(|group| (!group.is_outlier, std::cmp::Reverse(group.count)));
-    groups
-}
 
 /// Returns what holds, the surest first and then in the order of the table; never nothing.
 pub fn findings(node: &NodeReading) -> Vec<HangFinding> {
@@ -133,33 +59,13 @@ pub fn findings(node: &NodeReading) -> Vec<HangFinding> {
         all.extend(nic_findings(node, nic));
     }
     all.extend(outlier(node));
+    all.extend(call_findings(node));
     all.sort_by_key(|finding| (finding.certainty, finding.row));
     all.dedup_by(|later, first| later.row == first.row && later.text == first.text);
     if all.iter().all(|finding| finding.certainty >= Certainty::Possibly) {
         all.push(open(node));
     }
     all
-}
-
-fn finding(
-    row: u32,
-    certainty: Certainty,
-    [text, proof, next, exclusion]: [&str; 4],
-) -> HangFinding {
-    let [text, proof, next, exclusion] = [text, proof, next, exclusion].map(str::to_owned);
-    HangFinding { row, certainty, text, proof, next, exclusion }
-}
-
-/// Returns how sure a cause is that a job may have while its data moves, too.
-fn unless_moving(node: &NodeReading, certainty: Certainty) -> Certainty {
-    let is_busy = node.nics.iter().any(|nic| nic.motion == Motion::Busy);
-    if is_busy { Certainty::Possibly } else { certainty }
-}
-
-/// Returns whether all NICs are silent, and have nothing outstanding.
-fn is_quiet(node: &NodeReading) -> bool {
-    let is_quiet = |nic: &NicState| nic.motion == Motion::Silent && nic.has_nothing_outstanding();
-    !node.nics.is_empty() && node.nics.iter().all(is_quiet)
 }
 
 /// Row 1.
@@ -373,10 +279,19 @@ fn nic_findings(node: &NodeReading, nic: &NicState) -> Vec<HangFinding> {
         add(24, Certainty::Moving, [&text, &proof, next, "a hang"]);
     }
     if outstanding == 0 && (nic.is_stuck("trs") || nic.is_stuck("mst")) {
-        let text = format!("{device} is the target of exchanges that do not end");
         let proof = format!("{device} trs {}, mst {}, spt 0", nic.in_use("trs"), nic.in_use("mst"));
-        let next = "cxidiag why --job on the other nodes: which one has entries of spt";
-        add(25, Certainty::Possibly, [&text, &proof, next, "a leak, while the job runs"]);
+        if node.ranks.is_empty() {
+            let text =
+                format!("entries of tables of {device} are left from processes that have ended");
+            let next = "if no other job runs: the administrator drains the node and restarts it";
+            let exclusion = "a leak, while any process uses this NIC";
+            add(26, Certainty::Possibly, [&text, &proof, next, exclusion]);
+        } else {
+            let text = format!("{device} is the target of exchanges that do not end");
+            let next = "cxidiag why --job on the other nodes: which one has entries of spt";
+            let exclusion = "a leak, while the job runs";
+            add(25, Certainty::Possibly, [&text, &proof, next, exclusion]);
+        }
     }
     if let Some(proof) = nic.growth(&["ee_events_dropped"]) {
         let text =
@@ -401,45 +316,52 @@ fn nic_findings(node: &NodeReading, nic: &NicState) -> Vec<HangFinding> {
 /// Row 9: ranks wait for one that waits for something else. A rank that runs is never named: it may
 /// compute or poll. If the others run, they may compute, beside a rank that does the output.
 fn outlier(node: &NodeReading) -> Option<HangFinding> {
-    let groups = groups(&node.ranks);
-    let mut outliers = groups.iter().filter(|group| group.is_outlier);
-    let (Some(odd), None) = (outliers.next(), outliers.next()) else { return None };
-    let others = groups.iter().max_by_key(|group| group.count)?;
-    if !ELSEWHERE.contains(&odd.activity) || !WAITING.contains(&others.activity) || others.count < 2
+    let groups = members(&node.ranks);
+    let mut outliers = groups.iter().filter(|(is_outlier, _)| *is_outlier);
+    let (Some((_, odd)), None) = (outliers.next(), outliers.next()) else { return None };
+    let (_, others) = groups.iter().max_by_key(|(_, members)| members.len())?;
+    let is_own = odd[0].call.as_ref().is_none_or(RankCall::is_own);
+    let activity = others[0].activity;
+    let is_call = others[0].call.as_ref().is_some_and(RankCall::is_blocked);
+    if !ELSEWHERE.contains(&odd[0].activity)
+        || !is_own
+        || !(is_call || WAITING.contains(&activity))
+        || others.len() < 2
     {
         return None;
     }
-    let (count, odd_does) = (counted(others.count.into(), "rank"), odd.activity.name());
-    let may_compute = matches!(others.activity, Activity::Runs | Activity::Changing);
+    let (count, odd_does) = (counted(others.len() as u64, "rank"), does(odd));
+    let runs = matches!(activity, Activity::Runs | Activity::Changing);
+    let may_compute = runs && !is_call;
+    let name = names_of(odd);
     let text = if may_compute {
         format!(
-            "{} neither computes nor polls: it is {odd_does}; {count} wait for it, or compute",
-            odd.names
+            "{name} neither computes nor polls: it is {odd_does}; {count} wait for it, or compute"
         )
     } else {
-        format!(
-            "{count} wait for {}, which neither computes nor polls: it is {odd_does}",
-            odd.names
-        )
+        format!("{count} wait for {name}, which neither computes nor polls: it is {odd_does}")
     };
     let is_quiet = is_quiet(node);
     let quiet = if is_quiet { "; the NICs are silent, with nothing outstanding" } else { "" };
-    let proof = format!("{}: {}{quiet}", others.names, others.activity.name());
-    let is_likely = is_quiet && !may_compute;
+    let proof = format!("{}: {}{quiet}", names_of(others), does(others));
+    let is_likely = is_quiet && !runs || stands_still(node);
     let certainty = if is_likely { Certainty::Probably } else { Certainty::Possibly };
-    let next = "look at the functions in which this rank is (eu-stack -p PID)";
-    let exclusion = "a fault of the network";
-    Some(finding(9, certainty, [&text, &proof, next, exclusion]))
+    let next = format!(
+        "look at what this rank waits for: eu-stack -p {0}, ls -l /proc/{0}/fd",
+        odd[0].pid
+    );
+    let certainty = unless_moving(node, certainty);
+    Some(finding(9, certainty, [&text, &proof, &next, "a fault of the network"]))
 }
 
-/// Rows 8, 33 and 35: no cause is known.
+/// Rows 8 and 33 to 35: no cause is known.
 fn open(node: &NodeReading) -> HangFinding {
     let groups = groups(&node.ranks);
-    let counts: Vec<String> = groups
-        .iter()
-        .map(|group| format!("{} {}", counted(group.count.into(), "rank"), group.activity.name()))
+    let counts = groups.iter().take(MOST_GROUPS);
+    let counts: Vec<String> = counts
+        .map(|group| format!("{} {}", counted(group.count.into(), "rank"), group.does))
         .collect();
-    let counts = if counts.is_empty() { "no rank is readable".into() } else { counts.join(", ") };
+    let counts = if counts.is_empty() { "no rank is readable".into() } else { counts.join("; ") };
     let motions = node.nics.iter().map(|nic| match nic.packets_per_s {
         Some(rate) if nic.motion == Motion::Trickle => {
             format!("{}: {} packets/s", nic.device, rate.ceil())
@@ -449,11 +371,15 @@ fn open(node: &NodeReading) -> HangFinding {
     let motions: Vec<String> = motions.collect();
     let proof =
         if motions.is_empty() { "no rank has a NIC open".into() } else { motions.join(", ") };
-    let is_one_group = groups.len() == 1 && WAITING.contains(&groups[0].activity);
+    let are_blocked =
+        node.ranks.iter().all(|rank| rank.call.as_ref().is_some_and(RankCall::is_blocked));
+    let is_one_group = groups.len() == 1 && (are_blocked || WAITING.contains(&groups[0].activity));
     let all_run = node.ranks.iter().all(|rank| rank.activity == Activity::Runs);
     let has_all = node.size.is_some_and(|size| node.ranks.len() as u64 >= u64::from(size));
     let compare = if !node.without_answer.is_empty() {
         "read the ranks of the nodes without answer, too"
+    } else if has_all && node.ranks.iter().all(|rank| rank.call.is_some()) {
+        "look in the program for what these ranks wait"
     } else if has_all {
         "look at the functions in which the ranks are"
     } else {
@@ -461,18 +387,23 @@ fn open(node: &NodeReading) -> HangFinding {
     };
     if is_one_group && is_quiet(node) {
         let text = format!(
-            "{counts}, and nothing is outstanding on the NICs: no packet is lost here, and {}",
-            if has_all {
-                "the ranks wait for each other, or compute"
-            } else {
-                "they wait for others, or compute"
-            }
+            "{counts}, and nothing is outstanding on the NICs: no packet is lost here, and {}{}",
+            if has_all { "the ranks wait for each other" } else { "they wait for others" },
+            if are_blocked { "" } else { ", or compute" }
         );
         let exclusion = "that this node is healthy, so the network is bad";
         return finding(8, Certainty::Open, [&text, &proof, compare, exclusion]);
     }
+    let is_read = |rank: &RankState| rank.call.is_some();
+    let has_library =
+        |rank: &RankState| rank.call.as_ref().is_some_and(|call| call.library.is_some());
     let (row, exclusion) = match (node.ranks.is_empty(), all_run) {
-        (false, true) => (33, "that ranks that run compute: they may poll"),
+        _ if node.ranks.iter().any(has_library) => {
+            (34, "anything from a function name near the place in such a library")
+        }
+        (false, true) if !node.ranks.iter().any(is_read) => {
+            (33, "that ranks that run compute: they may poll")
+        }
         _ => (35, "any cause"),
     };
     finding(row, Certainty::Open, [&counts, &proof, compare, exclusion])

@@ -57,6 +57,9 @@ pub struct RanksOrder {
     pub job: Option<String>,
     /// Time between two readings, in milliseconds.
     pub interval_ms: u64,
+    /// Time for the stacks of the ranks at a reading, in milliseconds; 0 to leave them out.
+    #[serde(default)]
+    pub stack_ms: u64,
 }
 
 /// A question to servers.

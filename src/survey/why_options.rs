@@ -16,7 +16,7 @@ use cli::{arguments, derived, output};
 use facts::device::{DEFAULT_DEVICE, DeviceName};
 use facts::error::{Failure, invalid};
 use facts::number::{time, time_text, within};
-use hang::{HangRequest, HangSource};
+use hang::{HangRequest, HangSource, ReadingTimes};
 use page::destination::Place;
 use plan::DEFAULT_PORT;
 
@@ -25,6 +25,9 @@ const PAIR_TIMES: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration
 
 /// Bounds of `--interval`.
 const INTERVALS: RangeInclusive<Duration> = hang::SHORTEST_INTERVAL..=Duration::from_secs(60);
+
+/// Bounds of `--stack-time`.
+const STACK_TIMES: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(600);
 
 /// Largest number of a process in Linux.
 const MOST_PIDS: u64 = 1 << 22;
@@ -89,8 +92,9 @@ pub struct WhyRequest {
     /// the ranks of your job on this node)
     ///
     /// The tasks of a launcher look at their nodes together, and the first one prints one result.
-    /// Ranks, their threads and their NICs are read three times. This needs no root, stops no
-    /// process and takes nothing from the job. docs/hang.md explains the verdicts.
+    /// Ranks, their threads and their NICs are read three times, and the functions of each rank
+    /// with eu-stack or gdb, where one is installed. This needs no root and takes nothing from the
+    /// job. docs/hang.md explains the verdicts.
     #[arg(long, value_name = "PID,...", require_equals = true, value_parser = job)]
     pub job: Option<JobPids>,
 
@@ -120,6 +124,18 @@ pub struct WhyRequest {
     /// no file if the launcher names the hosts.
     #[arg(long, value_name = "FILE", value_parser = derived::file(), add = Completion::Files)]
     meeting_point: Option<PathBuf>,
+
+    /// Do not read the functions of the ranks of --job: no rank is stopped, not even for a moment
+    #[arg(long = "no-stacks")]
+    has_no_stacks: bool,
+
+    /// Time for the functions of all ranks, at the first and at the last reading (default: 2s)
+    ///
+    /// From 10 ms to 10 minutes, in seconds without a unit. gdb needs more for large programs. A
+    /// rank is stopped while its functions are read.
+    #[arg(long, value_name = "TIME")]
+    #[arg(value_parser = |typed: &str| time(typed, STACK_TIMES))]
+    stack_time: Option<Duration>,
 
     /// Judge several nodes of a job together: FILE is a document that --job --json has written on
     /// a node
@@ -215,9 +231,13 @@ impl WhyRequest {
                 meeting_point: self.meeting_point.clone(),
             },
         };
-        let interval = self.interval.unwrap_or(hang::INTERVAL);
+        let stacks = self.stack_time.unwrap_or(hang::STACK_TIME);
+        let times = ReadingTimes {
+            interval: self.interval.unwrap_or(hang::INTERVAL),
+            stacks: (!self.has_no_stacks).then_some(stacks),
+        };
         let (json, ticket, is_quiet) = (self.json.clone(), self.ticket.clone(), self.is_quiet);
-        Some(HangRequest { source, interval, json, ticket, is_quiet })
+        Some(HangRequest { source, times, json, ticket, is_quiet })
     }
 
     fn has_servers(&self) -> bool {
@@ -241,15 +261,22 @@ impl WhyRequest {
             ("job", "peer", self.peers.is_some()),
             ("job", "loopback", self.loopback.is_some()),
             ("job=PID", "hosts", names_pids && has_hosts),
+            ("no-stacks", "stack-time", self.has_no_stacks && self.stack_time.is_some()),
             ("hosts", "local", has_hosts && self.is_local),
             ("hosts", "meeting-point", has_hosts && self.meeting_point.is_some()),
         ];
         if let Some((one, other, _)) = pairs.iter().find(|(.., are_given)| *are_given) {
             return Some(format!("--{one} and --{other} exclude each other"));
         }
-        let interval = self.interval.filter(|interval| has_hosts && *interval > hang::INTERVAL)?;
-        let most = format!("servers wait for {} at most", time_text(hang::INTERVAL));
-        Some(invalid("interval", time_text(interval), most).to_string())
+        let limits = [
+            ("interval", self.interval, hang::INTERVAL),
+            ("stack-time", self.stack_time, hang::STACK_TIME),
+        ];
+        limits.into_iter().filter(|_| has_hosts).find_map(|(option, time, most)| {
+            let time = time.filter(|time| *time > most)?;
+            let allowed = format!("servers take {} at most", time_text(most));
+            Some(invalid(option, time_text(time), allowed).to_string())
+        })
     }
 
     /// Returns the suspect, and the good NICs beside it.
@@ -257,6 +284,8 @@ impl WhyRequest {
         let nic = arguments::one_device(&self.nics)?;
         let pairs = [
             ("interval", self.interval.is_some(), "job", self.job.is_some()),
+            ("no-stacks", self.has_no_stacks, "job", self.job.is_some()),
+            ("stack-time", self.stack_time.is_some(), "job", self.job.is_some()),
             ("hosts", self.hosts.is_some(), "job", self.job.is_some()),
             ("local", self.is_local, "job", self.job.is_some()),
             ("meeting-point", self.meeting_point.is_some(), "job", self.job.is_some()),

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::calls::{RankCall, Wait};
 use crate::nics::{ServiceUse, TableUse};
 use crate::process::Holdings;
 use crate::ranks::EndedRank;
@@ -12,6 +13,7 @@ fn rank(number: u32, activity: Activity) -> RankState {
         host: None,
         name: "app".into(),
         activity,
+        call: None,
         wait_channel: None,
         system_call: None,
         other_threads: BTreeMap::new(),
@@ -220,6 +222,13 @@ fn states_of_nics_have_their_rows() {
 }
 
 #[test]
+fn entries_are_left_only_after_the_processes() {
+    let left = |ranks: &[Activity]| node(ranks, with_table("mst", 2, 2));
+    assert_first(&left(&POLLING), 25, Certainty::Possibly, "exchanges that do not end");
+    assert_first(&left(&[]), 26, Certainty::Possibly, "are left from processes that have ended");
+}
+
+#[test]
 fn groups_begin_with_those_that_stand_out() {
     let mut activities = vec![Activity::Runs; 99];
     activities.extend([Activity::Pipe, Activity::Socket, Activity::Socket]);
@@ -236,6 +245,8 @@ fn groups_begin_with_those_that_stand_out() {
             ("ranks 102-104", 3, false),
         ]
     );
+    let does: Vec<_> = groups.iter().map(|group| group.does.as_str()).collect();
+    assert_eq!(does[..2], ["waiting for a socket", "waiting for a pipe"]);
     let pair = node(&[Activity::Runs, Activity::Pipe], nic());
     assert!(super::groups(&pair.ranks).iter().all(|group| !group.is_outlier));
 }
@@ -274,4 +285,225 @@ fn largest_numbers_do_not_overflow() {
     nic.grown.values_mut().for_each(|count| *count = u64::MAX);
     nic.answers = Some(u64::MAX);
     assert_first(&node(&[], nic), 6, Certainty::Possibly, "packets of cxi0 get no answer");
+}
+
+/// Rows that need the functions of ranks.
+mod calls {
+    use super::*;
+
+    /// Returns a call that a rank was in at both readings; without a name, functions of the
+    /// program.
+    fn call(entry: &str) -> RankCall {
+        RankCall {
+            entry: Some(entry.to_owned()).filter(|entry| !entry.is_empty()),
+            caller: Some("solve".into()),
+            stays: Some(true),
+            ..RankCall::default()
+        }
+    }
+
+    fn waiting(entry: &str, wait: Wait) -> RankCall {
+        RankCall { wait: Some(wait), provider: Some("cxip_x".into()), ..call(entry) }
+    }
+
+    /// Returns a part of a job of 128 ranks, whose ranks all poll in these calls.
+    fn job(calls: &[RankCall]) -> NodeReading {
+        let mut node = node(&vec![Activity::Runs; calls.len()], nic());
+        for (rank, call) in node.ranks.iter_mut().zip(calls) {
+            rank.call = Some(call.clone());
+        }
+        node.size = Some(128);
+        node
+    }
+
+    /// Returns the rows that hold.
+    fn rows(node: &NodeReading) -> Vec<u32> {
+        findings(node).iter().map(|found| found.row).collect()
+    }
+
+    fn moving() -> RankCall {
+        RankCall { left: Some("MPI_Recv".into()), stays: Some(false), ..call("MPI_Send") }
+    }
+
+    #[test]
+    fn vector_1_names_the_function_of_the_rank_that_waits() {
+        let part = "3 ranks wait for rank 3 (pid 803), which neither computes nor polls: it is \
+                    waiting for a signal, in its function solve";
+        for (entry, certainty) in
+            [("MPI_Recv", Certainty::Possibly), ("MPI_Barrier", Certainty::Probably)]
+        {
+            let mut job = job(&[call(entry), call(entry), call(entry), call("")]);
+            job.ranks[3].activity = Activity::Signal;
+            assert_first(&job, 9, certainty, part);
+            let proof = format!("ranks 0-2: in {entry}, called by solve; the NICs are silent");
+            assert!(findings(&job)[0].proof.starts_with(&proof));
+            // A rank in a call waits for others, also if it sleeps there.
+            job.ranks[3].call = Some(call(entry));
+            let part = format!("4 ranks in {entry}, called by solve, and nothing");
+            assert_first(&job, 8, Certainty::Open, &part);
+        }
+    }
+
+    #[test]
+    fn rank_in_functions_of_the_program_may_have_more_work() {
+        let barrier = || call("MPI_Barrier");
+        let mut job = job(&[barrier(), call(""), barrier(), barrier()]);
+        let part =
+            "3 ranks wait for rank 1 (pid 801), which is in functions of the program (solve)";
+        assert_first(&job, 9, Certainty::Possibly, part);
+        let once = RankCall { stays: None, ..call("") };
+        let moves = RankCall { stays: Some(false), left: Some("MPI_Test".into()), ..call("") };
+        for other in [once, moves] {
+            job.ranks[1].call = Some(other);
+            assert!(!rows(&job).contains(&9));
+        }
+        job.ranks[1].call = Some(call(""));
+        job.ranks[0].call = Some(RankCall { stays: None, ..barrier() });
+        let part =
+            "2 ranks wait for rank 1 (pid 801), which is in functions of the program (solve)";
+        assert_first(&job, 9, Certainty::Possibly, part);
+        assert!(findings(&job)[0].proof.ends_with("1 rank was not read twice"));
+        job.ranks[0].call = Some(call("MPI_Test"));
+        assert!(!rows(&job).contains(&9));
+    }
+
+    #[test]
+    fn different_calls_are_named_and_ranks_of_one_node_may_use_its_memory() {
+        let all = || call("MPI_Allreduce");
+        let mut job = job(&[all(), all(), call("MPI_Send"), all()]);
+        let part = "ranks are in different calls: rank 2 (pid 802) in MPI_Send, called by solve; 3 ranks \
+                    in MPI_Allreduce, called by solve";
+        assert_first(&job, 11, Certainty::Probably, part);
+        job.size = Some(4);
+        assert_first(&job, 11, Certainty::Possibly, part);
+        assert!(findings(&job)[0].proof.ends_with("no counter shows messages through its memory"));
+        job.ranks[0].host = Some("n1".into());
+        assert_first(&job, 11, Certainty::Probably, part);
+        let sides = [all(), all(), call("MPI_Send"), call("MPI_Recv")];
+        let part = "rank 3 (pid 803) in MPI_Recv, called by solve; ";
+        assert_first(&super::calls::job(&sides), 11, Certainty::Possibly, part);
+        assert_first(
+            &super::calls::job(&sides[1..3]),
+            11,
+            Certainty::Possibly,
+            "1 (pid 801) in MPI",
+        );
+        job.nics[0].motion = Motion::Trickle;
+        assert_first(&job, 11, Certainty::Possibly, "ranks are in different calls");
+        for other in [
+            call("MPI_Test"),
+            call(""),
+            call("MPI_Init"),
+            call("MPI_Finalize"),
+            call("ncclAllReduce"),
+            RankCall { stays: None, ..call("MPI_Send") },
+        ] {
+            job.ranks[2].call = Some(other.clone());
+            assert!(!rows(&job).contains(&11), "{other:?}");
+        }
+        // Of many ranks, the time is enough for some.
+        job.ranks[2].call = Some(call("MPI_Send"));
+        job.ranks[3].call = None;
+        let part = "rank 2 (pid 802) in MPI_Send, called by solve; 2 ranks in MPI_Allreduce";
+        assert_first(&job, 11, Certainty::Possibly, part);
+        assert!(findings(&job)[0].proof.contains("1 rank was not read twice"));
+        job.nics[0].motion = Motion::Silent;
+        assert_first(&job, 11, Certainty::Possibly, part);
+        // Messages between two ranks need no collective.
+        let sides = [call("MPI_Send"), call("MPI_Recv"), call("MPI_Recv"), call("MPI_Recv")];
+        assert!(!rows(&super::calls::job(&sides)).contains(&11));
+    }
+
+    #[test]
+    fn ranks_that_move_are_not_called_hung() {
+        let mut job = job(&[call("MPI_Allreduce"), call("MPI_Allreduce"), moving()]);
+        assert_first(&job, 24, Certainty::Moving, "rank 2 (pid 802) goes from call to call");
+        job.ranks[2].activity = Activity::Storage;
+        assert_first(&job, 24, Certainty::Moving, "goes from call to call");
+        job.ranks[2].call = Some(call(""));
+        job.ranks[2].activity = Activity::Pipe;
+        assert_first(&job, 9, Certainty::Probably, "2 ranks wait for rank 2");
+        job.ranks.push(RankState { call: Some(moving()), ..rank(3, Activity::Runs) });
+        assert_first(&job, 24, Certainty::Moving, "rank 3 (pid 803) goes");
+    }
+
+    #[test]
+    fn ranks_that_cannot_send_are_counted() {
+        let send = || waiting("MPI_Send", Wait::Send);
+        let mut job = job(&[send(), send()]);
+        assert_first(&job, 12, Certainty::Probably, "none of 2 ranks can send");
+        job.nics[0].motion = Motion::Trickle;
+        assert_first(&job, 12, Certainty::Possibly, "none of 2 ranks can send");
+        job.ranks[0].call = Some(waiting("MPI_Recv", Wait::Poll));
+        let service = ServiceUse { service: 5, resource: "LE".into(), in_use: 7, limit: 64 };
+        job.nics[0].services.push(service);
+        assert_first(&job, 13, Certainty::Possibly, "rank 1 (pid 801) is not able to send");
+        assert!(findings(&job)[0].proof.contains("service 5 uses 7 of 64 LE"));
+        job.ranks[1].call = Some(RankCall { stays: Some(false), ..send() });
+        assert_eq!(rows(&job), [35]);
+    }
+
+    #[test]
+    fn ranks_that_wait_for_gpus_are_told_from_the_others() {
+        let gpu = || waiting("cudaStreamSynchronize", Wait::Gpu);
+        let all = job(&[gpu(), gpu(), gpu()]);
+        assert_first(&all, 18, Certainty::Possibly, "3 ranks wait for their GPUs");
+        let mut one = job(&[gpu(), gpu(), call("")]);
+        let part = "2 ranks wait for their GPUs, and rank 2 (pid 802) does not";
+        assert_first(&one, 19, Certainty::Possibly, part);
+        one.ranks[2].call = Some(call("MPI_Recv"));
+        assert_first(&one, 19, Certainty::Possibly, part);
+        for rank in &mut one.ranks {
+            rank.holdings.libraries = vec!["/opt/lib/libnccl.so.2".into()];
+        }
+        assert_first(&one, 20, Certainty::Possibly, "rank 2 (pid 802) is in MPI and 2 ranks wait");
+        for few in [&[gpu(), call(""), call("")][..], &[gpu(), call("")]] {
+            assert!(!rows(&job(few)).contains(&19));
+        }
+    }
+
+    #[test]
+    fn start_and_end_of_a_job_have_their_rows() {
+        let all = [call("MPI_Init"), call("MPI_Init")];
+        assert_first(&job(&all), 31, Certainty::Possibly, "ranks 0-1 are still in MPI_Init");
+        let part = "ranks 0-1 are in MPI_Finalize, and rank 2 (pid 802) is in MPI_Recv";
+        let end = [call("MPI_Finalize"), call("MPI_Finalize"), call("MPI_Recv")];
+        assert_first(&job(&end), 32, Certainty::Possibly, part);
+        assert_eq!(rows(&job(&end[..2])), [8]);
+    }
+
+    #[test]
+    fn waits_of_the_provider_have_their_rows() {
+        let stuck = [waiting("MPI_Win_create", Wait::NicAnswer), call("MPI_Recv")];
+        let mut job = job(&stuck);
+        assert_first(
+            &job,
+            27,
+            Certainty::Probably,
+            "does not execute a command of rank 0 (pid 800)",
+        );
+        job.nics[0].motion = Motion::Trickle;
+        assert_first(&job, 27, Certainty::Possibly, "does not execute a command");
+        job.ranks[0].call = Some(waiting("MPI_Recv", Wait::FlowControl));
+        assert_first(&job, 15, Certainty::Possibly, "rank 0 (pid 800) is in flow control");
+        job.ranks[0].call = Some(waiting("MPI_Isend", Wait::Registration));
+        assert!(!rows(&job).contains(&17));
+        job.ranks[0].other_threads.insert(Activity::Lock.name().into(), 1);
+        assert_first(
+            &job,
+            17,
+            Certainty::Possibly,
+            "the registration of memory does not end in rank 0",
+        );
+        job.ranks[0].call = Some(RankCall { has_lock: true, ..call("MPI_Recv") });
+        assert_first(&job, 30, Certainty::Possibly, "threads of rank 0 (pid 800) block each other");
+    }
+
+    #[test]
+    fn libraries_without_names_do_not_name_a_call() {
+        let inside = RankCall { library: Some("libmpi.so.40".into()), caller: None, ..call("") };
+        let mut job = job(&[inside.clone(), inside]);
+        job.nics[0].motion = Motion::Trickle;
+        assert_first(&job, 34, Certainty::Open, "2 ranks inside libmpi.so.40");
+    }
 }
