@@ -29,7 +29,6 @@ use page::destination::Place;
 use page::documents::Documents;
 use page::page::{Page, style_of_stdout};
 use page::table::TextStyle;
-use plan::tools::TOOLS;
 use report::columns::{COLUMNS, Column};
 use survey::result::Survey;
 
@@ -232,10 +231,11 @@ fn check_tools(base: &[ReadRun], new: &[ReadRun]) -> Result<(), Failure> {
     let ([first, ..], [other, ..]) = (base, new) else {
         return Err(Failure::environment("nothing to compare: no runs"));
     };
-    Err(Failure::usage(format!(
+    let failure = Failure::usage(format!(
         "cannot compare results of different tools: {} is from {}, {} from {}",
         first.file, first.outcome.tool, other.file, other.outcome.tool
-    )))
+    ));
+    Err(failure.with_hint("--layers compares what libcxi, libfabric and MPI add"))
 }
 
 /// Checks that the runs of a tool have the metric that an option with this name and value asks for.
@@ -246,11 +246,7 @@ fn check_metric(
     runs: &[&ReadRun],
 ) -> Result<(), Failure> {
     let refused = |allowed: String| Err(Failure::usage(invalid(option, typed, allowed)));
-    let has_metric = |run: &&&ReadRun| {
-        let name = &run.outcome.tool;
-        let tool = TOOLS.iter().find(|tool| tool.name == name);
-        tool.is_some_and(|tool| tool.measures_bandwidth() == metric.is_of_bandwidth())
-    };
+    let has_metric = |run: &&&ReadRun| run.measures_bandwidth() == metric.is_of_bandwidth();
     let (runs, others): (Vec<&ReadRun>, Vec<&ReadRun>) =
         runs.iter().copied().partition(|run| has_metric(&run));
     if let Some(other) = others.first() {

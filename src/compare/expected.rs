@@ -5,7 +5,6 @@ use facts::error::Failure;
 use facts::expect::Expectation;
 use facts::severity::Severity;
 use page::page::{Page, Words};
-use plan::tools::TOOLS;
 use report::outcome::{ExpectationResult, Extent, Status};
 
 /// What stored runs say about expectations.
@@ -28,19 +27,21 @@ impl StoredVerdicts {
     /// Checks each run against all expectations for which its tool has the metric.
     pub fn new(runs: &[ReadRun], expectations: &[Expectation]) -> Self {
         let mut rows = Vec::new();
-        for ReadRun { file, outcome } in runs {
+        for run in runs {
+            let ReadRun { file, outcome } = run;
             let measures = |expectation: &&Expectation| {
-                let tool = TOOLS.iter().find(|tool| tool.name == outcome.tool);
-                let is_of_bandwidth = expectation.metric.is_of_bandwidth();
-                tool.is_none_or(|tool| tool.measures_bandwidth() == is_of_bandwidth)
+                expectation.metric.is_of_bandwidth() == run.measures_bandwidth()
             };
             for expectation in expectations.iter().filter(measures) {
                 let sizes = outcome.results.iter();
                 let sizes = sizes.filter(|size| expectation.applies_to(size.size_bytes));
                 let before = rows.len();
+                // The text of another program names no NIC.
+                let words = || [outcome.host.known_name(), Some(&outcome.tool)];
+                let program = || words().into_iter().flatten().collect::<Vec<_>>().join(" ");
                 let row = |result| StoredVerdict {
                     file: file.clone(),
-                    place: outcome.place(),
+                    place: outcome.device.as_ref().map_or_else(program, |_| outcome.place()),
                     expectation: expectation.clone(),
                     result,
                 };

@@ -39,6 +39,7 @@ pub mod grouping;
 pub mod html;
 pub mod printed;
 pub mod printed_run;
+pub mod program_run;
 pub mod report;
 pub mod results;
 pub mod runs;

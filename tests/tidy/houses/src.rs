@@ -882,6 +882,7 @@ pub const COMPARE: Package = Package {
                 ("printed_run", "one run that a tool printed: its lines -> its outcome"),
                 ("runs", "runs that tools wrote, read back"),
             ],
+            &[("program_run", "one run that a program of another layer printed -> its outcome")],
             &[
                 ("changes", "surveys or checks of two sides compared"),
                 ("expected", "stored runs against expectations"),
