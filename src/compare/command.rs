@@ -20,11 +20,12 @@ use check::document::Check;
 use cli::arguments::TypedArguments;
 use cli::parser::hint_before;
 use cli::usage::{Completion, Usage};
-use cli::{arguments, derived, output, values};
+use cli::{arguments, derived, output};
 use facts::error::{Context, Failure, invalid};
 use facts::expect::{self, Expectation, Metric};
 use facts::number::percent;
 use facts::percentile::Percentile;
+use facts::profile;
 use page::destination::Place;
 use page::documents::Documents;
 use page::page::{Page, style_of_stdout};
@@ -137,10 +138,17 @@ fn check_expectations(request: &ComparisonRequest, arguments: &[OsString]) -> Re
     if read.runs.is_empty() {
         return Err(Failure::environment("nothing to check: no runs"));
     }
-    for Expectation { metric, text, .. } in &expectations {
+    // Lines of a profile name their tools.
+    for Expectation { metric, text, .. } in expectations.iter().filter(|one| one.tool.is_none()) {
         check_metric(("expect", text), *metric, &read.runs.iter().collect::<Vec<_>>())?;
     }
     let verdicts = StoredVerdicts::new(&read.runs, &expectations);
+    if verdicts.is_empty() {
+        let tools: BTreeSet<&str> = read.runs.iter().map(|run| run.outcome.tool.as_str()).collect();
+        let tools = tools.into_iter().collect::<Vec<_>>().join(", ");
+        let why = format!("--expect has no bound for what was measured ({tools})");
+        return Err(Failure::undecided(format!("nothing to check: {why}")));
+    }
     let text = verdicts.page().text(request.form());
     io::stdout().write_all(text.as_bytes()).environment("cannot write the verdicts")?;
     verdicts.result()
@@ -337,13 +345,15 @@ struct ComparisonRequest {
     ))]
     figure: Option<Metric>,
 
-    /// Check the files against bounds instead, such as "bw>=23GB/s" or "64K:mean<9us", or those in
-    /// @FILE; exit status 3 if any is not met
+    /// Check the files against bounds instead, such as "bw>=23GB/s" or "64K:mean<9us", those in
+    /// @FILE, or published ones by name, such as slingshot200-same-switch; exit status 3 if any is
+    /// not met
     ///
-    /// LIST has the form of --expect of the tools. The files may be logs of several tools, and text
+    /// LIST has the form of --expect of the tools. A line of FILE may begin with the name of a tool
+    /// or program, and is then for the sizes that it measured. The files may be logs of several tools, and text
     /// that they printed, also the legacy ones. Text has no percentiles. Not with --figure,
     /// --max-regress or --json.
-    #[arg(long, value_name = "LIST", value_parser = bounds)]
+    #[arg(long, value_name = "LIST", value_parser = bounds, add = Completion::Words(profile::names))]
     expect: Vec<Bounds>,
 
     /// Show the other metrics too, and the noise of several NICs
@@ -399,14 +409,10 @@ fn figure(typed: &str) -> Result<Metric, String> {
 }
 
 fn bounds(typed: &str) -> Result<Bounds, String> {
-    // The metrics of bandwidth tools are bw and rate.
-    let is_bandwidth = |text: &str| text.contains("bw") || text.contains("rate");
-    match typed.strip_prefix('@') {
-        Some(path) => {
-            let text = values::contents(path)?;
-            expect::parse_lines(&text, is_bandwidth(&text))
-        }
-        None => expect::parse(typed, is_bandwidth(typed)),
+    match profile::text(typed)? {
+        Some(text) => expect::parse_lines(&text, None),
+        // The metrics of bandwidth tools are bw and rate.
+        None => expect::parse(typed, typed.contains("bw") || typed.contains("rate")),
     }
 }
 

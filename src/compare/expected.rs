@@ -30,7 +30,10 @@ impl StoredVerdicts {
         for run in runs {
             let ReadRun { file, outcome } = run;
             let measures = |expectation: &&Expectation| {
-                expectation.metric.is_of_bandwidth() == run.measures_bandwidth()
+                expectation.tool.as_ref().map_or_else(
+                    || expectation.metric.is_of_bandwidth() == run.measures_bandwidth(),
+                    |tool| *tool == outcome.tool,
+                )
             };
             for expectation in expectations.iter().filter(measures) {
                 let sizes = outcome.results.iter();
@@ -53,12 +56,18 @@ impl StoredVerdicts {
                 }));
                 // A run that ended early lacks sizes to which a bound without a size applies.
                 let is_cut = matches!(outcome.status, Status::Interrupted | Status::Failed);
-                if rows.len() == before || (is_cut && expectation.size.is_none()) {
+                let is_missing = rows.len() == before && expectation.tool.is_none();
+                if is_missing || (is_cut && expectation.size.is_none()) {
                     rows.push(row(None));
                 }
             }
         }
         Self { rows }
+    }
+
+    /// Returns whether no bound applies to any run.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
     }
 
     /// Returns a table with a row for each size and expectation of each run.

@@ -64,6 +64,7 @@ pub mod net;
 pub mod number;
 pub mod percentile;
 pub mod phase;
+pub mod profile;
 pub mod rate;
 pub mod release;
 pub mod robust;

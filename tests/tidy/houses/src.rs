@@ -44,6 +44,7 @@ pub const FACTS: Package = Package {
                 ("device", "names of NICs, and the library that opens them"),
                 ("expect", "bounds on metrics, as typed after `--expect`"),
                 ("interrupt", "early ends of a run: signals, output without a reader"),
+                ("profile", "published figures of a kind of NIC, for `--expect`"),
             ],
             &[
                 ("figures", "the figures of one measurement between two NICs"),
