@@ -13,9 +13,10 @@ use clap::{Args, Command};
 use crate::changes::Changes;
 use crate::comparison::{Comparison, MAX_REGRESS};
 use crate::expected::StoredVerdicts;
+use crate::layers::LayerComparison;
 use crate::results::ComparedResult;
 use crate::runs::{ReadRun, RunSource};
-use crate::{changes, results, runs, text};
+use crate::{changes, layers_text, results, runs, text};
 use check::document::Check;
 use cli::arguments::TypedArguments;
 use cli::parser::hint_before;
@@ -45,6 +46,10 @@ pub fn usage() -> Usage {
             ("cxidiag compare BASE NEW [OPTIONS]".into(), ""),
             ("cxidiag compare BASE... -- NEW... [OPTIONS]".into(), ""),
             ("cxidiag compare --expect=LIST FILE...".into(), "Check stored runs against bounds"),
+            (
+                "cxidiag compare --layers FILE... [-- NEW...]".into(),
+                "Show what libfabric and MPI add to libcxi",
+            ),
         ],
         arguments: Completion::Files,
         about_arguments: "BASE and NEW are files that tools wrote with --json=FILE or --jsonl=FILE, with\n\
@@ -63,7 +68,8 @@ pub fn usage() -> Usage {
              PERCENT and by more than the noise, or NEW did not measure it completely; or if\n\
              a NIC, a class of pairs or an item of a check got worse. Exit status 4 if the\n\
              noise hides a change of PERCENT. With --expect: 3 if a bound is not met, or if a\n\
-             size that it names was not measured completely.",
+             size that it names was not measured completely. With --layers and two sets: 3 if a\n\
+             layer got slower.",
         ],
         ..Usage::default()
     }
@@ -92,6 +98,9 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     };
     if !request.expect.is_empty() {
         return check_expectations(&request, &arguments);
+    }
+    if request.has_layers {
+        return compare_layers(&request, &arguments);
     }
     if let Some(json) = &request.json {
         let sources: Vec<RunSource> = request.base.iter().chain(&request.new).cloned().collect();
@@ -152,6 +161,24 @@ fn check_expectations(request: &ComparisonRequest, arguments: &[OsString]) -> Re
     let text = verdicts.page().text(request.form());
     io::stdout().write_all(text.as_bytes()).environment("cannot write the verdicts")?;
     verdicts.result()
+}
+
+/// Shows what each layer adds, and with two sets which layer changed.
+fn compare_layers(request: &ComparisonRequest, arguments: &[OsString]) -> Result<(), Failure> {
+    let documents = Documents::open_json(request.json.as_ref())?;
+    let compare = || {
+        let [base, new] = [read(&request.base, arguments)?, read(&request.new, arguments)?];
+        if let Some((kind, file)) = base.kinds().chain(new.kinds()).find(|(kind, _)| *kind != RUN) {
+            return Err(Failure::usage(format!("--layers is for runs: {file} is {kind}")));
+        }
+        LayerComparison::new(&base.runs, &new.runs)
+    };
+    let compared = output::or_failure(&documents, compare())?;
+    let result = compared.result();
+    let page = shown(request, layers_text::page(&compared), &result);
+    documents.print_page(request.form(), &page)?;
+    documents.write_json(&compared)?;
+    result
 }
 
 fn compare_runs(
@@ -356,6 +383,13 @@ struct ComparisonRequest {
     #[arg(long, value_name = "LIST", value_parser = bounds, add = Completion::Words(profile::names))]
     expect: Vec<Bounds>,
 
+    /// Show what each layer adds for one pair of NICs: libcxi (cxidiag, legacy tools), libfabric
+    /// (fi_pingpong, fabtests) and MPI (OSU, IMB); with NEW files, which layer changed
+    ///
+    /// The files may be what these programs printed. Not with --figure, --max-regress or --expect.
+    #[arg(long = "layers")]
+    has_layers: bool,
+
     /// Show the other metrics too, and the noise of several NICs
     #[arg(long = "verbose")]
     is_verbose: bool,
@@ -391,6 +425,7 @@ impl ComparisonRequest {
             max_regress: later.max_regress.or(self.max_regress),
             figure: later.figure.or(self.figure),
             expect: [self.expect, later.expect].concat(),
+            has_layers: self.has_layers || later.has_layers,
             is_verbose: self.is_verbose || later.is_verbose,
             is_markdown: self.is_markdown || later.is_markdown,
             is_quiet: self.is_quiet || later.is_quiet,
@@ -425,6 +460,9 @@ fn parse(arguments: &[OsString]) -> Result<Option<ComparisonRequest>, Failure> {
     if !request.expect.is_empty() {
         return checked_side(request, base, after.is_some()).map(Some);
     }
+    if request.has_layers {
+        return layered(request, base, new, after.is_some()).map(Some);
+    }
     if after.is_some() {
         (request.base, request.new) = (base, new);
     } else {
@@ -448,6 +486,32 @@ fn parse(arguments: &[OsString]) -> Result<Option<ComparisonRequest>, Failure> {
     Ok(Some(request))
 }
 
+/// Returns the request to compare layers.
+fn layered(
+    mut request: ComparisonRequest,
+    base: Vec<RunSource>,
+    new: Vec<RunSource>,
+    has_separator: bool,
+) -> Result<ComparisonRequest, Failure> {
+    let others =
+        [("--max-regress", request.max_regress.is_some()), ("--figure", request.figure.is_some())];
+    if let Some((other, _)) = others.iter().find(|(_, is_typed)| *is_typed) {
+        return Err(misplaced(&format!("--layers has limits of its own and goes without {other}")));
+    }
+    if base.is_empty() || (has_separator && new.is_empty()) {
+        return Err(misplaced(
+            "--layers takes the files of one pair of NICs, and new ones behind --",
+        ));
+    }
+    results::check_stdin(base.iter().chain(&new))?;
+    if let Some(json) = &request.json {
+        let sources: Vec<RunSource> = base.iter().chain(&new).cloned().collect();
+        results::check_output(&sources, "json", json)?;
+    }
+    (request.base, request.new) = (base, new);
+    Ok(request)
+}
+
 /// Returns the request to check the files of the only side against bounds.
 fn checked_side(
     mut request: ComparisonRequest,
@@ -458,6 +522,7 @@ fn checked_side(
         ("--max-regress", request.max_regress.is_some()),
         ("--figure", request.figure.is_some()),
         ("--json", request.json.is_some()),
+        ("--layers", request.has_layers),
     ];
     if let Some((other, _)) = other_options.iter().find(|(_, is_typed)| *is_typed) {
         return Err(misplaced(&format!("--expect compares nothing and goes without {other}")));

@@ -194,11 +194,11 @@ pub struct MetricComparison {
     pub change_percent: Option<f64>,
 }
 
-fn write_metric<S: Serializer>(metric: &Metric, serializer: S) -> Result<S::Ok, S::Error> {
+pub fn write_metric<S: Serializer>(metric: &Metric, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(metric)
 }
 
-fn read_metric<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Metric, D::Error> {
+pub fn read_metric<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Metric, D::Error> {
     let name = String::deserialize(deserializer)?;
     name.parse().map_err(serde::de::Error::custom)
 }

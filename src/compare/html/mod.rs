@@ -1,7 +1,7 @@
 //! The page of `report`: one HTML file that loads nothing else.
 //!
 //! * This file: the page as a whole.
-//! * `run`, `comparison`, `survey`, `stat`: the sections of each kind of result; `history`: NICs
+//! * `run`, `comparison`, `layers`, `survey`, `stat`: the sections of each kind of result; `history`: NICs
 //!   over many surveys.
 //! * `load`: a survey under load; `load_matrix`: its bandwidths between groups.
 //! * `sizes`: the sizes of a run.
@@ -13,6 +13,7 @@
 mod chart;
 mod comparison;
 mod history;
+mod layers;
 mod load;
 mod load_matrix;
 mod map;
@@ -96,6 +97,7 @@ fn is_software(result: &ReadResult) -> bool {
             run.device.as_ref().and_then(|device| device.is_software) == Some(true)
         }
         Content::Comparison(compared) => comparison::is_software(compared),
+        Content::Layers(compared) => compared.is_software,
         Content::Survey(survey) => survey.is_software,
         Content::Stat(stat) => stat.is_software(),
     }
@@ -123,6 +125,7 @@ fn verdict(content: &Content) -> (Badge, String) {
         Content::Comparison(compared) => {
             (comparison::status(compared), comparison::finding(compared))
         }
+        Content::Layers(compared) => (layers::status(compared), compared.summary.clone()),
         Content::Survey(survey) => (survey::status(survey), survey::finding(survey).to_owned()),
         Content::Stat(stat) => (stat::status(stat), stat::finding(stat)),
     }
@@ -181,6 +184,7 @@ fn line(number: usize, result: &ReadResult) -> Option<(Badge, Vec<Markup>)> {
             comparison::newest(comparison).map_or(String::new(), |run| run.host.clone()),
             comparison::newest(comparison).map(|run| run.started_unix_ms),
         ),
+        Content::Layers(_) => ("layers".into(), String::new(), None),
         Content::Survey(survey) => {
             (format!("survey {}", result.file), survey::place(survey), Some(survey.started_unix_ms))
         }
@@ -255,6 +259,14 @@ fn sections(results: &[ReadResult]) -> Markup {
                 }
             }
         }
+        @for (number, content) in numbered() {
+            @if let Content::Layers(compared) = content {
+                section id={ "result-" (number) } {
+                    h2 { "Layers" }
+                    (layers::section(compared))
+                }
+            }
+        }
         @for (tool, runs) in by_tool(results) { (tool_section(tool, &runs)) }
     }
 }
@@ -290,6 +302,7 @@ fn circumstances(result: &ReadResult) -> Markup {
         // All runs of a tool stand together.
         Content::Run(_) => html! {},
         Content::Comparison(compared) => comparison::circumstances(&result.file, compared),
+        Content::Layers(compared) => layers::circumstances(&result.file, compared),
         Content::Survey(survey) => survey::circumstances(&result.file, survey),
         Content::Stat(stat) => stat::circumstances(&result.file, stat),
     }

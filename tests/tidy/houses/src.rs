@@ -880,6 +880,7 @@ pub const COMPARE: Package = Package {
         shown_in: &["src/compare/lib.rs"],
         floors: &[
             &[
+                ("layer_costs", "what a layer of software costs, and how its costs changed"),
                 ("printed_run", "one run that a tool printed: its lines -> its outcome"),
                 ("runs", "runs that tools wrote, read back"),
             ],
@@ -891,7 +892,12 @@ pub const COMPARE: Package = Package {
             ],
             &[("grouping", "runs of two sides, grouped by what they measured")],
             &[("comparison", "runs of two sides compared")],
-            &[("results", "any results of ours, read back"), ("text", "a comparison as text")],
+            &[("layers", "what each layer of software adds, and which one changed")],
+            &[
+                ("layers_text", "layers as text"),
+                ("results", "any results of ours, read back"),
+                ("text", "a comparison as text"),
+            ],
             &[
                 ("command", "`compare`: what it takes, and its course"),
                 ("html", "the page of `report`"),
