@@ -79,20 +79,23 @@ fn costs(transfer: &LayeredTransfer) -> Markup {
     let has_two_sets = transfer.sizes.iter().any(|size| !size.new.is_empty());
     let mut columns = vec![">Size".to_owned()];
     columns.extend(has_two_sets.then(|| "Set".to_owned()));
-    for layer in &transfer.layers {
-        columns.extend([format!(">{}", layer.layer.name()), ">adds".to_owned()]);
+    let adds = if quantity == Quantity::Bandwidth { ">takes" } else { ">adds" };
+    for (at, layer) in transfer.layers.iter().enumerate() {
+        columns.push(format!(">{}", layer.layer.name()));
+        columns.extend((at > 0).then(|| adds.to_owned()));
     }
     let row = |size: &LayeredSize, set: &str, figures: &[LayerFigure]| {
         let mut row = vec![cell(Quantity::Size.text(size.size_bytes as f64))];
         row.extend(has_two_sets.then(|| cell(set)));
-        for layer in &transfer.layers {
+        for (at, layer) in transfer.layers.iter().enumerate() {
             let figure = figures.iter().find(|figure| figure.layer == layer.layer);
             let text = |value: Option<f64>| value.map_or("-".into(), |value| quantity.text(value));
             row.push(cell(text(figure.map(|figure| figure.value))));
-            row.push(cell(match figure {
+            let own = match figure {
                 Some(LayerFigure { own: None, .. }) => "measured otherwise".into(),
                 figure => text(figure.and_then(|figure| figure.own)),
-            }));
+            };
+            row.extend((at > 0).then(|| cell(own)));
         }
         row
     };

@@ -110,7 +110,9 @@ fn headline(results: &[ReadResult]) -> Markup {
     else {
         return html! { h1 { "cxidiag report" } };
     };
-    let is_compared = results.iter().any(|result| matches!(result.content, Content::Comparison(_)));
+    let is_compared = results
+        .iter()
+        .any(|result| matches!(result.content, Content::Comparison(_) | Content::Layers(_)));
     let finding = match results.len() {
         count @ 2.. if status.0 == Severity::Good && !is_compared => format!("all {count} results"),
         _ => finding,
