@@ -70,6 +70,7 @@ pub mod testing;
 pub mod text;
 mod top;
 mod top_screen;
+pub mod trace;
 
 use std::ffi::OsString;
 

@@ -438,6 +438,7 @@ pub const STAT: Package = Package {
                 ("roster", "the processes of a parallel program on this node: who leads"),
                 ("text", "the report as text"),
                 ("top_screen", "the NICs of this node, now: a screen"),
+                ("trace", "counters over time as a trace"),
             ],
             &[("metrics", "the report as metrics")],
             &[("options", "what `stat` takes, and what its arguments ask for")],
