@@ -377,9 +377,9 @@ struct ComparisonRequest {
     /// not met
     ///
     /// LIST has the form of --expect of the tools. A line of FILE may begin with the name of a tool
-    /// or program, and is then for the sizes that it measured. The files may be logs of several tools, and text
-    /// that they printed, also the legacy ones. Text has no percentiles. Not with --figure,
-    /// --max-regress or --json.
+    /// or program, and is then for the sizes that it measured. The files may be logs of several
+    /// tools, and text that they printed, also the legacy ones. Text has no percentiles. Not with
+    /// --figure, --max-regress, --layers or --json.
     #[arg(long, value_name = "LIST", value_parser = bounds, add = Completion::Words(profile::names))]
     expect: Vec<Bounds>,
 

@@ -2,8 +2,9 @@
 //! NICs; and which of them changed between two sets of runs (docs/layers.md). The doc comments of
 //! the types are the descriptions in their schema, docs/layers.schema.json.
 //!
-//! A layer costs what its figure has beyond that of the layer below. A layer cannot be faster than
-//! the one below it: figures that say so were measured otherwise, and no cost is computed from them.
+//! The cost of a layer is the difference between its figure and the figure of the layer below. A
+//! layer cannot be faster than the one below it: such figures were measured otherwise, and no cost
+//! is computed from them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -113,7 +113,7 @@ fn titled(line: &str, number: usize, mentioned: &Mentioned) -> Option<TextRun> {
     let tool = title(line).map(|(prefix, tool)| {
         TextRun::Tool(PrintedRun::new(prefix.to_owned(), tool, number, Vec::new()))
     });
-    tool.or_else(|| ProgramRun::of_title(line, number, mentioned).map(TextRun::Program))
+    tool.or_else(|| ProgramRun::titled(line, number, mentioned).map(TextRun::Program))
 }
 
 /// Returns the tool whose title ends a line, and the prefix of the line.

@@ -323,8 +323,8 @@ impl PrintedRun {
     }
 }
 
-/// Returns an outcome with what all texts lack, of the host in a prefix. It is incomplete if `ended`
-/// says how.
+/// Returns an outcome with what all texts lack, with the host in a prefix. It is incomplete if
+/// `ended` says how.
 pub(super) fn printed(prefix: &str, ended: Option<&str>) -> Outcome {
     let host = host(prefix);
     Outcome {

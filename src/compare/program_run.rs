@@ -69,7 +69,7 @@ pub(super) struct ProgramRun {
 
 impl ProgramRun {
     /// Returns the run whose title is in this line, with the programs that lines before it name.
-    pub(super) fn of_title(line: &str, number: usize, mentioned: &Mentioned) -> Option<Self> {
+    pub(super) fn titled(line: &str, number: usize, mentioned: &Mentioned) -> Option<Self> {
         let osu = || {
             let start = line.find("# OSU ")?;
             let (test, version) = line[start + 6..].split_once(" Test")?;
@@ -335,7 +335,7 @@ fn is_figures(line: &str) -> bool {
     cells.clone().count() > 1 && cells.all(|cell| cell.parse::<f64>().is_ok())
 }
 
-/// The programs of fabtests and nccl-tests that lines name, such as those of their commands.
+/// The programs of fabtests and nccl-tests that lines name, such as the lines of their commands.
 #[derive(Default)]
 pub(super) struct Mentioned(Vec<(String, Family, String)>);
 

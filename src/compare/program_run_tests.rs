@@ -98,8 +98,8 @@ fn figures_that_are_not_printed_are_missing() {
     );
 }
 
-/// usec/xfer of a bandwidth test is the time between two messages, MB/sec of a ping-pong is that of
-/// one message at a time; a message of 1 MiB is 512 packets; busbw is not algbw.
+/// usec/xfer of a bandwidth test is the time between two messages; a ping-pong has one message
+/// under way; a message of 1 MiB is 512 packets; busbw is not algbw.
 #[test]
 fn takes_no_figure_for_another() {
     let rma = runs(text!("fi_rma_bw").1).unwrap().0;

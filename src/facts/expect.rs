@@ -223,8 +223,8 @@ pub fn parse(text: &str, is_bandwidth: bool) -> Result<Vec<Expectation>, String>
 }
 
 /// Parses the text of a file of expectations: a list on each line, which may begin with the name of
-/// the tool or program that it is for. A comment begins with `#`. Without `is_bandwidth`, and behind
-/// a name, the metrics of a line say whether it is of bandwidth tools.
+/// the tool or program that it is for. A comment begins with `#`. Without `is_bandwidth`, and
+/// behind a name, the metrics of a line say whether it is for bandwidth tools.
 ///
 /// # Errors
 ///

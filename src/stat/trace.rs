@@ -43,7 +43,7 @@ fn micros(unix_ms: u64) -> u64 {
     unix_ms.saturating_mul(1000)
 }
 
-/// Adds the rate of a counter in each interval, from its start on; nothing of a counter that has not
+/// Adds the rate of a counter in each interval, from its start on. Nothing is added if it has not
 /// counted. An interval without a reading shows 0, and a mark says why.
 fn add_track(
     events: &mut Vec<Value>,
@@ -114,10 +114,10 @@ mod tests {
         let trace: Value =
             serde_json::from_slice(&trace(&job.with_series(vec![series])).unwrap()).unwrap();
         let events = trace["traceEvents"].as_array().unwrap();
-        let of_kind = |kind: &str| -> Vec<&Value> {
+        let by_kind = |kind: &str| -> Vec<&Value> {
             events.iter().filter(|event| event["ph"] == kind).collect()
         };
-        let tracks: Vec<(u64, f64)> = of_kind("C")
+        let tracks: Vec<(u64, f64)> = by_kind("C")
             .into_iter()
             .map(|event| {
                 assert_eq!(
@@ -129,11 +129,11 @@ mod tests {
             })
             .collect();
         assert_eq!(tracks, [(0, 2000.0), (500, 0.0), (1500, 300.0), (2500, 0.0)]);
-        let names: Vec<&Value> = of_kind("M").iter().map(|event| &event["args"]["name"]).collect();
+        let names: Vec<&Value> = by_kind("M").iter().map(|event| &event["args"]["name"]).collect();
         assert_eq!(names, [&json!("cxidiag stat"), &json!("nid1")]);
-        let [gap] = of_kind("i")[..] else { panic!("{trace}") };
+        let [gap] = by_kind("i")[..] else { panic!("{trace}") };
         assert_eq!(gap["name"], "cxi0: no readings");
-        let [command] = of_kind("X")[..] else { panic!("{trace}") };
+        let [command] = by_kind("X")[..] else { panic!("{trace}") };
         assert_eq!((&command["name"], command["dur"].as_f64()), (&json!("./app"), Some(10e6)));
     }
 }

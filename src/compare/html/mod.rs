@@ -1,8 +1,8 @@
 //! The page of `report`: one HTML file that loads nothing else.
 //!
 //! * This file: the page as a whole.
-//! * `run`, `comparison`, `layers`, `survey`, `stat`: the sections of each kind of result; `history`: NICs
-//!   over many surveys.
+//! * `run`, `comparison`, `layers`, `survey`, `stat`: the sections of each kind of result;
+//!   `history`: NICs over many surveys.
 //! * `load`: a survey under load; `load_matrix`: its bandwidths between groups.
 //! * `sizes`: the sizes of a run.
 //! * `parts`: what sections share; `quantity`: values with units; `chart`: curves and bars as SVG;

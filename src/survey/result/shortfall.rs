@@ -19,13 +19,13 @@ pub fn shortfall(survey: &Survey) -> Option<Shortfall> {
     let is_of_profile = survey.roster.link_gbps == Some(LINK_GBPS) && !survey.is_software;
     let populations = survey.verdict.populations.iter().filter(|_| is_done && is_of_profile);
     let found = populations.filter_map(|population| {
-        of_class(population, &survey.setup.tests[population.test.index()])
+        class_shortfall(population, &survey.setup.tests[population.test.index()])
     });
     found.min_by(|one, other| one.share.partial_cmp(&other.share).unwrap_or(Ordering::Equal))
 }
 
 /// Returns the shortfall of a class of pairs.
-fn of_class(population: &Population, test: &Test) -> Option<Shortfall> {
+fn class_shortfall(population: &Population, test: &Test) -> Option<Shortfall> {
     let (profile, text) = match population.class {
         Class::Switch => SAME_SWITCH,
         Class::Fabric => ACROSS_GROUPS,
