@@ -126,7 +126,8 @@ fn measured(run: &ReadRun) -> Option<(Layer, String)> {
     };
     let memory = run.outcome.labels.get("memory").filter(|_| run.outcome.is_printed());
     let memory = memory.cloned().unwrap_or_else(own);
-    let memory = (memory != "host to host").then(|| format!(", {memory}")).unwrap_or_default();
+    let memory = Some(memory).filter(|memory| memory != "host to host");
+    let memory = memory.map_or(String::new(), |memory| format!(", {memory}"));
     Some((layer, format!("{transfer}{memory}")))
 }
 

@@ -1,6 +1,6 @@
 //! One run that a program of another layer printed as text: its titles and its rows -> its outcome.
 //! The programs are the OSU micro-benchmarks 5 to 7, libfabric's `fi_pingpong` and fabtests, Intel
-//! MPI Benchmarks and nccl-tests. Their forms are inferred from published outputs [I].
+//! MPI Benchmarks and nccl-tests. Their forms are inferred from published outputs (`[I]`).
 //!
 //! * All of them print the time of one way of a ping-pong: half of a round trip.
 //! * Their MB and GB are powers of ten. The rate is in messages and becomes one of packets.
@@ -349,7 +349,7 @@ impl Mentioned {
             let family = family.or(ends_with(&["_perf"]).then_some(Family::Nccl))?;
             Some((line.to_owned(), family, word.to_owned()))
         };
-        self.0.extend(words.filter_map(program).last());
+        self.0.extend(words.rev().find_map(program));
     }
 
     /// Returns the last program of a family that a line with this prefix names, else the only one

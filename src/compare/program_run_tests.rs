@@ -12,8 +12,10 @@ macro_rules! text {
     };
 }
 
-/// Each text with the programs in it, and a row: size, metric, value.
-const TEXTS: [((&str, &str), &[&str], (u64, Metric, f64)); 16] = [
+/// A text with its name, the programs in it, and a figure: size, metric, value.
+type ProgramText = ((&'static str, &'static str), &'static [&'static str], (u64, Metric, f64));
+
+const TEXTS: [ProgramText; 16] = [
     (text!("osu-latency-5"), &["osu_latency"], (8, Metric::Mean, 2050.0)),
     (text!("osu-latency-7-device"), &["osu_latency"], (256, Metric::Min, 3660.0)),
     (text!("osu-bw-6"), &["osu_bw"], (4_194_304, Metric::Bandwidth, 24_013.40e6)),
@@ -49,8 +51,10 @@ fn figure(run: &Outcome, size: u64, metric: Metric) -> Option<f64> {
     result.unwrap_or_else(|| panic!("{run:?}")).figure(metric)
 }
 
-/// Returns the sizes and the deciding metric of each run.
-fn figures(runs: &[Outcome]) -> Vec<(&str, Vec<(u64, Option<f64>)>)> {
+/// A program, and its sizes with the deciding metric.
+type RunFigures<'a> = (&'a str, Vec<(u64, Option<f64>)>);
+
+fn figures(runs: &[Outcome]) -> Vec<RunFigures<'_>> {
     let rows = |run: &'_ Outcome| {
         let metric = |result: &report::outcome::SizeResult| {
             result.figure(Metric::Mean).or(result.figure(Metric::Bandwidth))

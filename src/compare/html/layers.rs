@@ -48,20 +48,18 @@ pub fn circumstances(file: &str, compared: &LayerComparison) -> Markup {
 /// Returns the curves of all layers of both sets. `None` for one size.
 fn picture(transfer: &LayeredTransfer) -> Option<Markup> {
     let quantity = Quantity::from_unit(&transfer.unit);
-    let sets: [(&str, fn(&LayeredSize) -> &Vec<LayerFigure>); 2] =
-        [("", |size| &size.base), (" new", |size| &size.new)];
     let mut curves = Vec::new();
-    for (set, figures) in sets {
+    for (is_new, set) in [(false, ""), (true, " new")] {
         for layer in &transfer.layers {
             let point = |size: &LayeredSize| {
-                let figure = figures(size).iter().find(|figure| figure.layer == layer.layer)?;
+                let figures = if is_new { &size.new } else { &size.base };
+                let figure = figures.iter().find(|figure| figure.layer == layer.layer)?;
                 Some((size.size_bytes as f64, figure.value))
             };
             let points: Vec<(f64, f64)> = transfer.sizes.iter().filter_map(point).collect();
             let name = format!("{}{set}", layer.layer.name());
             let color = curves.len();
-            let is_main = set.is_empty();
-            curves.push(Curve { name, color, is_main, points, band: Vec::new() });
+            curves.push(Curve { name, color, is_main: !is_new, points, band: Vec::new() });
         }
     }
     curves.retain(|curve| curve.points.len() > 1);
