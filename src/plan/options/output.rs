@@ -202,14 +202,14 @@ pub(super) const OPTIONS: &[ToolOption] = &[
             ),
         };
         let text = format!(
-            "Check bounds of all sizes or of one, such as \"{example}\", those in @FILE, or \
-             published ones by name, such as slingshot200-same-switch; exit status 3 if any \
-             fails. Metrics: {metrics}\n\n\
+            "Check bounds of all sizes or of one, such as \"{example}\", or those in @FILE; \
+             exit status 3 if any fails. Metrics: {metrics}\n\n\
              LIST holds bounds, separated by commas: a metric, one of <, <=, >, >=, a number, \
              and a unit ({units}). With a size and a colon in front, a bound applies to that \
              size only. FILE has a list on each line; # begins a comment. A line may begin with \
              the name of a tool, and is then for the sizes that this tool measures. All lists \
-             that are given apply."
+             that are given apply. Published figures have names, such as \
+             --expect=slingshot200-same-switch."
         );
         Def::text("expect", "LIST", |typed, value| {
             let is_bandwidth = typed.run.lists.is_some();
