@@ -3,7 +3,7 @@
 use super::*;
 use crate::printed;
 use facts::error::Kind;
-use report::outcome::{BandwidthResult, LatencyResult, Outcome, PRINTED};
+use report::outcome::{BandwidthResult, LatencyResult, ListOptions, Options, Outcome, PRINTED};
 
 /// Sizes of the model, from 8 bytes to 64 KiB.
 const SIZES: [u64; 14] =
@@ -200,6 +200,21 @@ fn runs_that_measure_something_else_are_not_joined() {
         let failure = LayerComparison::new(&runs, &[]).unwrap_err();
         assert!(failure.to_string().contains("no transfer was measured by two layers"));
     }
+    let mut pairs = run("send-bw", &[(8, 3e9)]);
+    let lists = ListOptions {
+        list_size: 256,
+        bidirectional: false,
+        buf_sz_bytes: None,
+        buf_align_bytes: None,
+        pairs: 4,
+        threads: 1,
+        reverse: false,
+        both_ends: false,
+    };
+    pairs.outcome.options = Some(Options { lists: Some(lists), ..Options::default() });
+    let several = compared(&[pairs, run("osu_mbw_mr", &[(8, 2e9)]), run("osu_bw", &[(8, 1e9)])]);
+    assert_eq!(several.transfers.len(), 1);
+    assert!(several.summary.starts_with("send bandwidth of several pairs"), "{}", several.summary);
     let with = compared(&[host, run("osu_latency", &[(8, 2e3)]), run("osu_bibw", &[(8, 2e9)])]);
     let expected =
         "Left out, no other layer measured the same: osu_bibw (send bandwidth in both directions).";

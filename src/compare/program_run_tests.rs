@@ -124,6 +124,16 @@ fn takes_no_figure_for_another() {
     assert_eq!(figure(&nccl[1], 1_073_741_824, Metric::Bandwidth), Some(81.74e9));
 }
 
+/// The figure in place stands behind the one that is no number.
+#[test]
+fn unreadable_figure_is_not_replaced_by_another_column() {
+    let text = text!("nccl-all_reduce").1.replacen("16.35", "inf", 1);
+    let (runs, notes) = runs(&text).unwrap();
+    assert_eq!(figure(&runs[0], 1_048_576, Metric::Bandwidth), None);
+    assert_eq!(figure(&runs[1], 1_048_576, Metric::Bandwidth), Some(10.90e9));
+    assert_eq!(notes, ["line 13: bw 'inf' is no number of a NIC"]);
+}
+
 #[test]
 fn reads_settings_that_a_text_shows() {
     for (text, label, value) in [
