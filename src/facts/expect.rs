@@ -223,8 +223,8 @@ pub fn parse(text: &str, is_bandwidth: bool) -> Result<Vec<Expectation>, String>
 }
 
 /// Parses the text of a file of expectations: a list on each line, which may begin with the name of
-/// the tool or program that it is for. A comment begins with `#`. Without `is_bandwidth`, and
-/// behind a name, the metrics of a line say whether it is for bandwidth tools.
+/// the tool or program that it is for. A comment begins with `#`. Without `is_bandwidth`, the
+/// metrics of a line say whether it is for bandwidth tools.
 ///
 /// # Errors
 ///
@@ -243,8 +243,7 @@ pub fn parse_lines(text: &str, is_bandwidth: Option<bool>) -> Result<Vec<Expecta
             _ => (None, line),
         };
         let by_metric = bounds.contains("bw") || bounds.contains("rate");
-        let is_bandwidth = is_bandwidth.filter(|_| own.is_none()).unwrap_or(by_metric);
-        let parsed = parse(bounds, is_bandwidth);
+        let parsed = parse(bounds, is_bandwidth.unwrap_or(by_metric));
         let parsed = parsed.map_err(|why| format!("line {}: {why}", index + 1))?;
         let with_tool = |bound| Expectation { tool: own.map(str::to_owned), ..bound };
         expectations.extend(parsed.into_iter().map(with_tool));

@@ -119,8 +119,28 @@ mod tests {
         ] {
             assert_eq!(all_at(share, class, link).shortfall, None, "{share} {class:?} {link:?}");
         }
-        let mut survey = all_at(0.3, Class::Switch, Some(200));
+        let slow = || all_at(0.3, Class::Switch, Some(200));
+        let mut survey = slow();
         survey.is_software = true;
         assert_eq!(shortfall(&survey), None);
+        // Processes that waited for their CPUs say nothing about NICs.
+        let mut survey = slow();
+        survey.verdict.populations.iter_mut().for_each(|population| population.unjudged = 1);
+        assert_eq!(shortfall(&survey), None);
+    }
+
+    /// The bound of the next smaller size holds for a bandwidth, of the next larger one for a
+    /// latency.
+    #[test]
+    fn bounds_of_other_sizes_hold_if_they_are_weaker() {
+        let bounds = parse_lines(SAME_SWITCH.1, None).unwrap();
+        let found = |tool: &str, size_bytes: u64| {
+            let test = Test { tool: tool.into(), size_bytes, of_bandwidth: tool.ends_with("bw") };
+            bound(&bounds, &test).map(|bound| bound.text)
+        };
+        assert_eq!(found("write-bw", 1 << 20).as_deref(), Some("64K:bw>=20GB/s"));
+        assert_eq!(found("write-bw", 4096), None);
+        assert_eq!(found("write-lat", 4).as_deref(), Some("8:mean<=3.5us"));
+        assert_eq!(found("write-lat", 64), None);
     }
 }
