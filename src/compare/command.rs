@@ -13,23 +13,24 @@ use clap::{Args, Command};
 use crate::changes::Changes;
 use crate::comparison::{Comparison, MAX_REGRESS};
 use crate::expected::StoredVerdicts;
+use crate::layers::LayerComparison;
 use crate::results::ComparedResult;
 use crate::runs::{ReadRun, RunSource};
-use crate::{changes, results, runs, text};
+use crate::{changes, layers_text, results, runs, text};
 use check::document::Check;
 use cli::arguments::TypedArguments;
 use cli::parser::hint_before;
 use cli::usage::{Completion, Usage};
-use cli::{arguments, derived, output, values};
+use cli::{arguments, derived, output};
 use facts::error::{Context, Failure, invalid};
 use facts::expect::{self, Expectation, Metric};
 use facts::number::percent;
 use facts::percentile::Percentile;
+use facts::profile;
 use page::destination::Place;
 use page::documents::Documents;
 use page::page::{Page, style_of_stdout};
 use page::table::TextStyle;
-use plan::tools::TOOLS;
 use report::columns::{COLUMNS, Column};
 use survey::result::Survey;
 
@@ -45,6 +46,10 @@ pub fn usage() -> Usage {
             ("cxidiag compare BASE NEW [OPTIONS]".into(), ""),
             ("cxidiag compare BASE... -- NEW... [OPTIONS]".into(), ""),
             ("cxidiag compare --expect=LIST FILE...".into(), "Check stored runs against bounds"),
+            (
+                "cxidiag compare --layers FILE... [-- NEW...]".into(),
+                "Show what libfabric and MPI add to libcxi",
+            ),
         ],
         arguments: Completion::Files,
         about_arguments: "BASE and NEW are files that tools wrote with --json=FILE or --jsonl=FILE, with\n\
@@ -63,7 +68,8 @@ pub fn usage() -> Usage {
              PERCENT and by more than the noise, or NEW did not measure it completely; or if\n\
              a NIC, a class of pairs or an item of a check got worse. Exit status 4 if the\n\
              noise hides a change of PERCENT. With --expect: 3 if a bound is not met, or if a\n\
-             size that it names was not measured completely.",
+             size that it names was not measured completely. With --layers and two sets: 3 if a\n\
+             layer got slower.",
         ],
         ..Usage::default()
     }
@@ -92,6 +98,9 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     };
     if !request.expect.is_empty() {
         return check_expectations(&request, &arguments);
+    }
+    if request.has_layers {
+        return compare_layers(&request, &arguments);
     }
     if let Some(json) = &request.json {
         let sources: Vec<RunSource> = request.base.iter().chain(&request.new).cloned().collect();
@@ -138,13 +147,38 @@ fn check_expectations(request: &ComparisonRequest, arguments: &[OsString]) -> Re
     if read.runs.is_empty() {
         return Err(Failure::environment("nothing to check: no runs"));
     }
-    for Expectation { metric, text, .. } in &expectations {
+    // Lines of a profile name their tools.
+    for Expectation { metric, text, .. } in expectations.iter().filter(|one| one.tool.is_none()) {
         check_metric(("expect", text), *metric, &read.runs.iter().collect::<Vec<_>>())?;
     }
     let verdicts = StoredVerdicts::new(&read.runs, &expectations);
+    if verdicts.is_empty() {
+        let tools: BTreeSet<&str> = read.runs.iter().map(|run| run.outcome.tool.as_str()).collect();
+        let tools = tools.into_iter().collect::<Vec<_>>().join(", ");
+        let why = format!("--expect has no bound for what was measured ({tools})");
+        return Err(Failure::undecided(format!("nothing to check: {why}")));
+    }
     let text = verdicts.page().text(request.form());
     io::stdout().write_all(text.as_bytes()).environment("cannot write the verdicts")?;
     verdicts.result()
+}
+
+/// Shows what each layer adds, and with two sets which layer changed.
+fn compare_layers(request: &ComparisonRequest, arguments: &[OsString]) -> Result<(), Failure> {
+    let documents = Documents::open_json(request.json.as_ref())?;
+    let compare = || {
+        let [base, new] = [read(&request.base, arguments)?, read(&request.new, arguments)?];
+        if let Some((kind, file)) = base.kinds().chain(new.kinds()).find(|(kind, _)| *kind != RUN) {
+            return Err(Failure::usage(format!("--layers is for runs: {file} is {kind}")));
+        }
+        LayerComparison::new(&base.runs, &new.runs)
+    };
+    let compared = output::or_failure(&documents, compare())?;
+    let result = compared.result();
+    let page = shown(request, layers_text::page(&compared), &result);
+    documents.print_page(request.form(), &page)?;
+    documents.write_json(&compared)?;
+    result
 }
 
 fn compare_runs(
@@ -232,10 +266,11 @@ fn check_tools(base: &[ReadRun], new: &[ReadRun]) -> Result<(), Failure> {
     let ([first, ..], [other, ..]) = (base, new) else {
         return Err(Failure::environment("nothing to compare: no runs"));
     };
-    Err(Failure::usage(format!(
+    let failure = Failure::usage(format!(
         "cannot compare results of different tools: {} is from {}, {} from {}",
         first.file, first.outcome.tool, other.file, other.outcome.tool
-    )))
+    ));
+    Err(failure.with_hint("--layers compares what libcxi, libfabric and MPI add"))
 }
 
 /// Checks that the runs of a tool have the metric that an option with this name and value asks for.
@@ -246,11 +281,7 @@ fn check_metric(
     runs: &[&ReadRun],
 ) -> Result<(), Failure> {
     let refused = |allowed: String| Err(Failure::usage(invalid(option, typed, allowed)));
-    let has_metric = |run: &&&ReadRun| {
-        let name = &run.outcome.tool;
-        let tool = TOOLS.iter().find(|tool| tool.name == name);
-        tool.is_some_and(|tool| tool.measures_bandwidth() == metric.is_of_bandwidth())
-    };
+    let has_metric = |run: &&&ReadRun| run.measures_bandwidth() == metric.is_of_bandwidth();
     let (runs, others): (Vec<&ReadRun>, Vec<&ReadRun>) =
         runs.iter().copied().partition(|run| has_metric(&run));
     if let Some(other) = others.first() {
@@ -341,14 +372,23 @@ struct ComparisonRequest {
     ))]
     figure: Option<Metric>,
 
-    /// Check the files against bounds instead, such as "bw>=23GB/s" or "64K:mean<9us", or those in
-    /// @FILE; exit status 3 if any is not met
+    /// Check the files against bounds instead, such as "bw>=23GB/s" or "64K:mean<9us", those in
+    /// @FILE, or published ones by name, such as slingshot200-same-switch; exit status 3 if any is
+    /// not met
     ///
-    /// LIST has the form of --expect of the tools. The files may be logs of several tools, and text
-    /// that they printed, also the legacy ones. Text has no percentiles. Not with --figure,
-    /// --max-regress or --json.
-    #[arg(long, value_name = "LIST", value_parser = bounds)]
+    /// LIST has the form of --expect of the tools. A line of FILE may begin with the name of a tool
+    /// or program, and is then for the sizes that it measured. The files may be logs of several
+    /// tools, and text that they printed, also the legacy ones. Text has no percentiles. Not with
+    /// --figure, --max-regress, --layers or --json.
+    #[arg(long, value_name = "LIST", value_parser = bounds, add = Completion::Words(profile::names))]
     expect: Vec<Bounds>,
+
+    /// Show what each layer adds for one pair of NICs: libcxi (cxidiag, legacy tools), libfabric
+    /// (fi_pingpong, fabtests) and MPI (OSU, IMB); with NEW files, which layer changed
+    ///
+    /// The files may be what these programs printed. Not with --figure, --max-regress or --expect.
+    #[arg(long = "layers")]
+    has_layers: bool,
 
     /// Show the other metrics too, and the noise of several NICs
     #[arg(long = "verbose")]
@@ -385,6 +425,7 @@ impl ComparisonRequest {
             max_regress: later.max_regress.or(self.max_regress),
             figure: later.figure.or(self.figure),
             expect: [self.expect, later.expect].concat(),
+            has_layers: self.has_layers || later.has_layers,
             is_verbose: self.is_verbose || later.is_verbose,
             is_markdown: self.is_markdown || later.is_markdown,
             is_quiet: self.is_quiet || later.is_quiet,
@@ -403,14 +444,10 @@ fn figure(typed: &str) -> Result<Metric, String> {
 }
 
 fn bounds(typed: &str) -> Result<Bounds, String> {
-    // The metrics of bandwidth tools are bw and rate.
-    let is_bandwidth = |text: &str| text.contains("bw") || text.contains("rate");
-    match typed.strip_prefix('@') {
-        Some(path) => {
-            let text = values::contents(path)?;
-            expect::parse_lines(&text, is_bandwidth(&text))
-        }
-        None => expect::parse(typed, is_bandwidth(typed)),
+    match profile::text(typed)? {
+        Some(text) => expect::parse_lines(&text, None),
+        // The metrics of bandwidth tools are bw and rate.
+        None => expect::parse(typed, typed.contains("bw") || typed.contains("rate")),
     }
 }
 
@@ -422,6 +459,9 @@ fn parse(arguments: &[OsString]) -> Result<Option<ComparisonRequest>, Failure> {
     let mut request = request.with(later);
     if !request.expect.is_empty() {
         return checked_side(request, base, after.is_some()).map(Some);
+    }
+    if request.has_layers {
+        return layered(request, base, new, after.is_some()).map(Some);
     }
     if after.is_some() {
         (request.base, request.new) = (base, new);
@@ -446,6 +486,32 @@ fn parse(arguments: &[OsString]) -> Result<Option<ComparisonRequest>, Failure> {
     Ok(Some(request))
 }
 
+/// Returns the request to compare layers.
+fn layered(
+    mut request: ComparisonRequest,
+    base: Vec<RunSource>,
+    new: Vec<RunSource>,
+    has_separator: bool,
+) -> Result<ComparisonRequest, Failure> {
+    let others =
+        [("--max-regress", request.max_regress.is_some()), ("--figure", request.figure.is_some())];
+    if let Some((other, _)) = others.iter().find(|(_, is_typed)| *is_typed) {
+        return Err(misplaced(&format!("--layers has limits of its own and goes without {other}")));
+    }
+    if base.is_empty() || (has_separator && new.is_empty()) {
+        return Err(misplaced(
+            "--layers takes the files of one pair of NICs, and new ones behind --",
+        ));
+    }
+    results::check_stdin(base.iter().chain(&new))?;
+    if let Some(json) = &request.json {
+        let sources: Vec<RunSource> = base.iter().chain(&new).cloned().collect();
+        results::check_output(&sources, "json", json)?;
+    }
+    (request.base, request.new) = (base, new);
+    Ok(request)
+}
+
 /// Returns the request to check the files of the only side against bounds.
 fn checked_side(
     mut request: ComparisonRequest,
@@ -456,6 +522,7 @@ fn checked_side(
         ("--max-regress", request.max_regress.is_some()),
         ("--figure", request.figure.is_some()),
         ("--json", request.json.is_some()),
+        ("--layers", request.has_layers),
     ];
     if let Some((other, _)) = other_options.iter().find(|(_, is_typed)| *is_typed) {
         return Err(misplaced(&format!("--expect compares nothing and goes without {other}")));

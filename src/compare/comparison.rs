@@ -14,8 +14,6 @@ use facts::robust::{median, sorted};
 use facts::severity::Severity;
 use measure::rank_test::{probability_of_shift, smallest_probability};
 use plan::depths::Row;
-use plan::tool::Tool;
-use plan::tools::TOOLS;
 use report::columns::{COLUMNS, Column};
 use report::noise::{self, Noise};
 use report::outcome::{Extent, SizeResult, Status};
@@ -196,11 +194,11 @@ pub struct MetricComparison {
     pub change_percent: Option<f64>,
 }
 
-fn write_metric<S: Serializer>(metric: &Metric, serializer: S) -> Result<S::Ok, S::Error> {
+pub fn write_metric<S: Serializer>(metric: &Metric, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(metric)
 }
 
-fn read_metric<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Metric, D::Error> {
+pub fn read_metric<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Metric, D::Error> {
     let name = String::deserialize(deserializer)?;
     name.parse().map_err(serde::de::Error::custom)
 }
@@ -301,10 +299,11 @@ impl Comparison {
         max_regress: f64,
     ) -> Result<Self, Failure> {
         let compared = |group: RunGroup| {
-            let tool = TOOLS.iter().find(|tool| tool.name == group.tool)?;
-            let metric = figure.unwrap_or_else(|| deciding(tool, base.iter().chain(new)));
-            let fits = metric.is_of_bandwidth() == tool.measures_bandwidth();
-            fits.then(|| Group::new(group, tool, metric, max_regress))
+            let runs = || base.iter().chain(new).filter(|run| run.outcome.tool == group.tool);
+            let measures_bandwidth = runs().any(ReadRun::measures_bandwidth);
+            let metric = figure.unwrap_or_else(|| deciding(measures_bandwidth, runs()));
+            let fits = metric.is_of_bandwidth() == measures_bandwidth;
+            fits.then(|| Group::new(group, metric, max_regress))
         };
         Ok(Self {
             schema_version: SCHEMA_VERSION,
@@ -408,18 +407,22 @@ impl Comparison {
 }
 
 /// Returns the metric that decides about runs of a tool. The text of a run lacks percentiles.
-fn deciding<'a>(tool: &Tool, mut runs: impl Iterator<Item = &'a ReadRun>) -> Metric {
-    let is_printed = |run: &ReadRun| run.outcome.tool == tool.name && run.outcome.is_printed();
-    match tool.defaults.lists {
-        Some(_) => Metric::Bandwidth,
-        None if runs.any(is_printed) => Metric::Mean,
-        None => Metric::Percentile(Percentile::MEDIAN),
+pub fn deciding<'a>(
+    measures_bandwidth: bool,
+    mut runs: impl Iterator<Item = &'a ReadRun>,
+) -> Metric {
+    if measures_bandwidth {
+        Metric::Bandwidth
+    } else if runs.any(|run| run.outcome.is_printed()) {
+        Metric::Mean
+    } else {
+        Metric::Percentile(Percentile::MEDIAN)
     }
 }
 
 impl Group {
-    fn new(group: RunGroup, tool: &Tool, metric: Metric, max_regress: f64) -> Self {
-        let RunGroup { name, sides: [base, new], .. } = group;
+    fn new(group: RunGroup, metric: Metric, max_regress: f64) -> Self {
+        let RunGroup { name, tool, sides: [base, new] } = group;
         let mut rows: Vec<Row> = base
             .iter()
             .chain(&new)
@@ -427,7 +430,7 @@ impl Group {
             .collect();
         rows.sort_unstable();
         rows.dedup();
-        let (decides, mut shown) = (metric, shown_metrics(tool, metric));
+        let (decides, mut shown) = (metric, shown_metrics(metric));
         // The text of a run lacks percentiles.
         if base.iter().chain(&new).any(|run| run.outcome.is_printed()) {
             shown.retain(|metric| {
@@ -444,7 +447,7 @@ impl Group {
         };
         Self {
             name,
-            tool: tool.name.into(),
+            tool: tool.into(),
             metric,
             differences: grouping::all(&base, &new),
             sizes: rows.into_iter().map(compare).collect(),
@@ -674,12 +677,12 @@ fn has_column(metric: Metric) -> bool {
 }
 
 /// Returns the metrics of the table: those that are always shown, and the one that decides.
-fn shown_metrics(tool: &Tool, deciding: Metric) -> Vec<Metric> {
+fn shown_metrics(deciding: Metric) -> Vec<Metric> {
     COLUMNS
         .iter()
         .filter(|column| column.compared || column.shown_metric() == Some(deciding))
         .filter_map(Column::shown_metric)
-        .filter(|metric| metric.is_of_bandwidth() == tool.measures_bandwidth())
+        .filter(|metric| metric.is_of_bandwidth() == deciding.is_of_bandwidth())
         .chain((!has_column(deciding)).then_some(deciding))
         .collect()
 }

@@ -5,7 +5,6 @@ use facts::error::Failure;
 use facts::expect::Expectation;
 use facts::severity::Severity;
 use page::page::{Page, Words};
-use plan::tools::TOOLS;
 use report::outcome::{ExpectationResult, Extent, Status};
 
 /// What stored runs say about expectations.
@@ -28,19 +27,24 @@ impl StoredVerdicts {
     /// Checks each run against all expectations for which its tool has the metric.
     pub fn new(runs: &[ReadRun], expectations: &[Expectation]) -> Self {
         let mut rows = Vec::new();
-        for ReadRun { file, outcome } in runs {
+        for run in runs {
+            let ReadRun { file, outcome } = run;
             let measures = |expectation: &&Expectation| {
-                let tool = TOOLS.iter().find(|tool| tool.name == outcome.tool);
-                let is_of_bandwidth = expectation.metric.is_of_bandwidth();
-                tool.is_none_or(|tool| tool.measures_bandwidth() == is_of_bandwidth)
+                expectation.tool.as_ref().map_or_else(
+                    || expectation.metric.is_of_bandwidth() == run.measures_bandwidth(),
+                    |tool| *tool == outcome.tool,
+                )
             };
             for expectation in expectations.iter().filter(measures) {
                 let sizes = outcome.results.iter();
                 let sizes = sizes.filter(|size| expectation.applies_to(size.size_bytes));
                 let before = rows.len();
+                // The text of another program names no NIC.
+                let words = || [outcome.host.known_name(), Some(&outcome.tool)];
+                let program = || words().into_iter().flatten().collect::<Vec<_>>().join(" ");
                 let row = |result| StoredVerdict {
                     file: file.clone(),
-                    place: outcome.place(),
+                    place: outcome.device.as_ref().map_or_else(program, |_| outcome.place()),
                     expectation: expectation.clone(),
                     result,
                 };
@@ -52,12 +56,18 @@ impl StoredVerdicts {
                 }));
                 // A run that ended early lacks sizes to which a bound without a size applies.
                 let is_cut = matches!(outcome.status, Status::Interrupted | Status::Failed);
-                if rows.len() == before || (is_cut && expectation.size.is_none()) {
+                let is_missing = rows.len() == before && expectation.tool.is_none();
+                if is_missing || (is_cut && expectation.size.is_none()) {
                     rows.push(row(None));
                 }
             }
         }
         Self { rows }
+    }
+
+    /// Returns whether no bound applies to any run.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
     }
 
     /// Returns a table with a row for each size and expectation of each run.

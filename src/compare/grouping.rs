@@ -78,6 +78,9 @@ impl<'a> Described<'a> {
             Value::String(text) => (name, text),
             value => (name, value.to_string()),
         }));
+        // What a text says about its settings; the labels of a document are its user's.
+        let labels = outcome.labels.iter().filter(|_| is_printed);
+        aspects.extend(labels.map(|(name, value)| (name.clone(), value.clone())));
         Self { run, aspects }
     }
 }
@@ -259,6 +262,12 @@ fn between((one, first): &Named, (other, second): &Named) -> Vec<String> {
     let clocks = (&first.clock.name, &second.clock.name);
     if clocks.0 != clocks.1 && !is_printed {
         add("clock", clocks.0, clocks.1);
+    }
+    for (name, first_value) in first.labels.iter().filter(|_| is_printed) {
+        let second_value = second.labels.get(name);
+        if let Some(second_value) = second_value.filter(|value| *value != first_value) {
+            add(name, first_value, second_value);
+        }
     }
     for (name, first_value, second_value) in differing(&options(first), &options(second)) {
         if is_printed && (first_value.is_null() || second_value.is_null()) {

@@ -4,25 +4,31 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//!  7 | lib           the list of modules                                                         |
+//!  9 | lib           the list of modules                                                         |
 //!    +-------------------------------------------------------------------------------------------+
-//!  6 | report        `report`: what it takes, and its course                                     |
+//!  8 | report        `report`: what it takes, and its course                                     |
 //!    +-------------------------------------------------------------------------------------------+
-//!  5 | command       `compare`: what it takes, and its course                                    |
+//!  7 | command       `compare`: what it takes, and its course                                    |
 //!    | html          the page of `report`                                                        |
 //!    +-------------------------------------------------------------------------------------------+
-//!  4 | results       any results of ours, read back                                              |
+//!  6 | layers_text   layers as text                                                              |
+//!    | results       any results of ours, read back                                              |
 //!    | text          a comparison as text                                                        |
 //!    +-------------------------------------------------------------------------------------------+
-//!  3 | comparison    runs of two sides compared                                                  |
+//!  5 | layers        what each layer of software adds, and which one changed                     |
 //!    +-------------------------------------------------------------------------------------------+
-//!  2 | grouping      runs of two sides, grouped by what they measured                            |
+//!  4 | comparison    runs of two sides compared                                                  |
 //!    +-------------------------------------------------------------------------------------------+
-//!  1 | changes       surveys or checks of two sides compared                                     |
+//!  3 | grouping      runs of two sides, grouped by what they measured                            |
+//!    +-------------------------------------------------------------------------------------------+
+//!  2 | changes       surveys or checks of two sides compared                                     |
 //!    | expected      stored runs against expectations                                            |
 //!    | printed       runs that tools printed, read back                                          |
 //!    +-------------------------------------------------------------------------------------------+
-//!  0 | printed_run   one run that a tool printed: its lines -> its outcome                       |
+//!  1 | program_run   one run that a program of another layer printed -> its outcome              |
+//!    +-------------------------------------------------------------------------------------------+
+//!  0 | layer_costs   what a layer of software costs, and how its costs changed                   |
+//!    | printed_run   one run that a tool printed: its lines -> its outcome                       |
 //!    | runs          runs that tools wrote, read back                                            |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
@@ -37,8 +43,12 @@ pub mod comparison;
 pub mod expected;
 pub mod grouping;
 pub mod html;
+pub mod layer_costs;
+pub mod layers;
+pub mod layers_text;
 pub mod printed;
 pub mod printed_run;
+pub mod program_run;
 pub mod report;
 pub mod results;
 pub mod runs;

@@ -1,5 +1,5 @@
 //! Runs that tools printed as text, read back: cxidiag and the legacy tools in any version
-//! (tools.md 9, 10).
+//! (tools.md 9, 10), and programs of the layers above.
 //!
 //! The title of a tool begins a run. The prefix of its line, such as the host name that `pdsh` or
 //! `srun --label` adds, stands before each line of that run, so runs of several processes may be
@@ -11,9 +11,32 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
 use super::printed_run::{Mixed, PrintedRun, is_rule};
+use super::program_run::{Mentioned, ProgramRun};
 use plan::tool::Tool;
 use plan::tools::TOOLS;
 use report::outcome::Outcome;
+
+/// A run that is being read: of a tool, or of a program of another layer.
+enum TextRun {
+    Tool(PrintedRun),
+    Program(ProgramRun),
+}
+
+impl TextRun {
+    fn prefix(&self) -> &str {
+        match self {
+            Self::Tool(run) => &run.prefix,
+            Self::Program(run) => &run.prefix,
+        }
+    }
+
+    fn read(&mut self, line: &str) -> Result<Option<String>, Mixed> {
+        match self {
+            Self::Tool(run) => run.read(line),
+            Self::Program(run) => run.read(line),
+        }
+    }
+}
 
 /// Returns the runs in a text, in the order of their titles, and a note for each one that has no
 /// results or ends early, and for each figure that is no number of a NIC.
@@ -22,30 +45,38 @@ use report::outcome::Outcome;
 ///
 /// The rows of several processes are mixed, and it is not known which row belongs to which.
 pub fn runs(text: &str) -> Result<(Vec<Outcome>, Vec<String>), String> {
-    let mut runs: Vec<PrintedRun> = Vec::new();
+    let mut runs: Vec<TextRun> = Vec::new();
     // The last run with each prefix, by the length of the prefix: earlier runs have ended.
     let mut last: BTreeMap<usize, HashMap<String, usize>> = BTreeMap::new();
     // The last number of a line that is cut off may be cut off too.
-    let whole = match text.rsplit_once('\n') {
-        Some((whole, rest)) if !is_rule(rest) => whole,
-        _ => text,
+    let (whole, rest) = match text.rsplit_once('\n') {
+        Some((whole, rest)) if !is_rule(rest) => (whole, rest),
+        _ => (text, ""),
     };
     let mut notes = Vec::new();
+    let mut mentioned = Mentioned::default();
     for (number, line) in (1..).zip(whole.lines()) {
         let line = without_times(line.trim_end());
-        if let Some((prefix, tool)) = title(&line) {
+        if let Some(mut title) = titled(&line, number, &mentioned) {
+            let prefix = title.prefix().to_owned();
             let last_of_length = last.entry(prefix.len()).or_default();
-            let before = last_of_length.insert(prefix.to_owned(), runs.len());
-            let columns = before.map_or_else(Vec::new, |index| runs[index].columns.clone());
-            runs.push(PrintedRun::new(prefix.to_owned(), tool, number, columns));
+            let before = last_of_length.insert(prefix, runs.len());
+            if let TextRun::Tool(run) = &mut title
+                && let Some(TextRun::Tool(before)) = before.map(|index| &runs[index])
+            {
+                run.columns.clone_from(&before.columns);
+            }
+            runs.push(title);
             continue;
         }
+        mentioned.add(&line);
         let run_behind = |(length, runs): (&usize, &HashMap<String, usize>)| {
             runs.get(line.get(..*length)?).copied()
         };
         if let Some(index) = last.iter().rev().find_map(run_behind) {
             let run = &mut runs[index];
-            let unreadable = run.read(&line[run.prefix.len()..]).map_err(|Mixed| {
+            let behind = &line[run.prefix().len()..];
+            let unreadable = run.read(behind).map_err(|Mixed| {
                 format!("line {number} has figures that belong to none of the runs before it, or to several")
             })?;
             notes.extend(
@@ -53,12 +84,36 @@ pub fn runs(text: &str) -> Result<(Vec<Outcome>, Vec<String>), String> {
             );
         }
     }
+    let rest = without_times(rest);
+    for index in last.values().flat_map(HashMap::values).filter(|_| !rest.is_empty()) {
+        if let TextRun::Program(run) = &mut runs[*index]
+            && (rest.starts_with(&run.prefix) || run.prefix.starts_with(&*rest))
+        {
+            run.cut();
+        }
+    }
     let mut outcomes = Vec::new();
     for run in runs {
-        notes.extend(run.note());
-        outcomes.extend(run.into_outcome());
+        match run {
+            TextRun::Tool(run) => {
+                notes.extend(run.note());
+                outcomes.extend(run.into_outcome());
+            }
+            TextRun::Program(run) => {
+                notes.extend(run.note());
+                outcomes.extend(run.into_outcomes());
+            }
+        }
     }
     Ok((outcomes, notes))
+}
+
+/// Returns the run whose title is in a line, with the programs that lines before it name.
+fn titled(line: &str, number: usize, mentioned: &Mentioned) -> Option<TextRun> {
+    let tool = title(line).map(|(prefix, tool)| {
+        TextRun::Tool(PrintedRun::new(prefix.to_owned(), tool, number, Vec::new()))
+    });
+    tool.or_else(|| ProgramRun::titled(line, number, mentioned).map(TextRun::Program))
 }
 
 /// Returns the tool whose title ends a line, and the prefix of the line.

@@ -19,7 +19,11 @@ use report::outcome::{
 const UNKNOWN: &str = "unknown";
 
 /// Nanoseconds of a microsecond, the unit of printed latencies.
-const US: f64 = 1e3;
+pub(super) const US: f64 = 1e3;
+
+/// Metrics that texts have, or some of them.
+const PRINTED_METRICS: [Metric; 4] =
+    [Metric::Min, Metric::Max, Metric::Deviation, Metric::PacketRate];
 
 /// The rows of several processes are mixed.
 pub(super) struct Mixed;
@@ -238,14 +242,14 @@ impl PrintedRun {
         if self.results.is_empty() && (side == Side::Server || self.refers_to_client) {
             return None;
         }
-        let host = host(&self.prefix);
         let local = value("Local (client)").or(value("Local (server)"));
         let remote = value("Remote (server)").or(value("Remote (client)"));
         let status = self.status();
         let ended = match self.status {
-            Status::Complete => "the text of the run ends early",
-            Status::Failed => "the run failed, as its text says",
-            _ => "the run was interrupted, as its text says",
+            _ if status == Status::Complete => None,
+            Status::Complete => Some("the text of the run ends early"),
+            Status::Failed => Some("the run failed, as its text says"),
+            _ => Some("the run was interrupted, as its text says"),
         };
         // Without this line it may be a legacy tool, which does not know.
         let is_software = value("Platform").map(|text| text.starts_with("software NIC"));
@@ -254,28 +258,14 @@ impl PrintedRun {
             UsedDevice { is_software, ..UsedDevice::named(name.into(), svc_id as u32) }
         });
         Some(Outcome {
-            schema_version: report::outcome::PRINTED,
             tool: self.tool.name.into(),
             side,
-            cxidiag_version: UNKNOWN.into(),
             status,
-            exit_status: u8::from(status != Status::Complete),
-            error: (status != Status::Complete).then(|| Problem {
-                kind: "printed".into(),
-                message: ended.into(),
-                ..Problem::default()
-            }),
-            host: Host {
-                name: if host.is_empty() { Host::UNKNOWN } else { host }.into(),
-                kernel: UNKNOWN.into(),
-                architecture: UNKNOWN.into(),
-            },
             device,
             addresses: local.zip(remote).and_then(|(local, remote)| addresses(local, remote)),
             options: Some(self.options()),
-            clock: MeasuringClock { name: UNKNOWN.into(), ..MeasuringClock::default() },
             results: self.results,
-            ..Outcome::default()
+            ..printed(&self.prefix, ended)
         })
     }
 
@@ -333,6 +323,30 @@ impl PrintedRun {
     }
 }
 
+/// Returns an outcome with what all texts lack, with the host in a prefix. It is incomplete if
+/// `ended` says how.
+pub(super) fn printed(prefix: &str, ended: Option<&str>) -> Outcome {
+    let host = host(prefix);
+    Outcome {
+        schema_version: report::outcome::PRINTED,
+        cxidiag_version: UNKNOWN.into(),
+        status: if ended.is_some() { Status::Interrupted } else { Status::Complete },
+        exit_status: ended.is_some().into(),
+        error: ended.map(|ended| Problem {
+            kind: "printed".into(),
+            message: ended.into(),
+            ..Problem::default()
+        }),
+        host: Host {
+            name: if host.is_empty() { Host::UNKNOWN } else { host }.into(),
+            kernel: UNKNOWN.into(),
+            architecture: UNKNOWN.into(),
+        },
+        clock: MeasuringClock { name: UNKNOWN.into(), ..MeasuringClock::default() },
+        ..Outcome::default()
+    }
+}
+
 /// Returns the host in a prefix. System journals have `host name[process]: `.
 fn host(prefix: &str) -> &str {
     let mut words = prefix.split_whitespace().rev();
@@ -379,7 +393,7 @@ fn row<'a>(columns: &[PrintedColumn], line: &'a str) -> Option<PrintedRow<'a>> {
 
 /// Returns the result in a row, and its figures that are no numbers; `None` if the line is no row
 /// of the table.
-fn result(
+pub(super) fn result(
     columns: &[PrintedColumn],
     line: &str,
     samples: &mut Option<Vec<u64>>,
@@ -397,7 +411,6 @@ fn result(
     };
     let ns = |metric| figure(metric).map(f64::round);
     let count = value(PrintedColumn::Count).unwrap_or(0.0) as u64;
-    let latency = ns(Metric::Min).zip(ns(Metric::Max)).zip(ns(Metric::Mean));
     let depth = |kind| value(PrintedColumn::Depth(kind)).map(|depth| depth as u16);
     let row = Row {
         size: value(PrintedColumn::Size)? as u64,
@@ -407,10 +420,10 @@ fn result(
     let result = SizeResult {
         extent: Extent::Complete,
         count,
-        latency: latency.map(|((min, max), mean)| LatencyResult {
-            min_ns: min as u64,
-            max_ns: max as u64,
-            mean_ns: mean,
+        latency: ns(Metric::Mean).map(|mean_ns| LatencyResult {
+            min_ns: ns(Metric::Min).unwrap_or(0.0) as u64,
+            max_ns: ns(Metric::Max).unwrap_or(0.0) as u64,
+            mean_ns,
             standard_deviation_ns: ns(Metric::Deviation).unwrap_or(0.0),
             samples_ns: samples.take(),
             ..LatencyResult::default()
@@ -420,7 +433,11 @@ fn result(
             packet_rate_packets_per_s: figure(Metric::PacketRate).unwrap_or(0.0),
             ..BandwidthResult::default()
         }),
-        unreadable: unreadable.iter().map(|(metric, _)| *metric).collect(),
+        unreadable: unreadable
+            .iter()
+            .map(|(metric, _)| *metric)
+            .chain(PRINTED_METRICS.into_iter().filter(|metric| figure(*metric).is_none()))
+            .collect(),
         ..SizeResult::none(row.size)
     };
     let named = unreadable.iter().map(|(metric, cell)| format!("{metric} '{cell}'"));

@@ -51,6 +51,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     results::check_output(&sources, "output", &output)?;
     let destination = Destination::open(&output)?;
     let mut results = read(&sources)?;
+    results::compare_layers(&mut results);
     if let [base, _] = sources.as_slice()
         && let Err(failure) = results::compare(&mut results, &base.name(), MAX_REGRESS)
     {

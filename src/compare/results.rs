@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::comparison::{self, Comparison};
+use super::layers::{self, LayerComparison};
 use super::printed;
 use super::runs::{self, ReadRun, RunSource, refused};
 use campaign::quiet::findings::{Cause, Matrix, Unit};
@@ -50,6 +51,8 @@ pub enum Content {
     /// Runs of two sides compared.
     Comparison(Box<Comparison>),
     Survey(Box<Survey>),
+    /// What each layer of software adds.
+    Layers(Box<LayerComparison>),
     /// What NICs did while a command ran.
     Stat(Box<JobStat>),
 }
@@ -78,6 +81,8 @@ struct Marks {
     /// Of a check, both.
     host_name: Option<IgnoredAny>,
     devices: Option<IgnoredAny>,
+    /// Of layers.
+    transfers: Option<IgnoredAny>,
     /// Of `stat`.
     missing_nodes: Option<IgnoredAny>,
     /// Of most commands.
@@ -139,7 +144,7 @@ fn compared(document: &[u8], shown: &str, file: &str) -> Result<ComparedResult, 
     match content(document, shown)? {
         Some(Content::Run(run)) => Ok(compared_run(file, *run)),
         Some(Content::Survey(survey)) => Ok(ComparedResult::Survey(file.to_owned(), survey)),
-        Some(Content::Comparison(_) | Content::Stat(_)) | None => {
+        Some(Content::Comparison(_) | Content::Layers(_) | Content::Stat(_)) | None => {
             Err(not_a_result(shown, "not a result of cxidiag that can be compared"))
         }
     }
@@ -205,6 +210,18 @@ pub fn compare(results: &mut Vec<ReadResult>, base: &str, limit: f64) -> Result<
     Ok(())
 }
 
+/// Adds what each layer adds in front of runs, if there are only runs, of several layers.
+pub fn compare_layers(results: &mut Vec<ReadResult>) {
+    let run = |result: &ReadResult| {
+        Some(ReadRun { file: result.file.clone(), outcome: result.run()?.clone() })
+    };
+    let runs: Option<Vec<ReadRun>> = results.iter().map(run).collect();
+    if let Some(compared) = runs.and_then(|runs| LayerComparison::new(&runs, &[]).ok()) {
+        let (file, content) = (String::new(), Content::Layers(Box::new(compared)));
+        results.insert(0, ReadResult { file, content });
+    }
+}
+
 /// Returns what a document holds. `None` if it cannot be drawn.
 fn content(document: &[u8], shown: &str) -> Result<Option<Content>, Failure> {
     let marks = Marks::of(document, shown)?;
@@ -222,6 +239,8 @@ fn content(document: &[u8], shown: &str) -> Result<Option<Content>, Failure> {
         Content::Survey(survey)
     } else if marks.max_regress_percent.is_some() {
         typed(document, shown, version, comparison::SCHEMA_VERSION).map(Content::Comparison)?
+    } else if marks.transfers.is_some() {
+        typed(document, shown, version, layers::SCHEMA_VERSION).map(Content::Layers)?
     } else if marks.results.is_some() {
         typed(document, shown, version, outcome::SCHEMA_VERSION).map(Content::Run)?
     } else if marks.missing_nodes.is_some() {

@@ -9,6 +9,8 @@ use serde::de::IgnoredAny;
 use facts::error::{Failure, cause};
 use facts::text;
 use facts::user_file::{self, LARGEST_DOCUMENT};
+use plan::tool::Tool;
+use plan::tools::TOOLS;
 use report::outcome::{Outcome, Side};
 
 /// The first bytes of a file of gzip.
@@ -20,6 +22,15 @@ pub struct ReadRun {
     /// Name of the file; `-` for standard input.
     pub file: String,
     pub outcome: Outcome,
+}
+
+impl ReadRun {
+    /// Returns whether the run measures bandwidth, and not latency.
+    pub fn measures_bandwidth(&self) -> bool {
+        let tool = TOOLS.iter().find(|tool| tool.name == self.outcome.tool);
+        let has_bandwidth = || self.outcome.results.iter().any(|result| result.bandwidth.is_some());
+        tool.map_or_else(has_bandwidth, Tool::measures_bandwidth)
+    }
 }
 
 /// Where runs are read from.

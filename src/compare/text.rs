@@ -58,7 +58,7 @@ fn described(runs: &[&Run]) -> String {
         files => listed(files, 1),
     };
     let place = |run: &&Run| {
-        let device = run.device.as_deref().unwrap_or("no device");
+        let device = run.device.as_deref().unwrap_or("unknown NIC");
         let software = if run.is_software == Some(true) { ", software NIC" } else { "" };
         format!("{device} on {}{software}", run.host)
     };

@@ -27,6 +27,9 @@ pub struct IntroducedNic {
     pub location: Option<Location>,
     /// Whether it is a software NIC.
     pub simulated: bool,
+    /// Speed of its link, in Gb/s; none if it is unknown.
+    #[serde(default)]
+    pub link_gbps: Option<u32>,
     /// Why it could not be opened.
     pub failure: Option<String>,
 }

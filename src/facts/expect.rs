@@ -63,6 +63,9 @@ const PACKET_RATES: &[Scale] = &[
     ("op/s", 0, 1.0),
     ("kop/s", 3, 1.0),
     ("Mop/s", 6, 1.0),
+    ("/s", 0, 1.0),
+    ("k/s", 3, 1.0),
+    ("M/s", 6, 1.0),
 ];
 
 impl MetricUnit {
@@ -183,6 +186,8 @@ const RELATIONS: [(&str, Relation); 4] = [
 pub struct Expectation {
     /// As typed.
     pub text: String,
+    /// The tool or program to which it applies, as far as its size was measured; `None` for all.
+    pub tool: Option<String>,
     /// The size in bytes to which it applies; `None` for all sizes.
     pub size: Option<u64>,
     pub metric: Metric,
@@ -217,20 +222,31 @@ pub fn parse(text: &str, is_bandwidth: bool) -> Result<Vec<Expectation>, String>
     text.split(',').map(|text: &str| expectation(text.trim(), is_bandwidth)).collect()
 }
 
-/// Parses the text of a file of expectations: a list on each line. A comment begins with `#`.
+/// Parses the text of a file of expectations: a list on each line, which may begin with the name of
+/// the tool or program that it is for. A comment begins with `#`. Without `is_bandwidth`, the
+/// metrics of a line say whether it is for bandwidth tools.
 ///
 /// # Errors
 ///
 /// The first line with an error, by its number, or a text without expectations.
-pub fn parse_lines(text: &str, is_bandwidth: bool) -> Result<Vec<Expectation>, String> {
+pub fn parse_lines(text: &str, is_bandwidth: Option<bool>) -> Result<Vec<Expectation>, String> {
     let mut expectations = Vec::new();
     for (index, line) in text.lines().enumerate() {
-        let bounds = line.split('#').next().unwrap_or_default().trim();
-        if !bounds.is_empty() {
-            let line_expectations = parse(bounds, is_bandwidth);
-            expectations
-                .extend(line_expectations.map_err(|why| format!("line {}: {why}", index + 1))?);
+        let line = line.split('#').next().unwrap_or_default().trim();
+        if line.is_empty() {
+            continue;
         }
+        // No metric and no size has such a name.
+        let is_tool = |name: &str| name.contains(['-', '_']) && !name.contains(['<', '>', ':']);
+        let (own, bounds) = match line.split_once(char::is_whitespace) {
+            Some((name, bounds)) if is_tool(name) => (Some(name), bounds),
+            _ => (None, line),
+        };
+        let by_metric = bounds.contains("bw") || bounds.contains("rate");
+        let parsed = parse(bounds, is_bandwidth.unwrap_or(by_metric));
+        let parsed = parsed.map_err(|why| format!("line {}: {why}", index + 1))?;
+        let with_tool = |bound| Expectation { tool: own.map(str::to_owned), ..bound };
+        expectations.extend(parsed.into_iter().map(with_tool));
     }
     if expectations.is_empty() {
         return Err("the file has no bounds (expected one on a line, such as p99<4us)".into());
@@ -276,7 +292,7 @@ fn expectation(text: &str, is_bandwidth: bool) -> Result<Expectation, String> {
     if !limit.is_finite() {
         return Err(shape());
     }
-    Ok(Expectation { text: text.to_owned(), size, metric, limit, relation })
+    Ok(Expectation { text: text.to_owned(), tool: None, size, metric, limit, relation })
 }
 
 /// Returns the size in front of a bound.
@@ -307,6 +323,8 @@ mod tests {
         assert_eq!(one("bw<=25.5GB/s").limit, 25.5e9);
         assert_eq!(one("rate>=11.5Mpkt/s").limit, 11.5e6);
         assert_eq!(one("rate>=7.5Mop/s").limit, 7.5e6);
+        assert_eq!(one("rate>=20M/s").limit, 20e6);
+        assert_eq!(one("rate>=500k/s").limit, 500e3);
         assert_eq!(one("bw>=200Gb/s").limit, 25e9);
         assert_eq!(one("bw>=800Mb/s").limit, 1e8);
         assert_eq!(one("bw>1.5MiB/s").limit, 1_572_864.0);
@@ -325,7 +343,7 @@ mod tests {
     #[test]
     fn reads_lines_with_comments() {
         let text = "# node type A\n\n8:p50<2us  # small\n  p99<9us,max<1s\n";
-        let list = parse_lines(text, false).unwrap();
+        let list = parse_lines(text, Some(false)).unwrap();
         assert_eq!(list, parse("8:p50<2us,p99<9us,max<1s", false).unwrap());
         for (text, why) in [
             ("", "has no bounds"),
@@ -333,9 +351,26 @@ mod tests {
             ("p50<2us\n\nbad\n", "line 3: 'bad' is not a bound"),
             ("avg<2us", "line 1: unknown metric 'avg': the metrics are min, max,"),
         ] {
-            let message = parse_lines(text, false).unwrap_err();
+            let message = parse_lines(text, Some(false)).unwrap_err();
             assert!(message.contains(why), "{message}");
         }
+    }
+
+    #[test]
+    fn lines_may_be_for_one_tool() {
+        let text = "write-lat 8:mean<3us,max<1ms\nosu_bw\tbw>1GB/s\nrate > 1M/s\n";
+        let bounds = parse_lines(text, None).unwrap().into_iter();
+        let bounds = bounds.map(|bound| (bound.tool, bound.metric.to_string()));
+        let tool = |name: &str| Some(name.to_owned());
+        let expected = [
+            (tool("write-lat"), "mean".to_owned()),
+            (tool("write-lat"), "max".to_owned()),
+            (tool("osu_bw"), "bw".to_owned()),
+            (None, "rate".to_owned()),
+        ];
+        assert_eq!(bounds.collect::<Vec<_>>(), expected);
+        // The lines of a tool that is not the one in question are read too.
+        assert_eq!(parse_lines("write-lat 8:mean<3us", Some(true)).unwrap().len(), 1);
     }
 
     #[test]

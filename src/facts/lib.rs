@@ -15,6 +15,7 @@
 //!    | device           names of NICs, and the library that opens them                           |
 //!    | expect           bounds on metrics, as typed after `--expect`                             |
 //!    | interrupt        early ends of a run: signals, output without a reader                    |
+//!    | profile          published figures of a kind of NIC, for `--expect`                       |
 //!    +-------------------------------------------------------------------------------------------+
 //!  1 | atomic           atomic operations: names, numbers on the wire, sizes                     |
 //!    | bandwidth_unit   the units in which the text shows bandwidths                             |
@@ -64,6 +65,7 @@ pub mod net;
 pub mod number;
 pub mod percentile;
 pub mod phase;
+pub mod profile;
 pub mod rate;
 pub mod release;
 pub mod robust;

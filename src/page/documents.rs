@@ -136,8 +136,11 @@ impl Documents {
     /// # Errors
     ///
     /// The file of both.
-    pub fn check_distinct_from(&self, other: Option<&Destination>) -> Result<(), Failure> {
-        let files = self.destinations().chain(other);
+    pub fn check_distinct_from<'a>(
+        &'a self,
+        others: impl Iterator<Item = &'a Destination>,
+    ) -> Result<(), Failure> {
+        let files = self.destinations().chain(others);
         check_distinct(files.filter_map(Destination::target))
     }
 

@@ -58,7 +58,20 @@ impl Outputs {
     ///
     /// Metrics of other tools, sizes of other runs, more samples than can be kept, and two
     /// documents for standard output.
-    pub fn checked(self, tool: &Tool, run: &RunOptions) -> Result<Self, String> {
+    pub fn checked(mut self, tool: &Tool, run: &RunOptions) -> Result<Self, String> {
+        let is_measured = |size: u64| run.sizes().any(|own| own == size);
+        // A profile has bounds of more tools and sizes.
+        let applies = |bound: &Expectation| {
+            bound
+                .tool
+                .as_ref()
+                .is_none_or(|name| name == tool.name && bound.size.is_none_or(is_measured))
+        };
+        if !self.expectations.is_empty() && !self.expectations.iter().any(applies) {
+            let sizes = run.sizes().map(|size| size.to_string()).collect::<Vec<_>>().join(", ");
+            return Err(format!("--expect: it has no bounds of {} for {sizes} bytes", tool.name));
+        }
+        self.expectations.retain(applies);
         if let Some(other) = self
             .expectations
             .iter()
@@ -71,7 +84,6 @@ impl Outputs {
                 Metric::names(tool.measures_bandwidth())
             ));
         }
-        let is_measured = |size: u64| run.sizes().any(|own| own == size);
         for expectation in &self.expectations {
             if let Some(other) = expectation.size.filter(|size| !is_measured(*size)) {
                 let sizes: Vec<String> = run.sizes().map(|size| size.to_string()).collect();

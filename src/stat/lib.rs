@@ -23,6 +23,7 @@
 //!  3 | roster             the processes of a parallel program on this node: who leads            |
 //!    | text               the report as text                                                     |
 //!    | top_screen         the NICs of this node, now: a screen                                   |
+//!    | trace              counters over time as a trace                                          |
 //!    +-------------------------------------------------------------------------------------------+
 //!  2 | job                the report of all nodes: what their NICs did, as JSON has it           |
 //!    | nics               the NICs of this node, read before and after                           |
@@ -70,6 +71,7 @@ pub mod testing;
 pub mod text;
 mod top;
 mod top_screen;
+pub mod trace;
 
 use std::ffi::OsString;
 

@@ -29,6 +29,9 @@ const WAITS: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(600
 /// Bounds of `--interval`: reading more often would disturb what is measured.
 const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(200)..=Duration::from_secs(3600);
 
+/// The interval of `--trace` without `--interval`.
+const TRACE_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Returns what the command takes.
 pub fn usage() -> Usage {
     Usage {
@@ -167,6 +170,13 @@ pub struct StatRequest {
     #[arg(long, value_name = "TIME", value_parser = |typed: &str| time(typed, INTERVALS))]
     pub interval: Option<Duration>,
 
+    /// Write the counters over time to FILE, as a trace that Perfetto opens
+    ///
+    /// It has the rates of the counters of --interval, which is 1s then unless it is given: JSON
+    /// trace events. With COMMAND or --merge.
+    #[arg(long, value_name = "FILE", value_parser = derived::file(), add = Completion::Files)]
+    pub trace: Option<PathBuf>,
+
     /// Keep these files
     ///
     /// They are cxidiag-stat.JOB.STEP/NODE.start and NODE.json.
@@ -281,7 +291,9 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<StatRequest>, Failure> {
         StatAction::Merge(_) => {}
         _ => arguments::add_devices(&mut request.devices, std::mem::take(words), own)?,
     }
-    Ok(Some(StatRequest { form, ..typed.request }))
+    let interval = typed.request.interval;
+    let interval = interval.or(typed.request.trace.as_ref().map(|_| TRACE_INTERVAL));
+    Ok(Some(StatRequest { form, interval, ..typed.request }))
 }
 
 /// Returns which options run no command.
@@ -308,11 +320,12 @@ fn form(
     let form = match (&request.start, &request.stop, command) {
         _ if request.is_top => {
             request.metrics.file_with(SERIES)?;
-            let documents = ["json", "csv", "openmetrics", "output", "interval", "fail-on"];
+            let documents =
+                ["json", "csv", "openmetrics", "output", "interval", "trace", "fail-on"];
             refuse(
                 documents.into_iter().any(|long| typed.is_given(long)),
                 "--top writes no report: no --json, --csv, --openmetrics, --output, \
-                 --interval, --fail-on",
+                 --interval, --trace, --fail-on",
             )?;
             StatAction::Top
         }
@@ -332,6 +345,8 @@ fn form(
     };
     let is_run = matches!(form, StatAction::Run(_));
     refuse(request.interval.is_some() && !is_run, "--interval needs a COMMAND")?;
+    let has_series = is_run || matches!(form, StatAction::Merge(_));
+    refuse(request.trace.is_some() && !has_series, "--trace needs a COMMAND or --merge")?;
     if !request.fail_on.is_empty() && !matches!(form, StatAction::Stop(_) | StatAction::Merge(_)) {
         let allowed = "it is for --stop and --merge: the exit status is that of COMMAND";
         return Err(Failure::usage(invalid("fail-on", request.fail_on.join(","), allowed)));

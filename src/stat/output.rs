@@ -10,7 +10,7 @@ use super::options::{StatAction, StatRequest};
 use super::record::NodeRecord;
 use super::series::NodeSeries;
 use super::step_directory::node_name;
-use super::{metrics, text};
+use super::{metrics, text, trace};
 use cli::output::or_failure;
 use facts::error::Failure;
 use page::csv::document;
@@ -26,6 +26,7 @@ pub struct ReportFiles {
     documents: Documents,
     /// `--output`: the text.
     text: Option<Destination>,
+    trace: Option<Destination>,
 }
 
 /// Opens the documents. With `node`, the name of each file contains the name of this node.
@@ -66,8 +67,9 @@ pub fn open(request: &StatRequest, node: Option<&str>) -> Result<ReportFiles, Fa
         ..Places::default()
     })?;
     let text = request.output.as_deref().map(path).as_deref().map(Destination::file).transpose()?;
-    documents.check_distinct_from(text.as_ref())?;
-    Ok(ReportFiles { documents, text })
+    let trace = request.trace.as_deref().map(path).as_deref().map(Destination::file).transpose()?;
+    documents.check_distinct_from(text.iter().chain(&trace))?;
+    Ok(ReportFiles { documents, text, trace })
 }
 
 impl ReportFiles {
@@ -151,6 +153,9 @@ impl ReportFiles {
         self.documents.write_json(job)?;
         if let Some(to) = &self.documents.csv {
             to.write(&csv(job)?)?;
+        }
+        if let Some(to) = &self.trace {
+            to.write(&trace::trace(job)?)?;
         }
         self.documents.write_metrics(|| metrics::families(job))
     }

@@ -142,6 +142,7 @@ mod tests {
             class: String::new(),
             location,
             simulated: false,
+            link_gbps: None,
             failure: None,
         }
     }
@@ -209,6 +210,7 @@ mod tests {
     fn names_a_nic_that_the_fabric_lacks() {
         let fabric = "dragonfly:groups=1,switches=1,nics=2";
         let roster = |devices: &[&str]| Roster {
+            link_gbps: None,
             nodes: vec![Node { host: "n1".into(), rank: 0, absent: None }],
             nics: (devices.iter())
                 .map(|device| Nic {

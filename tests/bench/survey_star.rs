@@ -90,6 +90,7 @@ fn introduction(rank: u32, size: u32) -> Introduction {
         class: "BEST_EFFORT".into(),
         location: None,
         simulated: false,
+        link_gbps: None,
         failure: None,
     };
     Introduction { rank, size, host: format!("nid{rank:06}"), topology: None, nics: vec![nic(0)] }

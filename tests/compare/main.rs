@@ -2,6 +2,7 @@
 
 #[path = "../harness/mod.rs"]
 mod harness;
+mod layers;
 
 use std::fs::File;
 use std::path::PathBuf;

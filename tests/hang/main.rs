@@ -696,7 +696,7 @@ fn ranks_of_open_mpi_are_judged_by_their_calls() {
         ("solve", 3, "hung: because rank 1 (pid PID1) is stopped by a signal", "kill -CONT PID1"),
     ] {
         let fabric = Fabric::new();
-        let job = Job { fabric, faults: "", ranks: Vec::new() };
+        let job = Job { fabric, faults: "", user: None, ranks: Vec::new() };
         let mut launcher = outside_of_jobs("mpirun.openmpi");
         launcher
             .args("--allow-run-as-root --oversubscribe --mca btl self,vader -np 3".split(' '))

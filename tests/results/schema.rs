@@ -14,6 +14,8 @@ use compare::changes;
 use compare::changes::Changes;
 use compare::comparison;
 use compare::comparison::Comparison;
+use compare::layers;
+use compare::layers::LayerComparison;
 use devices::inventory;
 use devices::inventory::Inventory;
 use explain::document::Explanation;
@@ -153,6 +155,13 @@ fn devices_schema() -> Value {
         ("/$defs/ServiceEntry/properties/resources", "maxItems", json!(resources.len())),
     ];
     let mut schema = schema::<Inventory>("NICs that cxidiag devices lists", &rules);
+    close(&mut schema);
+    schema
+}
+
+fn layers_schema() -> Value {
+    let rules = [("/properties/schema_version", "const", json!(layers::SCHEMA_VERSION))];
+    let mut schema = schema::<LayerComparison>("What layers of software add", &rules);
     close(&mut schema);
     schema
 }
@@ -310,6 +319,7 @@ fn matches_schemas_in_docs() {
         ("devices", devices_schema()),
         ("changes", changes_schema()),
         ("comparison", comparison_schema()),
+        ("layers", layers_schema()),
         ("ping", ping_schema()),
         ("why", why_schema()),
         ("stat", stat_schema()),

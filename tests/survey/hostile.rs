@@ -100,6 +100,7 @@ fn liar(file: &Path, rank: u32, size: u32, lie: fn(&mut Report)) -> JoinHandle<(
             class: "BEST_EFFORT".into(),
             location: None,
             simulated: true,
+            link_gbps: None,
             failure: None,
         }],
     };

@@ -159,6 +159,7 @@ fn states_default_of_each_value() {
         "tx-gpu",
         "rx-gpu",
         "start",
+        "trace",
         "stop",
         "fail-on",
         "nids",

@@ -1,8 +1,8 @@
 //! The page of `report`: one HTML file that loads nothing else.
 //!
 //! * This file: the page as a whole.
-//! * `run`, `comparison`, `survey`, `stat`: the sections of each kind of result; `history`: NICs
-//!   over many surveys.
+//! * `run`, `comparison`, `layers`, `survey`, `stat`: the sections of each kind of result;
+//!   `history`: NICs over many surveys.
 //! * `load`: a survey under load; `load_matrix`: its bandwidths between groups.
 //! * `sizes`: the sizes of a run.
 //! * `parts`: what sections share; `quantity`: values with units; `chart`: curves and bars as SVG;
@@ -13,6 +13,7 @@
 mod chart;
 mod comparison;
 mod history;
+mod layers;
 mod load;
 mod load_matrix;
 mod map;
@@ -96,6 +97,7 @@ fn is_software(result: &ReadResult) -> bool {
             run.device.as_ref().and_then(|device| device.is_software) == Some(true)
         }
         Content::Comparison(compared) => comparison::is_software(compared),
+        Content::Layers(compared) => compared.is_software,
         Content::Survey(survey) => survey.is_software,
         Content::Stat(stat) => stat.is_software(),
     }
@@ -108,7 +110,9 @@ fn headline(results: &[ReadResult]) -> Markup {
     else {
         return html! { h1 { "cxidiag report" } };
     };
-    let is_compared = results.iter().any(|result| matches!(result.content, Content::Comparison(_)));
+    let is_compared = results
+        .iter()
+        .any(|result| matches!(result.content, Content::Comparison(_) | Content::Layers(_)));
     let finding = match results.len() {
         count @ 2.. if status.0 == Severity::Good && !is_compared => format!("all {count} results"),
         _ => finding,
@@ -123,6 +127,7 @@ fn verdict(content: &Content) -> (Badge, String) {
         Content::Comparison(compared) => {
             (comparison::status(compared), comparison::finding(compared))
         }
+        Content::Layers(compared) => (layers::status(compared), compared.summary.clone()),
         Content::Survey(survey) => (survey::status(survey), survey::finding(survey).to_owned()),
         Content::Stat(stat) => (stat::status(stat), stat::finding(stat)),
     }
@@ -181,6 +186,7 @@ fn line(number: usize, result: &ReadResult) -> Option<(Badge, Vec<Markup>)> {
             comparison::newest(comparison).map_or(String::new(), |run| run.host.clone()),
             comparison::newest(comparison).map(|run| run.started_unix_ms),
         ),
+        Content::Layers(_) => ("layers".into(), String::new(), None),
         Content::Survey(survey) => {
             (format!("survey {}", result.file), survey::place(survey), Some(survey.started_unix_ms))
         }
@@ -255,6 +261,14 @@ fn sections(results: &[ReadResult]) -> Markup {
                 }
             }
         }
+        @for (number, content) in numbered() {
+            @if let Content::Layers(compared) = content {
+                section id={ "result-" (number) } {
+                    h2 { "Layers" }
+                    (layers::section(compared))
+                }
+            }
+        }
         @for (tool, runs) in by_tool(results) { (tool_section(tool, &runs)) }
     }
 }
@@ -290,6 +304,7 @@ fn circumstances(result: &ReadResult) -> Markup {
         // All runs of a tool stand together.
         Content::Run(_) => html! {},
         Content::Comparison(compared) => comparison::circumstances(&result.file, compared),
+        Content::Layers(compared) => layers::circumstances(&result.file, compared),
         Content::Survey(survey) => survey::circumstances(&result.file, survey),
         Content::Stat(stat) => stat::circumstances(&result.file, stat),
     }

@@ -7,10 +7,11 @@ use super::values::{label, percentiles};
 use crate::outputs::INTERVALS;
 use crate::tools::has_one_status;
 use cli::usage::{Completion, Value};
-use cli::values::{LEFT_OUT, contents, named_file, names, text};
+use cli::values::{LEFT_OUT, named_file, names, text};
 use facts::bandwidth_unit::BandwidthUnit;
 use facts::expect;
 use facts::percentile::Percentile;
+use facts::profile;
 use node::nic::counter_table::Preset;
 
 /// All of them, in the order of the help text.
@@ -192,7 +193,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
                 "bw>=23GB/s,8:rate>1Mpkt/s",
                 "bw, rate",
                 "bw in B/s, kB/s, MB/s, GB/s, KiB/s, MiB/s, GiB/s, Mb/s or Gb/s (bits), and \
-                 rate in pkt/s, kpkt/s, Mpkt/s or the same with op",
+                 rate in pkt/s, kpkt/s, Mpkt/s, the same with op, or /s, k/s, M/s",
             ),
             None => (
                 "p99<4us,64K:mean<9us",
@@ -205,13 +206,15 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              exit status 3 if any fails. Metrics: {metrics}\n\n\
              LIST holds bounds, separated by commas: a metric, one of <, <=, >, >=, a number, \
              and a unit ({units}). With a size and a colon in front, a bound applies to that \
-             size only. FILE has a list on each line; # begins a comment. All lists that are \
-             given apply."
+             size only. FILE has a list on each line; # begins a comment. A line may begin with \
+             the name of a tool, and is then for the sizes that this tool measures. All lists \
+             that are given apply. Published figures have names, such as \
+             --expect=slingshot200-same-switch."
         );
         Def::text("expect", "LIST", |typed, value| {
             let is_bandwidth = typed.run.lists.is_some();
-            let expectations = match value.strip_prefix('@') {
-                Some(path) => expect::parse_lines(&contents(path)?, is_bandwidth)?,
+            let expectations = match profile::text(value)? {
+                Some(text) => expect::parse_lines(&text, Some(is_bandwidth))?,
                 None => expect::parse(value, is_bandwidth)?,
             };
             typed.outputs.expectations.extend(expectations);

@@ -120,7 +120,9 @@ impl Outcome {
 
     /// Returns the host and the NIC of each side.
     pub fn place(&self) -> String {
-        let device = self.device.as_ref().map_or("no NIC", |device| device.name.as_str());
+        // The text of another program names no NIC.
+        let none = if self.is_printed() { "unknown NIC" } else { "no NIC" };
+        let device = self.device.as_ref().map_or(none, |device| device.name.as_str());
         let own = [self.host.known_name(), Some(device)];
         let own = own.into_iter().flatten().collect::<Vec<_>>().join(" ");
         match (&self.peer, &self.addresses) {

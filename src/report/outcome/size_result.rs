@@ -54,7 +54,7 @@ pub struct SizeResult {
     /// --fan: when the puts of a fan have arrived; null without, and in a partial result.
     #[serde(default)]
     pub fan: Option<FanResult>,
-    /// Metrics that the text of a run has, but not as numbers; empty in a document.
+    /// Metrics that the text of a run does not have as numbers; empty in a document.
     #[serde(skip)]
     pub unreadable: Vec<Metric>,
 }

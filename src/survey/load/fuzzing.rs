@@ -183,7 +183,11 @@ impl Survey {
             location: None,
             failure: None,
         };
-        let roster = Roster { nodes: [0, 1].map(node).into(), nics: [0, 1, 2, 3].map(nic).into() };
+        let roster = Roster {
+            nodes: [0, 1].map(node).into(),
+            nics: [0, 1, 2, 3].map(nic).into(),
+            ..Roster::default()
+        };
         let setup = LoadSetup {
             wanted: spec::parse("all2all").expect("a pattern"),
             sizes: LoadSizes { size_bytes: 65_536, window_bytes: 1 << 20 },

@@ -6,6 +6,7 @@ use super::document::{COMMAND, Conclusion, SCHEMA_VERSION, Scope, Setup, Survey}
 use super::load_words::certainties;
 use super::mixed::{is_incomparable, is_mixed};
 use super::next::next;
+use super::shortfall::shortfall;
 use super::summary::summary;
 use campaign::quiet::busy::BusyNode;
 use campaign::quiet::findings::{Certainty, Findings, Unit, UntestedPart};
@@ -54,10 +55,12 @@ impl Survey {
             setup,
             roster,
             verdict,
+            shortfall: None,
             load,
             why: Vec::new(),
             why_shared: Vec::new(),
         };
+        survey.shortfall = shortfall(&survey);
         survey.summary = summary(&survey);
         survey.next = next(&survey);
         survey

@@ -5,7 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use campaign::quiet::busy::BusyNode;
 use campaign::quiet::findings::{Findings, Test, Unit};
+use campaign::quiet::ids::TestId;
 use campaign::quiet::roster::Roster;
+use crew::location::Class;
 use facts::error::{Failure, INTERRUPTED, Kind, UNDECIDED};
 use load::findings::LoadFindings;
 use page::problem::Problem;
@@ -154,6 +156,10 @@ pub struct Survey {
     pub roster: Roster,
     /// What the survey has found.
     pub verdict: Findings,
+    /// How far all pairs stay below published figures of their kind of NIC; null if they do not, of
+    /// software NICs, and without such figures. It is no verdict.
+    #[serde(default)]
+    pub shortfall: Option<Shortfall>,
     /// What the survey has found under load; null without --load.
     #[serde(default)]
     pub load: Option<LoadFindings>,
@@ -163,6 +169,24 @@ pub struct Survey {
     /// What several culprits share and hardly any good NIC has: they may have one cause.
     #[serde(default)]
     pub why_shared: Vec<SharedValue<Unit>>,
+}
+
+/// The figures of a class of pairs, which are far below published ones.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct Shortfall {
+    /// Name of the profile with the published figures.
+    pub profile: String,
+    /// The bound in it that the median does not meet.
+    pub expectation: String,
+    /// Index of the test.
+    pub test: TestId,
+    /// The class of the pairs.
+    pub class: Class,
+    /// Median of the pairs, in nanoseconds or bytes per second.
+    pub median: f64,
+    /// The median as a part of the bound, or the bound as a part of a median latency.
+    pub share: f64,
 }
 
 impl Survey {

@@ -4,6 +4,7 @@
 //! * `nics`: what the verdict means for each NIC; the list of bad nodes.
 //! * `words`: parts of the cluster, tests and figures in words; `evidence`: the evidence in
 //!   sentences.
+//! * `shortfall`: what all pairs lack to published figures.
 //! * `summary`: the first line; `text`: the text at the end; `distribution`: its tables.
 //! * `ticket`: a page of Markdown.
 //! * Under load: `load_words`: parts and judgements in words, and what judgements mean;
@@ -35,6 +36,7 @@ pub mod next;
 pub mod nics;
 pub mod pair_table;
 pub mod progress;
+mod shortfall;
 mod summary;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -43,4 +45,4 @@ pub mod ticket;
 pub mod why_text;
 pub mod words;
 
-pub use document::{Conclusion, SCHEMA_VERSION, Scope, Setup, Survey, SurveyJob};
+pub use document::{Conclusion, SCHEMA_VERSION, Scope, Setup, Shortfall, Survey, SurveyJob};

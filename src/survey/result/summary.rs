@@ -49,7 +49,7 @@ pub fn summary(survey: &Survey) -> String {
         fitted(line, others)
     };
     match survey.conclusion {
-        Conclusion::Good => fitted(format!("good: {}", good(survey)), Vec::new()),
+        Conclusion::Good => format!("good: {}{}", good(survey), shortfall(survey)),
         Conclusion::Bad => {
             let others = [unjudged(survey), unmeasured(survey), vec![nics(survey)]].concat();
             concluded("bad", &bad, others)
@@ -74,6 +74,13 @@ fn fitted(mut line: String, parts: Vec<String>) -> String {
         }
     }
     line
+}
+
+/// Returns how far all pairs stay below published figures, which no width cuts off.
+fn shortfall(survey: &Survey) -> String {
+    survey.shortfall.as_ref().map_or(String::new(), |found| {
+        format!("; all at {:.2} of what Slingshot 200 reaches", found.share)
+    })
 }
 
 /// Returns how many NICs are good in which figures, and what was not measured.

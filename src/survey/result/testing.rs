@@ -28,7 +28,11 @@ pub fn roster() -> Roster {
         location: Some(Location { group: 3, switch: 12 + (index / 4) as u16, port: None }),
         failure: None,
     };
-    Roster { nodes: (0..4).map(node).collect(), nics: (0..8).map(nic).collect() }
+    Roster {
+        nodes: (0..4).map(node).collect(),
+        nics: (0..8).map(nic).collect(),
+        ..Roster::default()
+    }
 }
 
 /// Returns a latency test and a bandwidth test.

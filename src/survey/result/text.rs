@@ -49,6 +49,9 @@ pub fn page(survey: &Survey) -> Page {
     if let Some(line) = virtual_functions(survey) {
         page.paragraph(line, "  ");
     }
+    if let Some(line) = shortfall(survey) {
+        page.paragraph(line, "  ");
+    }
     let bad = Words::verdict(Severity::Bad, "Bad");
     let suspect =
         Words::first(Severity::Suspect, "Suspect: outside the limits, not confirmed by retests");
@@ -79,6 +82,22 @@ pub fn page(survey: &Survey) -> Page {
     distribution::worst_places(&mut page, survey);
     load_text::add(&mut page, survey);
     page
+}
+
+/// Returns what all pairs lack to published figures, which is no verdict on any of them.
+fn shortfall(survey: &Survey) -> Option<String> {
+    let found = survey.shortfall.as_ref()?;
+    let test = &survey.setup.tests[found.test.index()];
+    let median = words::figure(test, found.median);
+    Some(format!(
+        "All pairs are alike, but slow: {}, {}: median {median} {}, published {} ({}). What they \
+         share may be slow: settings, kernel, BIOS, firmware (docs/layers.md).",
+        words::test(test),
+        found.class.name(),
+        words::figure_unit(test),
+        found.expectation,
+        found.profile,
+    ))
 }
 
 /// Returns where and how long the survey has measured.

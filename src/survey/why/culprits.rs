@@ -284,7 +284,8 @@ mod tests {
             location: Some(Location { group: 3, switch: 1, port: None }),
             failure: None,
         };
-        let roster = Roster { nodes: Vec::new(), nics: vec![nic(0), nic(1), nic(1)] };
+        let roster =
+            Roster { nodes: Vec::new(), nics: vec![nic(0), nic(1), nic(1)], ..Roster::default() };
         let slow = LimitSource::Population;
         let transient =
             Cause { certainty: Certainty::Transient, ..cause(Unit::Nic(NicId(0)), slow) };

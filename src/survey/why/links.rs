@@ -166,6 +166,7 @@ mod tests {
         Roster {
             nodes: (0..groups.len() as u32).map(node).collect(),
             nics: (0..).zip(&groups).map(nic).collect(),
+            ..Roster::default()
         }
     }
 

@@ -372,7 +372,11 @@ mod tests {
             location: Some(Location { group: 0, switch: *switch, port: None }),
             failure: None,
         };
-        Roster { nodes: numbered().map(node).collect(), nics: numbered().map(nic).collect() }
+        Roster {
+            nodes: numbered().map(node).collect(),
+            nics: numbered().map(nic).collect(),
+            ..Roster::default()
+        }
     }
 
     /// Returns the partner of NIC 0 and the good NIC beside it.

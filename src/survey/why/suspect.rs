@@ -386,6 +386,7 @@ mod tests {
                 class: "BEST_EFFORT".into(),
                 location: None,
                 simulated: device.starts_with("soft"),
+                link_gbps: None,
                 failure: None,
             }],
         }

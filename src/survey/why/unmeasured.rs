@@ -192,6 +192,7 @@ mod tests {
             let roster = Roster {
                 nodes: (0..nodes).map(node).collect(),
                 nics: (0..2 * nodes).map(nic).collect(),
+                ..Roster::default()
             };
             let states: Vec<State> = (0..2 * nodes).map(states).collect();
             let found = untested_nics(&roster, &states).into_iter();

@@ -44,6 +44,7 @@ pub const FACTS: Package = Package {
                 ("device", "names of NICs, and the library that opens them"),
                 ("expect", "bounds on metrics, as typed after `--expect`"),
                 ("interrupt", "early ends of a run: signals, output without a reader"),
+                ("profile", "published figures of a kind of NIC, for `--expect`"),
             ],
             &[
                 ("figures", "the figures of one measurement between two NICs"),
@@ -438,6 +439,7 @@ pub const STAT: Package = Package {
                 ("roster", "the processes of a parallel program on this node: who leads"),
                 ("text", "the report as text"),
                 ("top_screen", "the NICs of this node, now: a screen"),
+                ("trace", "counters over time as a trace"),
             ],
             &[("metrics", "the report as metrics")],
             &[("options", "what `stat` takes, and what its arguments ask for")],
@@ -878,9 +880,11 @@ pub const COMPARE: Package = Package {
         shown_in: &["src/compare/lib.rs"],
         floors: &[
             &[
+                ("layer_costs", "what a layer of software costs, and how its costs changed"),
                 ("printed_run", "one run that a tool printed: its lines -> its outcome"),
                 ("runs", "runs that tools wrote, read back"),
             ],
+            &[("program_run", "one run that a program of another layer printed -> its outcome")],
             &[
                 ("changes", "surveys or checks of two sides compared"),
                 ("expected", "stored runs against expectations"),
@@ -888,7 +892,12 @@ pub const COMPARE: Package = Package {
             ],
             &[("grouping", "runs of two sides, grouped by what they measured")],
             &[("comparison", "runs of two sides compared")],
-            &[("results", "any results of ours, read back"), ("text", "a comparison as text")],
+            &[("layers", "what each layer of software adds, and which one changed")],
+            &[
+                ("layers_text", "layers as text"),
+                ("results", "any results of ours, read back"),
+                ("text", "a comparison as text"),
+            ],
             &[
                 ("command", "`compare`: what it takes, and its course"),
                 ("html", "the page of `report`"),

@@ -60,6 +60,7 @@ pub fn introduction(rank: u32) -> Introduction {
         class: "BEST_EFFORT".into(),
         location: Some(Location::from_nid(2 * rank + index)),
         simulated: false,
+        link_gbps: None,
         failure: (index == 1).then(|| "no link".into()),
     };
     Introduction {

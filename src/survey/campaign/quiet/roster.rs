@@ -49,6 +49,9 @@ pub struct Roster {
     pub nodes: Vec<Node>,
     /// The NICs, by node and device.
     pub nics: Vec<Nic>,
+    /// Speed of all links, in Gb/s; null if one is unknown, or not all have the same.
+    #[serde(default)]
+    pub link_gbps: Option<u32>,
 }
 
 impl Roster {

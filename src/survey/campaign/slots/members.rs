@@ -118,6 +118,10 @@ impl Members {
                 nic.location = location(host, facts);
             }
         }
+        let all = joined.values().flat_map(|introduction| &introduction.nics);
+        let mut speeds = all.filter(|nic| nic.address.is_some()).map(|nic| nic.link_gbps);
+        let first = speeds.next().flatten();
+        self.roster.link_gbps = first.filter(|_| speeds.all(|speed| speed == first));
     }
 
     /// Returns whether a NIC can measure.
@@ -200,6 +204,7 @@ mod tests {
             class: "BEST_EFFORT".into(),
             location: None,
             simulated: false,
+            link_gbps: None,
             failure: (*vni == 0).then(|| "the link of cxi0 is down".into()),
         };
         Introduction {
@@ -323,6 +328,26 @@ mod tests {
         assert_eq!(members.addresses[3], None);
         assert!(members.addresses[0].is_some());
         assert_eq!(members.lose(9, "it ended"), None);
+    }
+
+    /// The profiles are for one speed.
+    #[test]
+    fn links_of_one_speed_have_a_common_one() {
+        let common = |speeds: [Option<u32>; 2]| {
+            let mut members = Members::default();
+            let mut joined = BTreeMap::new();
+            for (rank, speed) in (0..).zip(speeds) {
+                let mut one = introduction(rank, &[10]);
+                one.nics[0].link_gbps = speed;
+                joined.insert(rank, one);
+            }
+            members.locate(&joined, |_, _| None);
+            members.roster.link_gbps
+        };
+        assert_eq!(common([Some(200), Some(200)]), Some(200));
+        assert_eq!(common([Some(200), Some(400)]), None);
+        assert_eq!(common([None, Some(200)]), None);
+        assert_eq!(common([Some(200), None]), None);
     }
 
     #[test]

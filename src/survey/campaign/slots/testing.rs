@@ -149,6 +149,7 @@ pub fn introduction(cluster: &Cluster, rank: u32) -> Introduction {
         class: "BEST_EFFORT".into(),
         location: nic.location,
         simulated: false,
+        link_gbps: None,
         failure: nic.failure.clone(),
     });
     Introduction {

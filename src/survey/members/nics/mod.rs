@@ -316,6 +316,7 @@ fn unopened(device: String, why: String) -> IntroducedNic {
         class: String::new(),
         location: None,
         simulated: false,
+        link_gbps: None,
         failure: Some(why),
     }
 }

@@ -17,6 +17,10 @@ use campaign::timetable::{Block, SlotTask, SlotTimes, Task, TaskAnswer, TaskResu
 use crew::introduction::IntroducedNic;
 use facts::device::FabricAddress;
 use facts::error::{Failure, Kind};
+use node::machine::Machine;
+use node::nic::counters::NicFacts;
+use node::nic::files::Files;
+use node::nic::link_speed::LinkSpeed;
 use plan::run_options::Side;
 
 /// An order to the thread of a NIC.
@@ -86,6 +90,13 @@ impl CurrentStep {
 /// that it has destroyed back only when it is released itself, and the NIC has 2047 (libcxi.md 10).
 pub const MOST_TASKS: u32 = 100;
 
+/// Returns the speed of the link of a NIC as the driver shows it, in Gb/s.
+fn link_gbps(device: String) -> Option<u32> {
+    let files = Files::new(Machine::this().root(), device.clone());
+    let mode = NicFacts::read(&files, device, false).link_speed?;
+    Some(LinkSpeed::of(&mode)?.gigabits_per_s as u32)
+}
+
 /// A NIC in its thread.
 pub struct MemberNic {
     step: CurrentStep,
@@ -122,6 +133,7 @@ impl MemberNic {
             class: own.map_or(String::new(), |own| own.class.to_string()),
             location: self.nic.location(),
             simulated: own.is_some_and(|own| own.simulated),
+            link_gbps: link_gbps(device.to_string()),
             failure: endpoint.err(),
         }
     }

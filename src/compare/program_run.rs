@@ -1,0 +1,370 @@
+//! One run that a program of another layer printed as text: its titles and its rows -> its outcome.
+//! The programs are the OSU micro-benchmarks 5 to 7, libfabric's `fi_pingpong` and fabtests, Intel
+//! MPI Benchmarks and nccl-tests. Their forms are inferred from published outputs (`[I]`).
+//!
+//! * All of them print the time of one way of a ping-pong: half of a round trip.
+//! * Their MB and GB are powers of ten. The rate is in messages and becomes one of packets.
+//! * A figure that a program does not print is missing: it is neither 0 nor another figure.
+
+use std::collections::BTreeMap;
+
+use facts::expect::Metric;
+use measure::Rates;
+use report::outcome::{Options, Outcome, SizeResult};
+
+use super::printed_run::{Mixed, PrintedColumn, US, printed, result};
+
+/// Programs whose texts have one form.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Family {
+    Osu,
+    Fabtests,
+    Imb,
+    Nccl,
+}
+
+/// Tests of the OSU micro-benchmarks in their titles, with the names of their programs.
+const OSU: [(&str, &str); 15] = [
+    ("mpi latency", "osu_latency"),
+    ("mpi multi latency", "osu_multi_lat"),
+    ("mpi multi-threaded latency", "osu_latency_mt"),
+    ("mpi bandwidth", "osu_bw"),
+    ("mpi bi-directional bandwidth", "osu_bibw"),
+    ("mpi multiple bandwidth / message rate", "osu_mbw_mr"),
+    ("mpi_put latency", "osu_put_latency"),
+    ("mpi_put bandwidth", "osu_put_bw"),
+    ("mpi_put bi-directional bandwidth", "osu_put_bibw"),
+    ("mpi_get latency", "osu_get_latency"),
+    ("mpi_get bandwidth", "osu_get_bw"),
+    ("mpi_accumulate latency", "osu_acc_latency"),
+    ("mpi_get_accumulate latency", "osu_get_acc_latency"),
+    ("mpi_fetch_and_op latency", "osu_fop_latency"),
+    ("mpi_compare_and_swap latency", "osu_cas_latency"),
+];
+
+/// A table of results that is being read.
+struct Table {
+    /// Name of the program, and of the bandwidth if it prints two.
+    program: String,
+    /// Empty before the titles of the columns.
+    columns: Vec<PrintedColumn>,
+    results: Vec<SizeResult>,
+}
+
+/// A run that is being read.
+pub(super) struct ProgramRun {
+    pub(super) prefix: String,
+    family: Family,
+    /// Number of the line with the title, from 1.
+    line: usize,
+    /// What the text says about the settings.
+    labels: BTreeMap<String, String>,
+    /// One; two of nccl-tests.
+    tables: Vec<Table>,
+    /// Whether the text goes on to the end of the run, as far as its form shows.
+    is_whole: bool,
+    /// Whether the lines behind belong to nothing.
+    is_ended: bool,
+}
+
+impl ProgramRun {
+    /// Returns the run whose title is in this line, with the programs that lines before it name.
+    pub(super) fn titled(line: &str, number: usize, mentioned: &Mentioned) -> Option<Self> {
+        let osu = || {
+            let start = line.find("# OSU ")?;
+            let (test, version) = line[start + 6..].split_once(" Test")?;
+            let test = test.to_lowercase();
+            let known = OSU.iter().find(|(name, _)| *name == without_accelerator(&test));
+            let program = known.map_or_else(|| format!("OSU {test}"), |(_, name)| (*name).into());
+            let version = version.trim().trim_start_matches('v').to_owned();
+            let labels = [("version", version), ("memory", "host to host".into())];
+            Some((Family::Osu, start, program, labels.to_vec()))
+        };
+        let imb = || {
+            let (before, benchmark) = line.split_once("# Benchmarking ")?;
+            let program = format!("IMB {}", benchmark.trim());
+            Some((Family::Imb, before.len(), program, Vec::new()))
+        };
+        let nccl = || {
+            let start = line.find('#')?;
+            let words = line[start + 1..].split_whitespace();
+            let is_title = words.take(3).eq(["size", "count", "type"]) && line.contains("busbw");
+            let program = || mentioned.program(&line[..start], Family::Nccl, "nccl-tests");
+            is_title.then(|| (Family::Nccl, start, program(), Vec::new()))
+        };
+        let fabtests = || {
+            let start = line.find("bytes ").filter(|_| line.contains(" usec/xfer"))?;
+            let start = line[..start].rfind("name ").unwrap_or(start);
+            let program = if line.contains("#ack") {
+                "fi_pingpong".to_owned()
+            } else {
+                mentioned.program(&line[..start], Family::Fabtests, "fabtests")
+            };
+            Some((Family::Fabtests, start, program, Vec::new()))
+        };
+        let found = osu().or_else(imb).or_else(nccl).or_else(fabtests);
+        let (family, start, program, labels) = found?;
+        let names = match family {
+            Family::Nccl => vec![format!("{program} busbw"), format!("{program} algbw")],
+            _ => vec![program],
+        };
+        let table = |program| Table { program, columns: Vec::new(), results: Vec::new() };
+        let mut run = Self {
+            prefix: line[..start].to_owned(),
+            family,
+            line: number,
+            labels: labels.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
+            tables: names.into_iter().map(table).collect(),
+            is_whole: family != Family::Nccl,
+            is_ended: false,
+        };
+        run.read_titles(&line[start..]);
+        Some(run)
+    }
+
+    /// Reads a line behind its prefix. Returns the figure of a row that is no number.
+    pub(super) fn read(&mut self, line: &str) -> Result<Option<String>, Mixed> {
+        if self.is_ended {
+            return Ok(None);
+        }
+        let is_titled = !self.tables[0].columns.is_empty();
+        if self.read_titles(line) {
+            // Two processes write to one terminal: each has titles.
+            return if is_titled { Err(Mixed) } else { Ok(None) };
+        }
+        match line.trim_start().strip_prefix('#') {
+            Some(remark) => self.read_remark(remark.trim()),
+            None if is_titled => return self.read_row(line),
+            // A row before the titles of its columns.
+            None if self.family == Family::Osu && is_figures(line) => return Err(Mixed),
+            None => {}
+        }
+        Ok(None)
+    }
+
+    /// Notes that the text ends within a line of the run.
+    pub(super) fn cut(&mut self) {
+        self.is_whole &= self.is_ended;
+    }
+
+    /// Reads a line with the titles of columns. Returns whether it is one.
+    fn read_titles(&mut self, line: &str) -> bool {
+        let line = line.trim();
+        let titles: Vec<&str> = match self.family {
+            // These titles have blanks.
+            Family::Osu if line.starts_with("# Size ") => {
+                line[1..].split("  ").map(str::trim).filter(|title| !title.is_empty()).collect()
+            }
+            Family::Imb if line.starts_with("#bytes ") => line.split_whitespace().collect(),
+            Family::Nccl if line.starts_with('#') && line.contains("busbw") => {
+                line[1..].split_whitespace().collect()
+            }
+            Family::Fabtests if line.contains("usec/xfer") => line.split_whitespace().collect(),
+            _ => return false,
+        };
+        for table in &mut self.tables {
+            let mut columns: Vec<PrintedColumn> = Vec::new();
+            for title in &titles {
+                let column = self.family.column(title, &table.program);
+                // The second table of nccl-tests is the one in place.
+                columns.push(if columns.contains(&column) {
+                    PrintedColumn::Unknown
+                } else {
+                    column
+                });
+            }
+            table.columns = columns;
+        }
+        true
+    }
+
+    /// Reads a line that begins with `#`.
+    fn read_remark(&mut self, line: &str) {
+        if let Some(memory) = line.strip_prefix("Send Buffer on ") {
+            let kind =
+                |text: &str| text.split_whitespace().next().unwrap_or("unknown").to_lowercase();
+            let (send, receive) =
+                memory.split_once(" and Receive Buffer on ").unwrap_or((memory, ""));
+            self.labels.insert("memory".into(), format!("{} to {}", kind(send), kind(receive)));
+        } else if self.family == Family::Osu {
+            let values = line.split(['[', ']']).filter_map(|part| part.split_once(": "));
+            let label = |(key, value): (&str, &str)| {
+                (key.trim().to_lowercase(), value.trim().trim_end_matches('.').to_owned())
+            };
+            self.labels.extend(values.map(label));
+        } else if self.family == Family::Nccl && line.starts_with("Avg bus bandwidth") {
+            (self.is_whole, self.is_ended) = (true, true);
+        }
+    }
+
+    /// Reads a line that is no title.
+    fn read_row(&mut self, line: &str) -> Result<Option<String>, Mixed> {
+        let mut notes = None;
+        for table in &mut self.tables {
+            let Some(row) = self.family.plain_row(&table.columns, line) else { return Ok(None) };
+            let Some((mut result, unreadable)) = result(&table.columns, &row, &mut None) else {
+                return Ok(None);
+            };
+            // Each of these programs goes from small sizes to large ones.
+            let size = result.size_bytes;
+            if table.results.last().is_some_and(|last| last.size_bytes >= size) {
+                return Err(Mixed);
+            }
+            if let Some(bandwidth) = &mut result.bandwidth {
+                let messages_per_us = bandwidth.packet_rate_packets_per_s / 1e6;
+                let rates = Rates::from_operations(size, messages_per_us);
+                bandwidth.packet_rate_packets_per_s = rates.megapackets * 1e6;
+            }
+            table.results.push(result);
+            notes = notes.or(unreadable);
+        }
+        Ok(notes)
+    }
+
+    /// Returns a note on a run without results, whose text ends early, or whose program is unknown.
+    pub(super) fn note(&self) -> Option<String> {
+        let Table { program, results, .. } = &self.tables[0];
+        let what = if results.is_empty() {
+            "has no results"
+        } else if !self.is_whole {
+            "may end before its last line: the whole lines before count"
+        } else if program == "fabtests" {
+            "is of an unknown program: usec/xfer is no latency in all of them and is left out \
+             (put the line with the command, such as fi_rdm_tagged_pingpong, in front)"
+        } else {
+            return None;
+        };
+        Some(format!("the run of {program} in line {} {what}", self.line))
+    }
+
+    /// Returns each table with results as an outcome.
+    pub(super) fn into_outcomes(self) -> impl Iterator<Item = Outcome> {
+        let Self { prefix, labels, tables, is_whole, .. } = self;
+        let tables = tables.into_iter().filter(|table| !table.results.is_empty());
+        tables.map(move |Table { program, results, .. }| {
+            let sizes = || results.iter().map(|result| result.size_bytes);
+            let options = Options {
+                min_size_bytes: sizes().min().unwrap_or(0),
+                max_size_bytes: sizes().max().unwrap_or(0),
+                ..Options::default()
+            };
+            let ended = (!is_whole).then_some("the text of the run may end early");
+            Outcome {
+                tool: program,
+                labels: labels.clone(),
+                options: Some(options),
+                results,
+                ..printed(&prefix, ended)
+            }
+        })
+    }
+}
+
+impl Family {
+    /// Returns what a column of `program` shows.
+    fn column(self, title: &str, program: &str) -> PrintedColumn {
+        let lower = title.to_lowercase();
+        let is_pingpong = program.ends_with("pingpong");
+        match (self, lower.as_str()) {
+            (Self::Osu, "size") | (Self::Fabtests, "bytes") | (Self::Imb, "#bytes") => {
+                PrintedColumn::Size
+            }
+            (Self::Nccl, "size") => PrintedColumn::Size,
+            (Self::Osu, "iterations") | (Self::Imb, "#repetitions") => PrintedColumn::Count,
+            (Self::Fabtests, "#sent" | "iters") => PrintedColumn::Count,
+            (Self::Osu, "bandwidth (mb/s)" | "mb/s") => {
+                PrintedColumn::Metric(Metric::Bandwidth, 1e6)
+            }
+            (Self::Osu, "messages/s") => PrintedColumn::Metric(Metric::PacketRate, 1.0),
+            (Self::Osu, _) if lower.ends_with("lat(us)") => PrintedColumn::Unknown,
+            (Self::Osu, _) if lower.starts_with("min ") => PrintedColumn::Metric(Metric::Min, US),
+            (Self::Osu, _) if lower.starts_with("max ") => PrintedColumn::Metric(Metric::Max, US),
+            (Self::Osu, _) if lower.ends_with("(us)") => PrintedColumn::Metric(Metric::Mean, US),
+            // The time between two messages of a bandwidth test is no latency.
+            (Self::Fabtests, "usec/xfer") if is_pingpong => PrintedColumn::Metric(Metric::Mean, US),
+            (Self::Fabtests, "mb/sec") if !is_pingpong => {
+                PrintedColumn::Metric(Metric::Bandwidth, 1e6)
+            }
+            (Self::Fabtests, "mxfers/sec") if !is_pingpong => {
+                PrintedColumn::Metric(Metric::PacketRate, 1e6)
+            }
+            (Self::Imb, "t[usec]" | "t_avg[usec]") => PrintedColumn::Metric(Metric::Mean, US),
+            (Self::Imb, "t_min[usec]") => PrintedColumn::Metric(Metric::Min, US),
+            (Self::Imb, "t_max[usec]") => PrintedColumn::Metric(Metric::Max, US),
+            (Self::Nccl, "busbw" | "algbw") if program.ends_with(title) => {
+                PrintedColumn::Metric(Metric::Bandwidth, 1e9)
+            }
+            _ => PrintedColumn::Unknown,
+        }
+    }
+
+    /// Returns a row with plain numbers, and `-` in columns without a meaning. `None` if the line
+    /// has another number of cells.
+    fn plain_row(self, columns: &[PrintedColumn], line: &str) -> Option<String> {
+        let cells: Vec<&str> = line.split_whitespace().collect();
+        let plain = |(cell, column): (&&str, &PrintedColumn)| match (self, column) {
+            (_, PrintedColumn::Unknown) => "-".to_owned(),
+            (Self::Fabtests, PrintedColumn::Size) => with_factor(cell, 1024),
+            (Self::Fabtests, PrintedColumn::Count) => with_factor(cell, 1000),
+            _ => (*cell).to_owned(),
+        };
+        let cells_fit = cells.len() == columns.len();
+        cells_fit.then(|| cells.iter().zip(columns).map(plain).collect::<Vec<_>>().join(" "))
+    }
+}
+
+/// Returns a number such as `64k` or `1.2m` in plain digits, with `factor` for a step of its unit;
+/// other text as it is.
+fn with_factor(cell: &str, factor: u64) -> String {
+    let power = |unit| "kmgb".find(unit).map_or(0, |at| at.min(2) as u32 + 1);
+    let unit = cell.chars().next_back().filter(char::is_ascii_alphabetic);
+    let number = unit.map_or(cell, |_| &cell[..cell.len() - 1]);
+    let value = number.parse::<f64>().ok().filter(|_| unit.is_none_or(|unit| power(unit) > 0));
+    let scale = factor.pow(unit.map_or(0, power)) as f64;
+    value.map_or_else(|| cell.to_owned(), |value| (value * scale).to_string())
+}
+
+/// Returns a test without the GPU runtime that its title may name.
+fn without_accelerator(test: &str) -> String {
+    ["-cuda", "-rocm", "-openacc"].iter().fold(test.to_owned(), |test, name| test.replace(name, ""))
+}
+
+/// Returns whether a line has two numbers or more and nothing else.
+fn is_figures(line: &str) -> bool {
+    let mut cells = line.split_whitespace();
+    cells.clone().count() > 1 && cells.all(|cell| cell.parse::<f64>().is_ok())
+}
+
+/// The programs of fabtests and nccl-tests that lines name, such as the lines of their commands.
+#[derive(Default)]
+pub(super) struct Mentioned(Vec<(String, Family, String)>);
+
+impl Mentioned {
+    pub(super) fn add(&mut self, line: &str) {
+        let words = line.split(|c: char| c.is_whitespace() || "\"'`,:;()/".contains(c));
+        let program = |word: &str| {
+            let ends_with = |ends: &[&str]| ends.iter().any(|end| word.ends_with(end));
+            let is_fabtest = word.starts_with("fi_") && ends_with(&["pingpong", "_bw"]);
+            let family = is_fabtest.then_some(Family::Fabtests);
+            let family = family.or(ends_with(&["_perf"]).then_some(Family::Nccl))?;
+            Some((line.to_owned(), family, word.to_owned()))
+        };
+        self.0.extend(words.rev().find_map(program));
+    }
+
+    /// Returns the last program of a family that a line with this prefix names, else the only one
+    /// that any line names, else `unknown`.
+    fn program(&self, prefix: &str, family: Family, unknown: &str) -> String {
+        let mut programs = self.0.iter().filter(|(_, own, _)| *own == family);
+        let behind = programs.clone().rfind(|(line, ..)| line.starts_with(prefix));
+        let only = || {
+            let first = programs.next()?;
+            programs.all(|(.., program)| *program == first.2).then_some(first)
+        };
+        behind.or_else(only).map_or(unknown, |(.., program)| program).to_owned()
+    }
+}
+
+#[cfg(test)]
+#[path = "program_run_tests.rs"]
+mod tests;
