@@ -150,13 +150,7 @@ impl LayerComparison {
             .filter_map(|(name, runs)| LayeredTransfer::new(name, &runs, !new.is_empty()))
             .collect();
         if transfers.is_empty() {
-            let programs: BTreeSet<&str> =
-                all().map(|(_, run)| run.outcome.tool.as_str()).collect();
-            let programs = listed(&programs.into_iter().collect::<Vec<_>>(), 4);
-            let hint = "give runs of two layers that measure the same at the same sizes, such as \
-                        send-lat, fi_pingpong and osu_latency";
-            let why = format!("no transfer was measured by two layers ({programs})");
-            return Err(Failure::usage(format!("nothing to compare: {why}")).with_hint(hint));
+            return Err(no_transfer(all().map(|(_, run)| run)));
         }
         let left_out = all().filter_map(|(_, run)| {
             let name = measured(run).map(|(_, name)| name);
@@ -204,6 +198,16 @@ impl LayerComparison {
     }
 }
 
+/// Returns the failure of runs without a transfer that two layers have measured.
+fn no_transfer<'a>(runs: impl Iterator<Item = &'a ReadRun>) -> Failure {
+    let programs: BTreeSet<&str> = runs.map(|run| run.outcome.tool.as_str()).collect();
+    let programs = listed(&programs.into_iter().collect::<Vec<_>>(), 4);
+    let hint = "give runs of two layers that measure the same at the same sizes, such as send-lat, \
+                fi_pingpong and osu_latency";
+    let why = format!("no transfer was measured by two layers ({programs})");
+    Failure::usage(format!("nothing to compare: {why}")).with_hint(hint)
+}
+
 /// Checks that the runs of a set that name their NICs are of one pair.
 fn one_pair(runs: &[ReadRun]) -> Result<(), Failure> {
     let with_nic = runs.iter().filter(|run| run.outcome.device.is_some());
@@ -223,6 +227,25 @@ struct SetRun<'a> {
     set: usize,
     layer: Layer,
     run: &'a ReadRun,
+}
+
+/// Returns what changed from the first set to the second one, and notes the layers that did not.
+fn changes(
+    sizes: &[LayeredSize],
+    is_bandwidth: bool,
+    layers: &mut [MeasuredLayer],
+) -> Vec<LayerChange> {
+    let mut changes = Vec::new();
+    for judged in judged_layers(sizes, is_bandwidth) {
+        let found = judged.changes(is_bandwidth);
+        let own = layers.iter_mut().find(|one| one.layer == judged.layer);
+        if let Some(own) = own.filter(|_| found.is_empty()) {
+            let limits = judged.rows.iter().map(|row| row.within);
+            own.unchanged_within_percent = Some(limits.fold(0.0, f64::max) * 100.0);
+        }
+        changes.extend(found);
+    }
+    changes
 }
 
 impl LayeredTransfer {
@@ -278,17 +301,12 @@ impl LayeredTransfer {
         let mut layers: Vec<MeasuredLayer> =
             by_key(runs.iter().map(|one| (one.layer, one))).into_iter().map(layer).collect();
         layers.sort_by_key(|one| one.layer);
-        let mut changes = Vec::new();
-        for judged in if has_two_sets { judged_layers(&sizes, is_bandwidth) } else { Vec::new() } {
-            let found = judged.changes(is_bandwidth);
-            let own = layers.iter_mut().find(|one| one.layer == judged.layer);
-            if let Some(own) = own.filter(|_| found.is_empty()) {
-                let limits = judged.rows.iter().map(|row| row.within);
-                own.unchanged_within_percent = Some(limits.fold(0.0, f64::max) * 100.0);
-            }
-            changes.extend(found);
+        let mut found = Vec::new();
+        if has_two_sets {
+            found = changes(&sizes, is_bandwidth, &mut layers);
         }
-        Some(Self { name, metric, unit: metric.unit().name().into(), layers, sizes, changes })
+        let unit = metric.unit().name().into();
+        Some(Self { name, metric, unit, layers, sizes, changes: found })
     }
 
     /// Returns the size that the summary is about: the smallest one of latencies, the largest one

@@ -92,6 +92,12 @@ pub fn runs(text: &str) -> Result<(Vec<Outcome>, Vec<String>), String> {
             run.cut();
         }
     }
+    let outcomes = outcomes(runs, &mut notes);
+    Ok((outcomes, notes))
+}
+
+/// Returns the results of runs, and adds their notes.
+fn outcomes(runs: Vec<TextRun>, notes: &mut Vec<String>) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
     for run in runs {
         match run {
@@ -105,7 +111,7 @@ pub fn runs(text: &str) -> Result<(Vec<Outcome>, Vec<String>), String> {
             }
         }
     }
-    Ok((outcomes, notes))
+    outcomes
 }
 
 /// Returns the run whose title is in a line, with the programs that lines before it name.

@@ -87,6 +87,14 @@ pub struct RankNumber {
     pub local_size: Option<u32>,
 }
 
+/// Returns the user of a process, if it is not the one of this search.
+fn other_owner(search: &Search, directory: &Path) -> Option<u64> {
+    let owner = process::status_field(directory, "Uid");
+    let owner = owner.and_then(|ids| decimal(ids.split_whitespace().next()?));
+    let owner = owner.unwrap_or_default();
+    (search.user != 0 && owner != u64::from(search.user)).then_some(owner)
+}
+
 /// A process of this user.
 struct Candidate {
     process: RankProcess,
@@ -164,10 +172,7 @@ impl JobProcesses {
                 }
                 continue;
             };
-            let owner = process::status_field(&directory, "Uid");
-            let owner = owner.and_then(|ids| decimal(ids.split_whitespace().next()?));
-            let owner = owner.unwrap_or_default();
-            if search.user != 0 && owner != u64::from(search.user) {
+            if let Some(owner) = other_owner(search, &directory) {
                 if is_named {
                     return Err(Failure::environment(format!(
                         "process {pid} belongs to user {owner}: run as this user, or as root"
@@ -190,27 +195,36 @@ impl JobProcesses {
                 continue;
             }
             let value = |name: &str| environment.get(name).cloned();
-            let number = RankNumber::find(value).unwrap_or_default();
+            let is_rank = is_named || !holdings.nics.is_empty() || !holdings.libraries.is_empty();
             let process = RankProcess {
                 pid,
                 parent: stat.parent,
                 name: stat.name,
                 start: stat.start,
-                number,
+                number: RankNumber::find(value).unwrap_or_default(),
                 services: services(value, &holdings),
                 holdings,
             };
-            let held = &process.holdings;
-            let is_rank = is_named || !held.nics.is_empty() || !held.libraries.is_empty();
             candidates.push(Candidate { process, is_rank, cgroup });
         }
         if !is_named {
             candidates = one_program(candidates, search)?;
         }
+        found.complete(candidates, zombies, hidden, is_named)
+    }
+
+    /// Takes the ranks, and the zombies and unreadable processes that belong to the job.
+    fn complete(
+        mut self,
+        candidates: Vec<Candidate>,
+        zombies: Vec<(u32, process::ProcessStat)>,
+        hidden: Vec<(u32, u32, Option<String>)>,
+        is_named: bool,
+    ) -> Result<Self, Failure> {
         let parents: BTreeSet<u32> = candidates.iter().map(|one| one.process.parent).collect();
         let cgroups: BTreeSet<String> =
             candidates.iter().filter_map(|one| one.cgroup.clone()).collect();
-        found.take(candidates, is_named);
+        self.take(candidates, is_named);
         let is_of_job = |parent: u32, cgroup: Option<&String>| {
             is_named
                 || parents.contains(&parent) && parent > 1
@@ -218,19 +232,19 @@ impl JobProcesses {
         };
         let hidden =
             hidden.into_iter().filter(|(_, parent, cgroup)| is_of_job(*parent, cgroup.as_ref()));
-        found.hidden = hidden.map(|(pid, ..)| pid).collect();
-        let names: BTreeSet<&str> = found.ranks.iter().map(|rank| rank.name.as_str()).collect();
+        self.hidden = hidden.map(|(pid, ..)| pid).collect();
+        let names: BTreeSet<&str> = self.ranks.iter().map(|rank| rank.name.as_str()).collect();
         let zombies = zombies.into_iter().filter(|(_, stat)| {
             is_named || is_of_job(stat.parent, None) && names.contains(stat.name.as_str())
         });
         let zombies: Vec<u32> = zombies.map(|(pid, _)| pid).collect();
         // The user may have named some of the ranks only.
-        found.note_ended(&zombies, !is_named);
-        if found.ranks.is_empty() && found.hidden.is_empty() && found.ended.is_empty() {
+        self.note_ended(&zombies, !is_named);
+        if self.ranks.is_empty() && self.hidden.is_empty() && self.ended.is_empty() {
             return Err(Failure::environment("no process of yours on this node has a NIC open")
                 .with_hint("name the processes of the job: --job=PID,..."));
         }
-        Ok(found)
+        Ok(self)
     }
 
     /// Takes the processes of one program. Of several with one rank, the one with a NIC is the

@@ -161,15 +161,7 @@ pub fn read(
     };
     let stacks = &StackSource::find(search.machine, times.stacks);
     let mut found = JobProcesses::find(search)?;
-    let nics: BTreeSet<&str> =
-        found.ranks.iter().flat_map(|rank| &rank.holdings.nics).map(String::as_str).collect();
-    let mut nics: Vec<DeviceName> = nics.into_iter().filter_map(|nic| nic.parse().ok()).collect();
-    if found.ranks.is_empty() && found.hidden.is_empty() {
-        // What processes have left there that have ended.
-        nics = search.machine.nics();
-    }
-    let mut nics: Vec<NicWatch> =
-        nics.into_iter().map(|nic| NicWatch::begin(nic, search.machine)).collect();
+    let mut nics = watched_nics(&found, search.machine);
     let mut samples: Vec<Vec<ProcessSample>> = vec![Vec::new(); found.ranks.len()];
     let mut order = Vec::new();
     let mut calls = CallWatch::new(stacks, search.machine);
@@ -193,24 +185,9 @@ pub fn read(
     }
     let seconds = begin.elapsed().as_secs_f64();
     calls.read_again(&order)?;
-    let mut ranks = Vec::new();
-    for (rank, samples) in found.ranks.iter().zip(&samples) {
-        let call = calls.call(rank.pid).cloned();
-        let state = RankState { call, ..RankState::new(search, rank, samples) };
-        // A zombie keeps its last state.
-        if samples.len() < READINGS || state.activity == Activity::Ended {
-            let proof = format!("process {} has ended during the readings", rank.pid);
-            let (rank, pid) = (rank.number.rank, Some(rank.pid));
-            found.ended.push(EndedRank { rank, pid, proof });
-        } else {
-            ranks.push(state);
-        }
-    }
-    let service = |nic: &NicWatch| {
-        let mut services = found.ranks.iter().filter_map(|rank| rank.services.get(&nic.name()));
-        services.next().copied()
-    };
-    let nics: Vec<NicState> = nics.iter().map(|nic| nic.state(service(nic))).collect();
+    let (ranks, ended) = rank_states(search, &found.ranks, &samples, &calls);
+    found.ended.extend(ended);
+    let nics = nic_states(&found.ranks, &nics);
     let mut unreadable = unreadable(&found.hidden, &nics);
     unreadable.extend(unread_calls(&ranks, stacks, &calls.failures));
     Ok(NodeReading {
@@ -228,6 +205,50 @@ pub fn read(
         unreadable,
         without_answer: Vec::new(),
     })
+}
+
+/// Begins to watch the NICs of the ranks.
+fn watched_nics(found: &JobProcesses, machine: &Machine) -> Vec<NicWatch> {
+    let nics: BTreeSet<&str> =
+        found.ranks.iter().flat_map(|rank| &rank.holdings.nics).map(String::as_str).collect();
+    let mut nics: Vec<DeviceName> = nics.into_iter().filter_map(|nic| nic.parse().ok()).collect();
+    if found.ranks.is_empty() && found.hidden.is_empty() {
+        // What processes have left there that have ended.
+        nics = machine.nics();
+    }
+    nics.into_iter().map(|nic| NicWatch::begin(nic, machine)).collect()
+}
+
+/// Returns what the NICs do, with the services that the ranks use on them.
+fn nic_states(ranks: &[RankProcess], nics: &[NicWatch]) -> Vec<NicState> {
+    let service = |nic: &NicWatch| {
+        let mut services = ranks.iter().filter_map(|rank| rank.services.get(&nic.name()));
+        services.next().copied()
+    };
+    nics.iter().map(|nic| nic.state(service(nic))).collect()
+}
+
+/// Returns what the ranks do, and the ranks that have ended during the readings.
+fn rank_states(
+    search: &Search,
+    ranks: &[RankProcess],
+    samples: &[Vec<ProcessSample>],
+    calls: &CallWatch,
+) -> (Vec<RankState>, Vec<EndedRank>) {
+    let (mut states, mut ended) = (Vec::new(), Vec::new());
+    for (rank, samples) in ranks.iter().zip(samples) {
+        let call = calls.call(rank.pid).cloned();
+        let state = RankState { call, ..RankState::new(search, rank, samples) };
+        // A zombie keeps its last state.
+        if samples.len() < READINGS || state.activity == Activity::Ended {
+            let proof = format!("process {} has ended during the readings", rank.pid);
+            let (rank, pid) = (rank.number.rank, Some(rank.pid));
+            ended.push(EndedRank { rank, pid, proof });
+        } else {
+            states.push(state);
+        }
+    }
+    (states, ended)
 }
 
 impl RankState {

@@ -151,12 +151,29 @@ fn rank_finding(node: &NodeReading, rank: &RankState) -> Option<HangFinding> {
 
 /// Rows that one NIC is enough for.
 fn nic_findings(node: &NodeReading, nic: &NicState) -> Vec<HangFinding> {
+    [
+        link_findings(nic),
+        loss_findings(node, nic),
+        limit_findings(node, nic),
+        flow_findings(node, nic),
+        target_findings(node, nic),
+        event_findings(nic),
+    ]
+    .concat()
+}
+
+/// Returns the name of a NIC without its node, as commands on this node take it.
+fn name_on_node(nic: &NicState) -> &str {
+    nic.device.rsplit(' ').next().unwrap_or(&nic.device)
+}
+
+/// Rows 3 to 5: the link and the retry handler.
+fn link_findings(nic: &NicState) -> Vec<HangFinding> {
     let device = &nic.device;
-    // Without its node, as commands on this node take it.
-    let name = device.rsplit(' ').next().unwrap_or(device);
+    let name = name_on_node(nic);
+    let outstanding = nic.in_use("spt");
     let mut all = Vec::new();
     let mut add = |row, certainty, texts: [&str; 4]| all.push(finding(row, certainty, texts));
-    let outstanding = nic.in_use("spt");
     if nic.is_up == Some(false) {
         let text = format!("{device} has no link");
         let next = format!("cxidiag link -d {name}");
@@ -191,6 +208,14 @@ fn nic_findings(node: &NodeReading, nic: &NicState) -> Vec<HangFinding> {
         ),
         _ => {}
     }
+    all
+}
+
+/// Rows 6 and 7: lost packets, and peers that the retry handler regards as down.
+fn loss_findings(node: &NodeReading, nic: &NicState) -> Vec<HangFinding> {
+    let device = &nic.device;
+    let mut all = Vec::new();
+    let mut add = |row, certainty, texts: [&str; 4]| all.push(finding(row, certainty, texts));
     let lost = [
         "retry_handler/spt_timeouts",
         "retry_handler/pkts_cancelled",
@@ -217,6 +242,14 @@ fn nic_findings(node: &NodeReading, nic: &NicState) -> Vec<HangFinding> {
             [&text, &proof, "cxidiag survey of the other nodes of the job", "a fault of this node"],
         );
     }
+    all
+}
+
+/// Rows 14 to 16: resources that are used up, and messages that wait for software.
+fn limit_findings(node: &NodeReading, nic: &NicState) -> Vec<HangFinding> {
+    let device = &nic.device;
+    let mut all = Vec::new();
+    let mut add = |row, certainty, texts: [&str; 4]| all.push(finding(row, certainty, texts));
     if let Some(used) = nic.services.iter().find(|used| used.share() >= NEAR_LIMIT) {
         let text = format!(
             "the limit of {} of service {} is reached on {device}",
@@ -243,6 +276,15 @@ fn nic_findings(node: &NodeReading, nic: &NicState) -> Vec<HangFinding> {
         let next = "let the ranks call MPI more often, or use hardware matching";
         add(16, Certainty::Possibly, [&text, &proof, next, "a fault of the NIC"]);
     }
+    all
+}
+
+/// Rows 21 to 24: data that waits or moves.
+fn flow_findings(node: &NodeReading, nic: &NicState) -> Vec<HangFinding> {
+    let device = &nic.device;
+    let name = name_on_node(nic);
+    let mut all = Vec::new();
+    let mut add = |row, certainty, texts: [&str; 4]| all.push(finding(row, certainty, texts));
     let share = |share: Option<f64>, limit: f64| share.filter(|share| *share >= limit);
     if let Some(share) = share(nic.held_off_by_switch, HELD_OFF) {
         let text = format!("the switch holds off {device}");
@@ -278,7 +320,15 @@ fn nic_findings(node: &NodeReading, nic: &NicState) -> Vec<HangFinding> {
         let next = "cxidiag stat --top shows what its NICs do";
         add(24, Certainty::Moving, [&text, &proof, next, "a hang"]);
     }
-    if outstanding == 0 && (nic.is_stuck("trs") || nic.is_stuck("mst")) {
+    all
+}
+
+/// Rows 25, 26 and 29: what the NIC holds as a target.
+fn target_findings(node: &NodeReading, nic: &NicState) -> Vec<HangFinding> {
+    let device = &nic.device;
+    let mut all = Vec::new();
+    let mut add = |row, certainty, texts: [&str; 4]| all.push(finding(row, certainty, texts));
+    if nic.in_use("spt") == 0 && (nic.is_stuck("trs") || nic.is_stuck("mst")) {
         let proof = format!("{device} trs {}, mst {}, spt 0", nic.in_use("trs"), nic.in_use("mst"));
         if node.ranks.is_empty() {
             let text =
@@ -293,6 +343,19 @@ fn nic_findings(node: &NodeReading, nic: &NicState) -> Vec<HangFinding> {
             add(25, Certainty::Possibly, [&text, &proof, next, exclusion]);
         }
     }
+    if let Some(proof) = nic.growth(&["rmu_ptl_"]) {
+        let text = format!("messages reach {device} for a process that has ended");
+        let next = "which rank of this node has ended, and why: cxidiag explain LOG";
+        add(29, Certainty::Possibly, [&text, &proof, next, "a wrong VNI of this job"]);
+    }
+    all
+}
+
+/// Row 28: lost events.
+fn event_findings(nic: &NicState) -> Vec<HangFinding> {
+    let device = &nic.device;
+    let mut all = Vec::new();
+    let mut add = |row, certainty, texts: [&str; 4]| all.push(finding(row, certainty, texts));
     if let Some(proof) = nic.growth(&["ee_events_dropped"]) {
         let text =
             format!("an event queue on {device} loses events: its process waits for them forever");
@@ -304,11 +367,6 @@ fn nic_findings(node: &NodeReading, nic: &NicState) -> Vec<HangFinding> {
         let proof = format!("{} since the driver was loaded", counted(nic.dropped_events, "event"));
         let next = "look for 'CQ' and 'event queue' in the output of the job: cxidiag explain LOG";
         add(28, Certainty::Possibly, [&text, &proof, next, "that this job has lost them"]);
-    }
-    if let Some(proof) = nic.growth(&["rmu_ptl_"]) {
-        let text = format!("messages reach {device} for a process that has ended");
-        let next = "which rank of this node has ended, and why: cxidiag explain LOG";
-        add(29, Certainty::Possibly, [&text, &proof, next, "a wrong VNI of this job"]);
     }
     all
 }

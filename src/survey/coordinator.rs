@@ -76,9 +76,7 @@ fn survey(
     let (started, clock) = (SystemTime::now(), Instant::now());
     let SurveyFiles { selections, locations, earlier, mut outputs } = files;
     let mut notes = Notes::new("survey", request.is_quiet);
-    if let Some(note) = &request.without_effect {
-        notes.add(note);
-    }
+    request.without_effect.iter().for_each(|note| notes.add(note));
     let setup = setup(request, launch);
     let gathered = gather(request, launch, notes, locations, ends);
     let GatheredMembers { mut crew, joining, joined } = outputs.or_failure(gathered)?;
