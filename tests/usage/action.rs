@@ -87,7 +87,12 @@ impl Runner {
             for (place, file) in files {
                 let place = tree.join(place);
                 fs::create_dir_all(place.parent().expect("a directory")).expect("a directory");
-                symlink(file, place).expect("a link");
+                // A link would lead `cxi-softnic` to the directory of the library.
+                if package == "cxidiag" {
+                    symlink(file, place).expect("a link");
+                } else {
+                    fs::copy(file, place).expect("a file");
+                }
             }
             fs::create_dir(tree.join("DEBIAN")).expect("a directory");
             let control = format!(
