@@ -1,6 +1,6 @@
 //! Runs the steps of `packaging/action/action.yml` in bash, as a runner of workflows does.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -169,7 +169,7 @@ impl Runner {
 fn action_runs_commands_on_software_nics_and_counts_their_packets() {
     let Some(runner) = Runner::new() else { return };
     let output = runner.run(&[
-        ("run", "cxidiag write-lat --loopback -d cxi0 -n 20\ncxidiag devices"),
+        ("run", "echo cxi-softnic: note: the software NICs sent 7 packets for bash >&2\ncxidiag write-lat --loopback -d cxi0 -n 20\ncxidiag devices"),
         ("nics", "2"),
     ]);
     assert_status(&output, 0);
@@ -221,4 +221,15 @@ fn example_of_workflow_uses_inputs_of_the_action() {
         }
     }
     assert!(count >= 6, "{count}");
+}
+
+#[test]
+fn each_input_of_the_action_is_a_variable_of_a_step() {
+    let (inputs, steps) = read_action();
+    let used: BTreeSet<&str> =
+        steps.iter().flat_map(|step| &step.env).map(|(_, input)| input.as_str()).collect();
+    // The step that keeps the number of packets runs no commands.
+    let inputs: BTreeSet<&str> =
+        inputs.keys().map(String::as_str).filter(|input| *input != "counts").collect();
+    assert_eq!(used, inputs);
 }
