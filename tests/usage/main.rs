@@ -5,6 +5,7 @@ mod documents;
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod action;
 mod cli;
 mod guide;
 mod manual;

@@ -2,7 +2,9 @@
 //! them.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::env;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
@@ -43,7 +45,7 @@ fn scripts_refuse_unknown_targets_before_they_build() {
         return;
     }
     let directory = tempfile::tempdir().expect("a temporary directory");
-    for script in ["make-release", "make-wheel"] {
+    for script in ["make-archives", "make-release", "make-wheel"] {
         let output = Command::new(root().join("packaging").join(script))
             .arg("--target=arm")
             .arg(directory.path())
@@ -52,6 +54,38 @@ fn scripts_refuse_unknown_targets_before_they_build() {
         let said = assert_status(&output, 2);
         let expected = format!("{script}: error: --target=arm: expected x86_64 or aarch64\n");
         assert_eq!(said, expected);
+    }
+}
+
+#[test]
+fn scripts_say_what_to_install_for_a_target_that_rust_lacks() {
+    if !root().join(".git").exists() {
+        println!("not tested: these sources are no clone");
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let rustc = directory.path().join("rustc");
+    let program = "#!/bin/sh\ncase $* in\n*--verbose) echo host: x86_64-unknown-linux-gnu ;;\n\
+                   *aarch64*) echo /none ;;\n*) echo / ;;\nesac\n";
+    fs::write(&rustc, program).expect("a file");
+    fs::set_permissions(&rustc, Permissions::from_mode(0o755)).expect("permissions");
+    let path = env::var("PATH").expect("PATH");
+    let path = format!("{}:{path}", directory.path().display());
+    let target = "aarch64-unknown-linux-gnu";
+    let lacks = format!("no standard library for {target}: run \"rustup target add {target}\"");
+    for (script, option, alternative) in [
+        ("make-archives", None, ", or build for this machine alone with --target=x86_64"),
+        ("make-wheel", None, ", or build for this machine alone with --target=x86_64"),
+        ("make-wheel", Some("--target=aarch64"), ""),
+    ] {
+        let output = Command::new(root().join("packaging").join(script))
+            .args(option)
+            .arg(directory.path())
+            .env("PATH", &path)
+            .output()
+            .expect("the script starts");
+        let expected = format!("{script}: error: Rust has {lacks}{alternative}\n");
+        assert_eq!(assert_status(&output, 1), expected);
     }
 }
 
@@ -389,11 +423,14 @@ fn bash_parses_the_scripts() {
         "packaging/build-documents",
         "packaging/build-program",
         "packaging/install",
+        "packaging/make-archives",
+        "packaging/make-image",
         "packaging/make-packages",
         "packaging/reframe/src/pair",
         "packaging/make-release",
         "packaging/make-wheel",
         "packaging/test-aarch64",
+        "packaging/test-image",
         "packaging/test-packages",
         "packaging/test-release",
         "ffi/softnic/build-library",

@@ -30,8 +30,11 @@ const LISTED: u32 = 4;
 /// Default address of the first NIC. The examples in the documents of the tools use it too.
 const FIRST_NID: u32 = 0x12;
 
-/// The last address: of the last of 63 virtual functions.
-const LAST_NID: u32 = (1 << 26) - 1;
+/// The most virtual functions of a NIC [I: no page says how many hardware has].
+pub const MOST_FUNCTIONS: u32 = 63;
+
+/// The last address: of the last virtual function.
+const LAST_NID: u32 = ((MOST_FUNCTIONS + 1) << 20) - 1;
 
 /// The NICs of this machine.
 #[derive(Debug, PartialEq, Eq)]

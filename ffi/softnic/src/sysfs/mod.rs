@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 use cxi_sys::{C_NID_ANY, cxil_devinfo};
 
-use crate::environment::{Driver, Nics, QosProfile, Release};
+use crate::environment::{Driver, MOST_FUNCTIONS, Nics, QosProfile, Release};
 use crate::fabric::{self, FabricDirectory, Health, LinkSettings, Slowness};
 use crate::libcxi::{DRIVER, NAME, information};
 
@@ -71,6 +71,7 @@ pub fn class_directory(real: &Path) -> Result<Entries, String> {
     let place = FabricDirectory::from_environment().map_err(|error| error.to_string())?;
     let mut directory = links_of_classes(&real.join("class"));
     directory.extend(links(&real.join(PCI_DEVICES), Path::new(PCI_LIST)));
+    let mut devices = Vec::new();
     for number in 0..nics.listed {
         let nid = nics.nid(number).expect("listed NICs have addresses");
         let settings = fabric::settings(number)?;
@@ -83,8 +84,42 @@ pub fn class_directory(real: &Path) -> Result<Entries, String> {
             Path::new(PCI_LIST).join(pci::address(&info)),
             SysfsEntry::Link(Path::new("../../../class").join(device(&info, health))),
         );
+        devices.push((nid, device(&info, health)));
     }
+    link_virtual_functions(&mut directory, &devices);
     Ok(directory)
+}
+
+/// Links each listed virtual function with its NIC, in both directions, and gives the NIC the
+/// number of its functions, as the kernel does. `devices` has addresses and PCI devices.
+fn link_virtual_functions(directory: &mut Entries, devices: &[(u32, PathBuf)]) {
+    let link = |from: &Path, to: &Path| {
+        let up: PathBuf = from.components().skip(1).map(|_| "..").collect();
+        SysfsEntry::Link(up.join(to.strip_prefix(DEVICES).expect("a device")))
+    };
+    for (nid, nic) in devices.iter().filter(|(nid, _)| *nid <= C_NID_ANY) {
+        // The driver counts functions from 0, and addresses count them from 1 (libcxi.md 2.2).
+        let functions = devices
+            .iter()
+            .filter(|(address, _)| address & C_NID_ANY == *nid && address != nid)
+            .map(|(address, function)| ((address - nid) / (C_NID_ANY + 1) - 1, function));
+        let mut count = 0;
+        for (number, function) in functions {
+            count += 1;
+            directory.insert(nic.join(format!("virtfn{number}")), link(nic, function));
+            directory.insert(function.join("physfn"), link(function, nic));
+        }
+        // Here NICs without functions show neither file.
+        if count > 0 {
+            let numbers = [
+                ("sriov_totalvfs", MOST_FUNCTIONS.to_string()),
+                ("sriov_numvfs", count.to_string()),
+            ];
+            for (file, content) in lines(numbers.into()) {
+                directory.insert(nic.join(file), SysfsEntry::File(content));
+            }
+        }
+    }
 }
 
 /// The links in the classes of this machine, except those that lead to Cassini NICs.

@@ -259,6 +259,36 @@ fn shows_planted_bridges_above_device() {
     fs::remove_dir_all(&tree).unwrap();
 }
 
+/// Device plugins find virtual functions by these links and counts of the kernel.
+#[test]
+fn links_virtual_functions_with_their_nic() {
+    alone!();
+    set("CXIDIAG_SHS", "next");
+    set("CXIDIAG_NICS", "4");
+    set("CXIDIAG_NIDS", "0x12,0x300012,0x13,0x100012");
+    set("CXIDIAG_FAULTS", "nic=0,pcie-path=16@16/8@16");
+    let shown = softnic::sysfs::class_directory(Path::new("/nowhere")).unwrap();
+    let tree = Path::new(env!("CARGO_TARGET_TMPDIR")).join("functions");
+    let _ = fs::remove_dir_all(&tree);
+    softnic::sysfs::write(&tree, &shown).unwrap();
+    let device = |number: u32| tree.join(format!("cxi/soft{number}/device"));
+    let resolved = |path: &Path| fs::canonicalize(path).unwrap();
+    let text = |file: &str| fs::read_to_string(device(0).join(file)).unwrap();
+    assert_eq!((text("sriov_totalvfs"), text("sriov_numvfs")), ("63\n".into(), "2\n".into()));
+    for (link, number) in [("virtfn2", 1), ("virtfn0", 3)] {
+        assert_eq!(resolved(&device(0).join(link)), resolved(&device(number)));
+        assert_eq!(resolved(&device(number).join("physfn")), resolved(&device(0)));
+        assert!(!device(number).join("sriov_totalvfs").exists());
+    }
+    for name in ["sriov_totalvfs", "sriov_numvfs", "virtfn0", "physfn"] {
+        assert!(!device(2).join(name).exists(), "{name}");
+    }
+    fs::remove_dir_all(&tree).unwrap();
+    for variable in ["CXIDIAG_FAULTS", "CXIDIAG_NIDS", "CXIDIAG_NICS", "CXIDIAG_SHS"] {
+        set(variable, "");
+    }
+}
+
 /// Returns the files of the first NIC in the tree of `cxi-softnic`.
 fn shown_files() -> BTreeMap<String, Vec<u8>> {
     let shown = softnic::sysfs::class_directory(Path::new("/nowhere")).unwrap();
