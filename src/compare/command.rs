@@ -48,7 +48,7 @@ pub fn usage() -> Usage {
             ("cxidiag compare --expect=LIST FILE...".into(), "Check stored runs against bounds"),
             (
                 "cxidiag compare --layers FILE... [-- NEW...]".into(),
-                "Show what libfabric and MPI add to libcxi",
+                "Show the cost of libfabric and MPI",
             ),
         ],
         arguments: Completion::Files,
@@ -68,8 +68,8 @@ pub fn usage() -> Usage {
              PERCENT and by more than the noise, or NEW did not measure it completely; or if\n\
              a NIC, a class of pairs or an item of a check got worse. Exit status 4 if the\n\
              noise hides a change of PERCENT. With --expect: 3 if a bound is not met, or if a\n\
-             size that it names was not measured completely. With --layers and two sets: 3 if a\n\
-             layer got slower.",
+             size that it names was not measured completely. With --layers and two sets: 3 if\n\
+             a layer got slower.",
         ],
         ..Usage::default()
     }

@@ -274,7 +274,7 @@ impl WhyRequest {
         ];
         limits.into_iter().filter(|_| has_hosts).find_map(|(option, time, most)| {
             let time = time.filter(|time| *time > most)?;
-            let allowed = format!("servers take {} at most", time_text(most));
+            let allowed = format!("servers allow {} at most", time_text(most));
             Some(invalid(option, time_text(time), allowed).to_string())
         })
     }
@@ -372,7 +372,17 @@ mod tests {
             ("--job=5 --hosts=n1", "--job=PID and --hosts exclude each other"),
             ("--job --hosts=n1 --local", "--hosts and --local exclude each other"),
             ("--job --hosts=n1 --meeting-point=f", "--hosts and --meeting-point exclude"),
-            ("--job --hosts=n1 --interval=5s", "invalid value '5s' for --interval: servers wait"),
+            ("--job --hosts=n1 --interval=5s", "invalid value '5s' for --interval: servers allow"),
+            (
+                "--job --hosts=n1 --stack-time=3s",
+                "invalid value '3s' for --stack-time: servers allow",
+            ),
+            ("--no-stacks", "--no-stacks needs --job"),
+            ("--merge a --stack-time=1s", "--stack-time needs --job"),
+            (
+                "--job --no-stacks --stack-time=1s",
+                "--no-stacks and --stack-time exclude each other",
+            ),
             ("--job --hosts=n1,n1", "n1 is named twice"),
             ("--merge", "--merge needs a FILE"),
             ("--merge a --job", "--merge and --job exclude each other"),
