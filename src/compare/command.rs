@@ -46,10 +46,7 @@ pub fn usage() -> Usage {
             ("cxidiag compare BASE NEW [OPTIONS]".into(), ""),
             ("cxidiag compare BASE... -- NEW... [OPTIONS]".into(), ""),
             ("cxidiag compare --expect=LIST FILE...".into(), "Check stored runs against bounds"),
-            (
-                "cxidiag compare --layers FILE... [-- NEW...]".into(),
-                "Show the cost of libfabric and MPI",
-            ),
+            ("cxidiag compare --layers FILE... [-- NEW...]".into(), "Show what each layer adds"),
         ],
         arguments: Completion::Files,
         about_arguments: "BASE and NEW are files that tools wrote with --json=FILE or --jsonl=FILE, with\n\
