@@ -141,10 +141,12 @@ pub fn set_costs(figures: &mut [LayerFigure], is_bandwidth: bool) {
             slowdown(lower.value, upper.value, is_bandwidth) >= -tolerance
         })
     };
-    let chosen_of = |mask: &usize| (0..count).filter(|at| mask >> at & 1 == 1).collect::<Vec<_>>();
+    let chosen_of =
+        |mask: &usize| (0..count).filter(|index| mask >> index & 1 == 1).collect::<Vec<_>>();
     let subsets = (1..1usize << count).map(|mask| chosen_of(&mask));
     let weight = |chosen: &Vec<usize>| {
-        let trusted = chosen.iter().filter(|at| !figures[**at].is_of_few_operations(0)).count();
+        let trusted =
+            chosen.iter().filter(|index| !figures[**index].is_of_few_operations(0)).count();
         let ends = [0, count.saturating_sub(1)].iter().filter(|end| chosen.contains(end)).count();
         (chosen.len(), trusted, ends)
     };
@@ -152,10 +154,10 @@ pub fn set_costs(figures: &mut [LayerFigure], is_bandwidth: bool) {
         subsets.filter(|chosen| chosen.len() > 1 && is_consistent(chosen)).max_by_key(weight);
     let chosen = best.unwrap_or_default();
     let mut below: Option<f64> = None;
-    for at in chosen {
-        let value = figures[at].value;
+    for index in chosen {
+        let value = figures[index].value;
         let sign = if is_bandwidth { -1.0 } else { 1.0 };
-        figures[at].own = Some(below.map_or(value, |below| ((value - below) * sign).max(0.0)));
+        figures[index].own = Some(below.map_or(value, |below| ((value - below) * sign).max(0.0)));
         below = Some(value);
     }
 }
@@ -220,17 +222,18 @@ impl JudgedLayer {
     pub fn changes(&self, is_bandwidth: bool) -> Vec<LayerChange> {
         let mut found = Vec::new();
         for is_worse in [true, false] {
-            let is_changed = |at: usize| {
-                let row = self.rows.get(at);
+            let is_changed = |index: usize| {
+                let row = self.rows.get(index);
                 row.is_some_and(|row| {
                     row.change.abs() > row.limit && (row.change > 0.0) == is_worse
                 })
             };
-            let has_neighbour = |at: usize| is_changed(at + 1) || (at > 0 && is_changed(at - 1));
+            let has_neighbour =
+                |index: usize| is_changed(index + 1) || (index > 0 && is_changed(index - 1));
             let few = self.rows.len() < MANY_SIZES;
-            let changed =
-                (0..self.rows.len()).filter(|at| is_changed(*at) && (few || has_neighbour(*at)));
-            let changed: Vec<&CostChange> = changed.map(|at| &self.rows[at]).collect();
+            let changed = (0..self.rows.len())
+                .filter(|index| is_changed(*index) && (few || has_neighbour(*index)));
+            let changed: Vec<&CostChange> = changed.map(|index| &self.rows[index]).collect();
             let ([first, ..], [.., last]) = (&*changed, &*changed) else { continue };
             let by_size = |one: &&&CostChange, other: &&&CostChange| {
                 one.change.abs().total_cmp(&other.change.abs())

@@ -78,6 +78,9 @@ pub struct MeasuredLayer {
     /// Largest change that its costs may have between the sets without being named, in percent of
     /// its figure; null with one set, if a change was found, and if it could not be judged.
     pub unchanged_within_percent: Option<f64>,
+    /// Whether its costs were compared between the sets: false with one set, and if it was measured
+    /// otherwise.
+    pub is_judged: bool,
 }
 
 /// Returns the layer and the transfer that a run measures; `None` if no other layer measures it.
@@ -184,15 +187,24 @@ impl LayerComparison {
         })
     }
 
+    /// Returns whether all layers of two sets were judged.
+    pub fn is_judged(&self) -> bool {
+        let mut layers = self.transfers.iter().flat_map(|transfer| &transfer.layers);
+        self.has_two_sets && layers.all(|layer| layer.is_judged)
+    }
+
     /// Returns whether no layer got slower.
     ///
     /// # Errors
     ///
-    /// The summary, if one did.
+    /// The summary, if one did, or if one of two sets was not judged.
     pub fn result(&self) -> Result<(), Failure> {
         let mut changes = self.transfers.iter().flat_map(|transfer| &transfer.changes);
         if changes.any(|change| change.is_worse) {
             return Err(Failure::unmet(self.summary.clone()));
+        }
+        if self.has_two_sets && !self.is_judged() {
+            return Err(Failure::undecided(self.summary.clone()));
         }
         Ok(())
     }
@@ -238,10 +250,11 @@ fn changes(
     let mut changes = Vec::new();
     for judged in judged_layers(sizes, is_bandwidth) {
         let found = judged.changes(is_bandwidth);
-        let own = layers.iter_mut().find(|one| one.layer == judged.layer);
-        if let Some(own) = own.filter(|_| found.is_empty()) {
+        for own in layers.iter_mut().filter(|one| one.layer == judged.layer) {
             let limits = judged.rows.iter().map(|row| row.within);
-            own.unchanged_within_percent = Some(limits.fold(0.0, f64::max) * 100.0);
+            let within = limits.fold(0.0, f64::max) * 100.0;
+            own.unchanged_within_percent = found.is_empty().then_some(within);
+            own.is_judged = true;
         }
         changes.extend(found);
     }
@@ -297,6 +310,7 @@ impl LayeredTransfer {
             programs: distinct(runs.iter().map(|one| one.run.outcome.tool.clone())),
             files: distinct(runs.iter().map(|one| one.run.file.clone())),
             unchanged_within_percent: None,
+            is_judged: false,
         };
         let mut layers: Vec<MeasuredLayer> =
             by_key(runs.iter().map(|one| (one.layer, one))).into_iter().map(layer).collect();
@@ -421,8 +435,11 @@ fn change_summary(transfers: &[LayeredTransfer]) -> String {
         let names = if changes.is_empty() { format!("{name}: {names}") } else { names };
         if !unchanged.is_empty() {
             parts.push(format!("{names} unchanged within {:.0} %", (percent - 0.01).ceil()));
-        } else if changes.is_empty() {
-            parts.push(format!("{name}: not judged"));
+        }
+        let not_judged = layers.iter().filter(|layer| !layer.is_judged);
+        let not_judged: Vec<&str> = not_judged.map(|layer| layer.layer.name()).collect();
+        if !not_judged.is_empty() {
+            parts.push(format!("{name}: {} not judged", not_judged.join(", ")));
         }
     }
     parts.join("; ")

@@ -14,9 +14,9 @@ const PROGRAMS: [[&str; 3]; 2] =
     [["send-lat", "fi_pingpong", "osu_latency"], ["send-bw", "fi_rdm_tagged_bw", "osu_bw"]];
 
 /// Numbers from 0 to 1 that look random, the same for each seed.
-struct Random(u64);
+struct Scatter(u64);
 
-impl Random {
+impl Scatter {
     fn next(&mut self) -> f64 {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -50,12 +50,12 @@ fn run(tool: &str, figures: &[(u64, f64)]) -> ReadRun {
 type Slowdown = (usize, f64, std::ops::RangeInclusive<u64>);
 
 /// Returns the runs of all layers of a model, with 1 % of noise.
-fn model(is_bandwidth: bool, random: &mut Random, slow: Option<&Slowdown>) -> Vec<ReadRun> {
+fn model(is_bandwidth: bool, random: &mut Scatter, slow: Option<&Slowdown>) -> Vec<ReadRun> {
     let mut layers = Vec::new();
     for (layer, tool) in PROGRAMS[usize::from(is_bandwidth)].iter().enumerate() {
         let figure = |&size: &u64| {
-            let lost = |at: usize| match slow {
-                Some((own, part, sizes)) if *own <= at && sizes.contains(&size) => *part,
+            let lost = |layer: usize| match slow {
+                Some((own, part, sizes)) if *own <= layer && sizes.contains(&size) => *part,
                 _ => 0.0,
             };
             let wire = 1640.0 + size as f64 / 12.0;
@@ -78,7 +78,7 @@ fn model(is_bandwidth: bool, random: &mut Random, slow: Option<&Slowdown>) -> Ve
 #[test]
 fn names_each_planted_slowdown_and_nothing_else() {
     for seed in 0..20 {
-        let mut random = Random(seed);
+        let mut random = Scatter(seed);
         let is_bandwidth = seed % 2 == 1;
         let layer = (seed / 2 % 3) as usize;
         let sizes = [8..=65_536, 8..=1024, 2048..=65_536][(seed / 6 % 3) as usize].clone();
@@ -103,12 +103,24 @@ fn names_each_planted_slowdown_and_nothing_else() {
 #[test]
 fn names_no_layer_that_has_only_noise() {
     for seed in 0..20 {
-        let mut random = Random(seed + 100);
+        let mut random = Scatter(seed + 100);
         let [before, after] = [0, 1].map(|_| model(seed % 2 == 1, &mut random, None));
         let compared = LayerComparison::new(&before, &after).unwrap();
         assert_eq!(compared.transfers[0].changes, [], "{seed}: {}", compared.summary);
         assert!(compared.summary.ends_with(": libcxi, libfabric, MPI unchanged within 3 %"));
     }
+}
+
+#[test]
+fn layers_of_one_set_are_not_judged() {
+    let before = model(false, &mut Scatter(7), None);
+    let without_mpi = LayerComparison::new(&before, &before[..2]).unwrap();
+    let words =
+        "send latency: libcxi, libfabric unchanged within 3 %; send latency: MPI not judged";
+    assert_eq!(without_mpi.summary, words);
+    assert_eq!(without_mpi.result().unwrap_err().kind, Kind::Undecided);
+    let one_set = compared(&before);
+    assert!(!one_set.is_judged() && one_set.result().is_ok());
 }
 
 fn compared(base: &[ReadRun]) -> LayerComparison {

@@ -42,7 +42,7 @@ fn table(page: &mut Page, transfer: &LayeredTransfer, has_two_sets: bool) {
     let mut columns = vec![">Size[B]".to_owned()];
     columns.extend(has_two_sets.then(|| "Set".to_owned()));
     let layers: Vec<Layer> = transfer.layers.iter().map(|layer| layer.layer).collect();
-    columns.extend(layers.iter().enumerate().map(|(at, layer)| match at {
+    columns.extend(layers.iter().enumerate().map(|(place, layer)| match place {
         0 => format!(">{}[{unit}]", layer.name()),
         _ => format!(">{sign} {}", layer.name()),
     }));

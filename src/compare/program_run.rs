@@ -16,7 +16,7 @@ use super::printed_run::{Mixed, PrintedColumn, US, printed, result};
 
 /// Programs whose texts have one form.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Family {
+enum ProgramFamily {
     Osu,
     Fabtests,
     Imb,
@@ -43,7 +43,7 @@ const OSU: [(&str, &str); 15] = [
 ];
 
 /// A table of results that is being read.
-struct Table {
+struct ProgramTable {
     /// Name of the program, and of the bandwidth if it prints two.
     program: String,
     /// Empty before the titles of the columns.
@@ -54,13 +54,13 @@ struct Table {
 /// A run that is being read.
 pub(super) struct ProgramRun {
     pub(super) prefix: String,
-    family: Family,
+    family: ProgramFamily,
     /// Number of the line with the title, from 1.
     line: usize,
     /// What the text says about the settings.
     labels: BTreeMap<String, String>,
     /// One; two of nccl-tests.
-    tables: Vec<Table>,
+    tables: Vec<ProgramTable>,
     /// Whether the text goes on to the end of the run, as far as its form shows.
     is_whole: bool,
     /// Whether the lines behind belong to nothing.
@@ -78,19 +78,19 @@ impl ProgramRun {
             let program = known.map_or_else(|| format!("OSU {test}"), |(_, name)| (*name).into());
             let version = version.trim().trim_start_matches('v').to_owned();
             let labels = [("version", version), ("memory", "host to host".into())];
-            Some((Family::Osu, start, program, labels.to_vec()))
+            Some((ProgramFamily::Osu, start, program, labels.to_vec()))
         };
         let imb = || {
             let (before, benchmark) = line.split_once("# Benchmarking ")?;
             let program = format!("IMB {}", benchmark.trim());
-            Some((Family::Imb, before.len(), program, Vec::new()))
+            Some((ProgramFamily::Imb, before.len(), program, Vec::new()))
         };
         let nccl = || {
             let start = line.find('#')?;
             let words = line[start + 1..].split_whitespace();
             let is_title = words.take(3).eq(["size", "count", "type"]) && line.contains("busbw");
-            let program = || mentioned.program(&line[..start], Family::Nccl, "nccl-tests");
-            is_title.then(|| (Family::Nccl, start, program(), Vec::new()))
+            let program = || mentioned.program(&line[..start], ProgramFamily::Nccl, "nccl-tests");
+            is_title.then(|| (ProgramFamily::Nccl, start, program(), Vec::new()))
         };
         let fabtests = || {
             let start = line.find("bytes ").filter(|_| line.contains(" usec/xfer"))?;
@@ -98,24 +98,24 @@ impl ProgramRun {
             let program = if line.contains("#ack") {
                 "fi_pingpong".to_owned()
             } else {
-                mentioned.program(&line[..start], Family::Fabtests, "fabtests")
+                mentioned.program(&line[..start], ProgramFamily::Fabtests, "fabtests")
             };
-            Some((Family::Fabtests, start, program, Vec::new()))
+            Some((ProgramFamily::Fabtests, start, program, Vec::new()))
         };
         let found = osu().or_else(imb).or_else(nccl).or_else(fabtests);
         let (family, start, program, labels) = found?;
         let names = match family {
-            Family::Nccl => vec![format!("{program} busbw"), format!("{program} algbw")],
+            ProgramFamily::Nccl => vec![format!("{program} busbw"), format!("{program} algbw")],
             _ => vec![program],
         };
-        let table = |program| Table { program, columns: Vec::new(), results: Vec::new() };
+        let table = |program| ProgramTable { program, columns: Vec::new(), results: Vec::new() };
         let mut run = Self {
             prefix: line[..start].to_owned(),
             family,
             line: number,
             labels: labels.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
             tables: names.into_iter().map(table).collect(),
-            is_whole: family != Family::Nccl,
+            is_whole: family != ProgramFamily::Nccl,
             is_ended: false,
         };
         run.read_titles(&line[start..]);
@@ -136,7 +136,7 @@ impl ProgramRun {
             Some(remark) => self.read_remark(remark.trim()),
             None if is_titled => return self.read_row(line),
             // A row before the titles of its columns.
-            None if self.family == Family::Osu && is_figures(line) => return Err(Mixed),
+            None if self.family == ProgramFamily::Osu && is_figures(line) => return Err(Mixed),
             None => {}
         }
         Ok(None)
@@ -152,14 +152,16 @@ impl ProgramRun {
         let line = line.trim();
         let titles: Vec<&str> = match self.family {
             // These titles have blanks.
-            Family::Osu if line.starts_with("# Size ") => {
+            ProgramFamily::Osu if line.starts_with("# Size ") => {
                 line[1..].split("  ").map(str::trim).filter(|title| !title.is_empty()).collect()
             }
-            Family::Imb if line.starts_with("#bytes ") => line.split_whitespace().collect(),
-            Family::Nccl if line.starts_with('#') && line.contains("busbw") => {
+            ProgramFamily::Imb if line.starts_with("#bytes ") => line.split_whitespace().collect(),
+            ProgramFamily::Nccl if line.starts_with('#') && line.contains("busbw") => {
                 line[1..].split_whitespace().collect()
             }
-            Family::Fabtests if line.contains("usec/xfer") => line.split_whitespace().collect(),
+            ProgramFamily::Fabtests if line.contains("usec/xfer") => {
+                line.split_whitespace().collect()
+            }
             _ => return false,
         };
         for table in &mut self.tables {
@@ -186,13 +188,13 @@ impl ProgramRun {
             let (send, receive) =
                 memory.split_once(" and Receive Buffer on ").unwrap_or((memory, ""));
             self.labels.insert("memory".into(), format!("{} to {}", kind(send), kind(receive)));
-        } else if self.family == Family::Osu {
+        } else if self.family == ProgramFamily::Osu {
             let values = line.split(['[', ']']).filter_map(|part| part.split_once(": "));
             let label = |(key, value): (&str, &str)| {
                 (key.trim().to_lowercase(), value.trim().trim_end_matches('.').to_owned())
             };
             self.labels.extend(values.map(label));
-        } else if self.family == Family::Nccl && line.starts_with("Avg bus bandwidth") {
+        } else if self.family == ProgramFamily::Nccl && line.starts_with("Avg bus bandwidth") {
             (self.is_whole, self.is_ended) = (true, true);
         }
     }
@@ -223,7 +225,7 @@ impl ProgramRun {
 
     /// Returns a note on a run without results, whose text ends early, or whose program is unknown.
     pub(super) fn note(&self) -> Option<String> {
-        let Table { program, results, .. } = &self.tables[0];
+        let ProgramTable { program, results, .. } = &self.tables[0];
         let what = if results.is_empty() {
             "has no results"
         } else if !self.is_whole {
@@ -241,7 +243,7 @@ impl ProgramRun {
     pub(super) fn into_outcomes(self) -> impl Iterator<Item = Outcome> {
         let Self { prefix, labels, tables, is_whole, .. } = self;
         let tables = tables.into_iter().filter(|table| !table.results.is_empty());
-        tables.map(move |Table { program, results, .. }| {
+        tables.map(move |ProgramTable { program, results, .. }| {
             let sizes = || results.iter().map(|result| result.size_bytes);
             let options = Options {
                 min_size_bytes: sizes().min().unwrap_or(0),
@@ -260,7 +262,7 @@ impl ProgramRun {
     }
 }
 
-impl Family {
+impl ProgramFamily {
     /// Returns what a column of `program` shows.
     fn column(self, title: &str, program: &str) -> PrintedColumn {
         let lower = title.to_lowercase();
@@ -316,7 +318,7 @@ impl Family {
 /// Returns a number such as `64k` or `1.2m` in plain digits, with `factor` for a step of its unit;
 /// other text as it is.
 fn with_factor(cell: &str, factor: u64) -> String {
-    let power = |unit| "kmgb".find(unit).map_or(0, |at| at.min(2) as u32 + 1);
+    let power = |unit| "kmgb".find(unit).map_or(0, |power| power.min(2) as u32 + 1);
     let unit = cell.chars().next_back().filter(char::is_ascii_alphabetic);
     let number = unit.map_or(cell, |_| &cell[..cell.len() - 1]);
     let value = number.parse::<f64>().ok().filter(|_| unit.is_none_or(|unit| power(unit) > 0));
@@ -337,7 +339,7 @@ fn is_figures(line: &str) -> bool {
 
 /// The programs of fabtests and nccl-tests that lines name, such as the lines of their commands.
 #[derive(Default)]
-pub(super) struct Mentioned(Vec<(String, Family, String)>);
+pub(super) struct Mentioned(Vec<(String, ProgramFamily, String)>);
 
 impl Mentioned {
     pub(super) fn add(&mut self, line: &str) {
@@ -345,8 +347,8 @@ impl Mentioned {
         let program = |word: &str| {
             let ends_with = |ends: &[&str]| ends.iter().any(|end| word.ends_with(end));
             let is_fabtest = word.starts_with("fi_") && ends_with(&["pingpong", "_bw"]);
-            let family = is_fabtest.then_some(Family::Fabtests);
-            let family = family.or(ends_with(&["_perf"]).then_some(Family::Nccl))?;
+            let family = is_fabtest.then_some(ProgramFamily::Fabtests);
+            let family = family.or(ends_with(&["_perf"]).then_some(ProgramFamily::Nccl))?;
             Some((line.to_owned(), family, word.to_owned()))
         };
         self.0.extend(words.rev().find_map(program));
@@ -354,7 +356,7 @@ impl Mentioned {
 
     /// Returns the last program of a family that a line with this prefix names, else the only one
     /// that any line names, else `unknown`.
-    fn program(&self, prefix: &str, family: Family, unknown: &str) -> String {
+    fn program(&self, prefix: &str, family: ProgramFamily, unknown: &str) -> String {
         let mut programs = self.0.iter().filter(|(_, own, _)| *own == family);
         let behind = programs.clone().rfind(|(line, ..)| line.starts_with(prefix));
         let only = || {

@@ -179,17 +179,17 @@ fn any_text() -> impl Strategy<Value = &'static str> {
 proptest! {
     /// A text that is cut anywhere has the figures of its whole lines, and no other ones.
     #[test]
-    fn cut_texts_have_no_wrong_figures(text in any_text(), at in 0.0..1.0) {
-        let at = (text.len() as f64 * at) as usize;
+    fn cut_texts_have_no_wrong_figures(text in any_text(), end in 0.0..1.0) {
+        let end = (text.len() as f64 * end) as usize;
         let (all, _) = runs(text).unwrap();
-        let (cut, notes) = runs(&text[..at]).unwrap();
+        let (cut, notes) = runs(&text[..end]).unwrap();
         for ((program, whole), (cut_program, part)) in figures(&all).iter().zip(figures(&cut)) {
             // The line with the command stays.
             prop_assert_eq!(*program, cut_program);
             prop_assert!(whole.starts_with(&part), "{:?}", part);
         }
-        let is_in_row = !text[..at].ends_with('\n') && cut.len() == all.len();
-        if is_in_row && !text[..at].contains("Avg bus bandwidth") && at < text.len() {
+        let is_in_row = !text[..end].ends_with('\n') && cut.len() == all.len();
+        if is_in_row && !text[..end].contains("Avg bus bandwidth") && end < text.len() {
             prop_assert_eq!(cut.last().unwrap().status, Status::Interrupted);
             prop_assert!(!notes.is_empty());
         }
@@ -204,7 +204,7 @@ proptest! {
             let first = usize::from(order >> (step % 64) & 1 == 1);
             let Some((prefix, line)) = [first, 1 - first]
                 .into_iter()
-                .find_map(|at| Some((lines[at].0, lines[at].1.next()?)))
+                .find_map(|writer| Some((lines[writer].0, lines[writer].1.next()?)))
             else {
                 break;
             };
@@ -221,8 +221,8 @@ proptest! {
     }
 
     #[test]
-    fn survives_damaged_texts(text in any_text(), at in 0.0..1.0, damage in "[ -~\n]{0,40}") {
-        let at = (text.len() as f64 * at) as usize;
-        let _ = runs(&format!("{}{damage}{}", &text[..at], &text[at..]));
+    fn survives_damaged_texts(text in any_text(), end in 0.0..1.0, damage in "[ -~\n]{0,40}") {
+        let end = (text.len() as f64 * end) as usize;
+        let _ = runs(&format!("{}{damage}{}", &text[..end], &text[end..]));
     }
 }

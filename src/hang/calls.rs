@@ -212,14 +212,14 @@ impl RankCall {
     /// Returns what the stacks of the threads of a process say. `program` is its executable file.
     pub fn new(pid: u32, stacks: &[ThreadStack], program: Option<&str>) -> Option<Self> {
         let main = &stacks.iter().find(|stack| stack.tid == pid)?.frames;
-        let at = main.iter().rposition(|frame| public(frame).is_some());
+        let index = main.iter().rposition(|frame| public(frame).is_some());
         let name = |frame: &Frame| frame.function.as_deref().map(plain);
         let is_of_program =
             |frame: &Frame| frame.file.is_some() && frame.file.as_deref() == program;
-        let entry = at.and_then(|at| public(&main[at]));
+        let entry = index.and_then(|index| public(&main[index]));
         let library = main.iter().filter_map(library).next_back();
-        let caller = match at {
-            Some(at) => main.get(at + 1).and_then(name),
+        let caller = match index {
+            Some(index) => main.get(index + 1).and_then(name),
             None => main.iter().find(|frame| is_of_program(frame)).and_then(name),
         };
         let provider = main.iter().filter_map(name).find(|name| {

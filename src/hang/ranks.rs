@@ -18,7 +18,7 @@ use node::slingshot::Launcher;
 const MOST_NAMES: usize = 8;
 
 /// The processes that are looked at, and who looks.
-pub struct Search<'a> {
+pub struct RankSearch<'a> {
     pub machine: &'a Machine,
     /// The processes that the user has named; without them, processes are searched for.
     pub pids: &'a [u32],
@@ -88,7 +88,7 @@ pub struct RankNumber {
 }
 
 /// Returns the user of a process, if it is not the one of this search.
-fn other_owner(search: &Search, directory: &Path) -> Option<u64> {
+fn other_owner(search: &RankSearch, directory: &Path) -> Option<u64> {
     let owner = process::status_field(directory, "Uid");
     let owner = owner.and_then(|ids| decimal(ids.split_whitespace().next()?));
     let owner = owner.unwrap_or_default();
@@ -96,7 +96,7 @@ fn other_owner(search: &Search, directory: &Path) -> Option<u64> {
 }
 
 /// A process of this user.
-struct Candidate {
+struct RankCandidate {
     process: RankProcess,
     is_rank: bool,
     cgroup: Option<String>,
@@ -158,7 +158,7 @@ impl JobProcesses {
     /// # Errors
     ///
     /// No rank, processes of another user, and several jobs among which the user has to choose.
-    pub fn find(search: &Search) -> Result<Self, Failure> {
+    pub fn find(search: &RankSearch) -> Result<Self, Failure> {
         let mut found = Self::default();
         let (mut candidates, mut zombies, mut hidden) = (Vec::new(), Vec::new(), Vec::new());
         let is_named = !search.pids.is_empty();
@@ -205,7 +205,7 @@ impl JobProcesses {
                 services: services(value, &holdings),
                 holdings,
             };
-            candidates.push(Candidate { process, is_rank, cgroup });
+            candidates.push(RankCandidate { process, is_rank, cgroup });
         }
         if !is_named {
             candidates = one_program(candidates, search)?;
@@ -216,7 +216,7 @@ impl JobProcesses {
     /// Takes the ranks, and the zombies and unreadable processes that belong to the job.
     fn complete(
         mut self,
-        candidates: Vec<Candidate>,
+        candidates: Vec<RankCandidate>,
         zombies: Vec<(u32, process::ProcessStat)>,
         hidden: Vec<(u32, u32, Option<String>)>,
         is_named: bool,
@@ -249,7 +249,7 @@ impl JobProcesses {
 
     /// Takes the processes of one program. Of several with one rank, the one with a NIC is the
     /// rank, unless the user has named them all.
-    fn take(&mut self, candidates: Vec<Candidate>, is_named: bool) {
+    fn take(&mut self, candidates: Vec<RankCandidate>, is_named: bool) {
         let (ranks, helpers): (Vec<_>, Vec<_>) =
             candidates.into_iter().partition(|one| one.is_rank);
         self.helpers = helpers.into_iter().map(|one| one.process.pid).collect();
@@ -326,8 +326,11 @@ fn is_served(name: &str, environment: &BTreeMap<String, String>, directory: &Pat
 }
 
 /// Returns the processes of one parallel program: of the job of this process, or the only one.
-fn one_program(candidates: Vec<Candidate>, search: &Search) -> Result<Vec<Candidate>, Failure> {
-    let is_numbered = |one: &&Candidate| one.is_rank && one.process.number.rank.is_some();
+fn one_program(
+    candidates: Vec<RankCandidate>,
+    search: &RankSearch,
+) -> Result<Vec<RankCandidate>, Failure> {
+    let is_numbered = |one: &&RankCandidate| one.is_rank && one.process.number.rank.is_some();
     let mut programs: BTreeMap<_, Vec<u32>> = BTreeMap::new();
     for one in candidates.iter().filter(is_numbered) {
         let RankProcess { number, pid, .. } = &one.process;
@@ -438,7 +441,7 @@ mod tests {
     }
 
     fn find(made_up: &MadeUp, pids: &[u32], own: &str) -> Result<JobProcesses, Failure> {
-        JobProcesses::find(&Search {
+        JobProcesses::find(&RankSearch {
             machine: &made_up.machine(),
             pids,
             own_job: Some(own.to_owned()).filter(|own| !own.is_empty()),
@@ -568,7 +571,7 @@ mod tests {
         add(&made_up, 32, 20, 'R', "A=1", false);
         let found = find(&made_up, &[], "").unwrap();
         assert_eq!((numbers(&found), found.job), (vec![(None, 31)], None));
-        let refused = JobProcesses::find(&Search {
+        let refused = JobProcesses::find(&RankSearch {
             machine: &made_up.machine(),
             pids: &[31],
             own_job: None,

@@ -10,7 +10,7 @@ use crate::call_watch::{CallWatch, StackSource};
 use crate::calls::RankCall;
 use crate::nics::{NicState, NicWatch};
 use crate::process::{self, Activity, Holdings, ProcessSample, ThreadSample};
-use crate::ranks::{EndedRank, JobProcesses, RankName, RankProcess, Search, names};
+use crate::ranks::{EndedRank, JobProcesses, RankName, RankProcess, RankSearch, names};
 use crate::stacks::StackFailure;
 use facts::device::DeviceName;
 use facts::error::Failure;
@@ -151,7 +151,7 @@ pub fn read(
     job: Option<String>,
     times: ReadingTimes,
 ) -> Result<NodeReading, Failure> {
-    let search = &Search {
+    let search = &RankSearch {
         machine: &Machine::this(),
         pids,
         own_job: job.or_else(|| Job::from_environment().map(|job| job.id)),
@@ -230,7 +230,7 @@ fn nic_states(ranks: &[RankProcess], nics: &[NicWatch]) -> Vec<NicState> {
 
 /// Returns what the ranks do, and the ranks that have ended during the readings.
 fn rank_states(
-    search: &Search,
+    search: &RankSearch,
     ranks: &[RankProcess],
     samples: &[Vec<ProcessSample>],
     calls: &CallWatch,
@@ -252,7 +252,7 @@ fn rank_states(
 }
 
 impl RankState {
-    fn new(search: &Search, rank: &RankProcess, samples: &[ProcessSample]) -> Self {
+    fn new(search: &RankSearch, rank: &RankProcess, samples: &[ProcessSample]) -> Self {
         let thread = |tid: u32| -> Vec<&ThreadSample> {
             samples.iter().filter_map(|sample| sample.threads.get(&tid)).collect()
         };

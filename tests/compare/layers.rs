@@ -51,6 +51,12 @@ fn shows_layers_and_writes_them_for_report() {
     assert_success(&Fabric::new().run(&["report", &fabric, &mpi, "--output", &page]));
     let drawn = std::fs::read_to_string(&page).unwrap();
     assert!(drawn.contains("Latency of each size and layer: send latency"), "{drawn}");
+    // One set says what layers add, not whether that is good.
+    let one_set = format!("--json={json}");
+    assert_success(&compare(&["--layers", &fabric, &mpi, &one_set]));
+    assert_success(&Fabric::new().run(&["report", &json, "--output", &page]));
+    let drawn = std::fs::read_to_string(&page).unwrap();
+    assert!(!drawn.contains("class=\"badge good\""), "{drawn}");
     // A document of layers is no run.
     assert_status(&compare(&["--layers", &json, &mpi]), 1);
 }

@@ -332,9 +332,9 @@ static inline __attribute__((always_inline)) void go_on(const char *chain)
 {
 	size_t len = strcspn(chain, "/");
 
-	for (size_t at = 0; at < sizeof(functions) / sizeof(functions[0]); at++)
-		if (strlen(functions[at].name) == len && !strncmp(functions[at].name, chain, len))
-			return functions[at].call(chain + len + 1);
+	for (size_t number = 0; number < sizeof(functions) / sizeof(functions[0]); number++)
+		if (strlen(functions[number].name) == len && !strncmp(functions[number].name, chain, len))
+			return functions[number].call(chain + len + 1);
 	hang(chain);
 }
 

@@ -39,13 +39,13 @@ fn write(word: &str) {
 
 /// What the processes of a program sent.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Summary {
+pub struct SentPackets {
     packets: u64,
     /// Processes that ended without adding the packets of all their devices.
     uncounted: usize,
 }
 
-impl Summary {
+impl SentPackets {
     /// The sum of the lines of the file.
     pub fn read(lines: &str) -> Self {
         let mut packets = 0_u64;
@@ -59,7 +59,7 @@ impl Summary {
     }
 }
 
-impl fmt::Display for Summary {
+impl fmt::Display for SentPackets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { packets, uncounted } = self;
         let processes = if *uncounted == 1 { "process was" } else { "processes were" };
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn adds_packets_of_all_processes() {
-        let said = |lines: &str| Summary::read(lines).to_string();
+        let said = |lines: &str| SentPackets::read(lines).to_string();
         assert_eq!(said(""), "no packets");
         assert_eq!(said("7 open\n7 0\n"), "no packets");
         assert_eq!(said("7 open\n7 1\n"), "1 packet");
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn says_that_packets_of_killed_processes_are_missing() {
-        let said = |lines: &str| Summary::read(lines).to_string();
+        let said = |lines: &str| SentPackets::read(lines).to_string();
         let unknown = "an unknown number of packets (1 process was killed or called _exit)";
         assert_eq!(said("7 open\n7 open\n7 0\n"), unknown);
         let least = "at least 5 packets (2 processes were killed or called _exit)";

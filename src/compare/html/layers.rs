@@ -10,13 +10,15 @@ use crate::layer_costs::{LayerFigure, LayeredSize};
 use crate::layers::{LayerComparison, LayeredTransfer};
 use facts::severity::Severity;
 
-/// Returns the verdict: a layer that got slower is bad.
+/// Returns the verdict: a layer that got slower is bad. One set of runs has none.
 pub fn status(compared: &LayerComparison) -> Badge {
     let mut changes = compared.transfers.iter().flat_map(|transfer| &transfer.changes);
     if changes.any(|change| change.is_worse) {
         (Severity::Bad, "a layer is slower")
+    } else if compared.is_judged() {
+        (Severity::Good, "no layer is slower")
     } else {
-        (Severity::Good, "layers")
+        (Severity::Shown, "layers")
     }
 }
 
@@ -78,14 +80,14 @@ fn costs(transfer: &LayeredTransfer) -> Markup {
     let mut columns = vec![">Size".to_owned()];
     columns.extend(has_two_sets.then(|| "Set".to_owned()));
     let adds = if quantity == Quantity::Bandwidth { ">takes" } else { ">adds" };
-    for (at, layer) in transfer.layers.iter().enumerate() {
+    for (place, layer) in transfer.layers.iter().enumerate() {
         columns.push(format!(">{}", layer.layer.name()));
-        columns.extend((at > 0).then(|| adds.to_owned()));
+        columns.extend((place > 0).then(|| adds.to_owned()));
     }
     let row = |size: &LayeredSize, set: &str, figures: &[LayerFigure]| {
         let mut row = vec![cell(Quantity::Size.text(size.size_bytes as f64))];
         row.extend(has_two_sets.then(|| cell(set)));
-        for (at, layer) in transfer.layers.iter().enumerate() {
+        for (place, layer) in transfer.layers.iter().enumerate() {
             let figure = figures.iter().find(|figure| figure.layer == layer.layer);
             let text = |value: Option<f64>| value.map_or("-".into(), |value| quantity.text(value));
             row.push(cell(text(figure.map(|figure| figure.value))));
@@ -93,7 +95,7 @@ fn costs(transfer: &LayeredTransfer) -> Markup {
                 Some(LayerFigure { own: None, .. }) => "measured otherwise".into(),
                 figure => text(figure.and_then(|figure| figure.own)),
             };
-            row.extend((at > 0).then(|| cell(own)));
+            row.extend((place > 0).then(|| cell(own)));
         }
         row
     };

@@ -156,8 +156,9 @@ pub struct Survey {
     pub roster: Roster,
     /// What the survey has found.
     pub verdict: Findings,
-    /// How far all pairs stay below published figures of their kind of NIC; null if they do not, of
-    /// software NICs, and without such figures. It is no verdict.
+    /// How far the median of a class of pairs is outside a bound for its kind of NIC, which comes
+    /// from published figures; null if none is, of software NICs, and without such bounds. It is no
+    /// verdict.
     #[serde(default)]
     pub shortfall: Option<Shortfall>,
     /// What the survey has found under load; null without --load.
@@ -171,7 +172,7 @@ pub struct Survey {
     pub why_shared: Vec<SharedValue<Unit>>,
 }
 
-/// The figures of a class of pairs, which are far below published ones.
+/// The median of a class of pairs that does not meet a bound.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Shortfall {

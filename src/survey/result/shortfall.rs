@@ -1,5 +1,5 @@
-//! All pairs slow alike: what the medians of a survey lack to published figures of their kind of
-//! NIC. Pairs that are judged by each other are good then.
+//! All pairs slow alike: what the medians of a survey lack to bounds for their kind of NIC, which
+//! come from published figures. Pairs that are judged by each other are good then.
 
 use std::cmp::Ordering;
 
@@ -96,10 +96,10 @@ mod tests {
             let found = survey.shortfall.clone().unwrap();
             assert!((found.share - share).abs() < 1e-9 && found.profile == SAME_SWITCH.0);
             assert_eq!((survey.conclusion, survey.exit_status), (Conclusion::Good, 0));
-            let words = format!("; all at {share:.2} of what Slingshot 200 reaches");
+            let words = format!(" at {share:.2} of what slingshot200-same-switch expects");
             assert!(survey.summary.ends_with(&words), "{}", survey.summary);
             let text = text::page(&survey).text(TextStyle::Plain);
-            assert!(text.contains("All pairs are alike, but slow: "), "{text}");
+            assert!(text.contains("Slower than slingshot200-same-switch expects: "), "{text}");
             assert!(words::test(&survey.setup.tests[found.test.index()]).starts_with("write"));
         }
     }

@@ -79,7 +79,8 @@ fn fitted(mut line: String, parts: Vec<String>) -> String {
 /// Returns how far all pairs stay below published figures, which no width cuts off.
 fn shortfall(survey: &Survey) -> String {
     survey.shortfall.as_ref().map_or(String::new(), |found| {
-        format!("; all at {:.2} of what Slingshot 200 reaches", found.share)
+        let test = words::test(&survey.setup.tests[found.test.index()]);
+        format!("; {test} at {:.2} of what {} expects", found.share, found.profile)
     })
 }
 

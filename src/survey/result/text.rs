@@ -90,13 +90,13 @@ fn shortfall(survey: &Survey) -> Option<String> {
     let test = &survey.setup.tests[found.test.index()];
     let median = words::figure(test, found.median);
     Some(format!(
-        "All pairs are alike, but slow: {}, {}: median {median} {}, published {} ({}). What they \
-         share may be slow: settings, kernel, BIOS, firmware (docs/layers.md).",
+        "Slower than {} expects: {}, {}: median {median} {}, expected {}. Pairs are judged by each \
+         other; what all share may be slow: settings, kernel, BIOS, firmware (docs/layers.md).",
+        found.profile,
         words::test(test),
         found.class.name(),
         words::figure_unit(test),
         found.expectation,
-        found.profile,
     ))
 }
 

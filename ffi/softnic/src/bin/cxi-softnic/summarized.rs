@@ -12,7 +12,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use rustix::fs::{MemfdFlags, memfd_create};
-use softnic::summary::{self, Summary};
+use softnic::summary::{self, SentPackets};
 
 /// Signals that end the program, or mean something to it.
 const PASSED_ON: [c_int; 6] =
@@ -44,7 +44,7 @@ pub fn run(mut command: Command, program: &OsStr) -> io::Result<Infallible> {
         unsafe { libc::kill(child.id().cast_signed(), early) };
     }
     let status = child.wait()?;
-    let sent = Summary::read(&fs::read_to_string(&path).unwrap_or_default());
+    let sent = SentPackets::read(&fs::read_to_string(&path).unwrap_or_default());
     let program = program.display();
     eprintln!("cxi-softnic: note: the software NICs sent {sent} for {program}");
     if let Some(signal) = status.signal() {
