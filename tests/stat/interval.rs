@@ -16,7 +16,7 @@ fn series_and_sentence_say_when_packets_were_lost() {
         CXIDIAG_FAULTS=loss=0.2 {CXIDIAG} write-lat --loopback -d soft0 -n 200 > /dev/null
         end=$(date +%s); sleep $((3 * (end - begin) + 2))"
     );
-    let options = ["--interval=200ms", "--json=stat.json"];
+    let options = ["--interval=200ms", "--json=stat.json", "--trace=trace.json"];
     let output = finish(place.stat(&options, &["sh", "-c", &script]));
     let errors = assert_status(&output, 0);
     let text = fs::read_to_string(place.path().join("stat.json")).expect("a file");
@@ -36,7 +36,15 @@ fn series_and_sentence_say_when_packets_were_lost() {
     assert_eq!(intervals.iter().map(count).sum::<u64>(), delta);
     let sentence = format!("\nall {delta} timeouts of ");
     assert!(errors.contains(&sentence), "{errors}");
-    assert_eq!(place.left(), ["stat.json"]);
+    let trace = fs::read_to_string(place.path().join("trace.json")).expect("a file");
+    let trace: serde_json::Value = serde_json::from_str(&trace).expect("JSON");
+    let events = trace["traceEvents"].as_array().expect("a list");
+    let is_of_timeouts = |event: &&serde_json::Value| {
+        event["name"] == "soft0 retry_handler/spt_timeouts per s" && event["args"]["per s"] != 0.0
+    };
+    let rising = events.iter().filter(is_of_timeouts).count();
+    assert_eq!(rising, intervals.iter().filter(|interval| count(interval) > 0).count());
+    assert_eq!(place.left(), ["stat.json", "trace.json"]);
 }
 
 #[test]
