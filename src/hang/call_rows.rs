@@ -258,7 +258,7 @@ fn locks(node: &NodeReading) -> Option<HangFinding> {
         names_of(&locked)
     );
     let proof = "at both readings, a thread waits for a lock in a call of MPI";
-    let next = "one thread that calls MPI, or another version (MPI_THREAD_MULTIPLE; hangs.md G12)";
+    let next = "one thread that calls MPI, or another version (MPI_THREAD_MULTIPLE)";
     Some(finding(30, Certainty::Possibly, [&text, proof, next, "a fault of the network"]))
 }
 
@@ -299,7 +299,7 @@ fn registration(node: &NodeReading) -> Option<HangFinding> {
     }
     let text = format!("the registration of memory does not end in {}", names_of(&locked));
     let proof = format!("{proof}, and a thread waits for a lock");
-    let next = "run the job with another FI_MR_CACHE_MONITOR (hangs.md 6, G05 and G06)";
+    let next = "run the job with another FI_MR_CACHE_MONITOR";
     Some(finding(17, Certainty::Possibly, [&text, &proof, next, "that the GPU hangs"]))
 }
 
