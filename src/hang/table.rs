@@ -120,7 +120,7 @@ fn rank_finding(node: &NodeReading, rank: &RankState) -> Option<HangFinding> {
         _ if rank.has_thread(Activity::MemoryMonitor) && has_lock => {
             let text = format!("{name} waits for the monitor of registered memory");
             let proof = "a thread waits in userfaultfd, and another one for a lock";
-            let next = "run the job with FI_MR_CACHE_MONITOR=kdreg2 or disabled (hangs.md 6, G05)";
+            let next = "run the job with FI_MR_CACHE_MONITOR=kdreg2 or disabled";
             let certainty = unless_moving(node, Certainty::Probably);
             Some(finding(17, certainty, [&text, proof, next, "that the GPU hangs"]))
         }
