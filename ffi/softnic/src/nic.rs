@@ -316,9 +316,9 @@ fn publish_counts(engine: &mut Engine<Fabric>) {
 /// missing.
 const LINGER: Duration = Duration::from_micros(50);
 
-/// Time after which it lets other threads run, once: the one that answers may need its CPU. Answers
-/// from another CPU come sooner, and beside busy threads it gets its CPU back only after their time
-/// slices.
+/// Time after which it lets other threads run, once, if the program that answers rings on the same
+/// CPU. It gets its CPU back only after their time slices, and may hold locks of its program
+/// meanwhile, for which other threads of the program spin.
 const PATIENCE: Duration = Duration::from_micros(10);
 
 impl SoftwareNic {
@@ -399,11 +399,12 @@ impl SoftwareNic {
             let polled = engine.as_mut().ok_or(Errno::IO)?;
             let worked = polled.poll();
             let waits = lingers && polled.depends_on_others();
+            let shares_cpu = polled.wire.shares_cpu;
             drop(engine);
             if !worked && !waits || start.elapsed() >= LINGER {
                 return Ok(());
             }
-            if !worked && !has_yielded && start.elapsed() >= PATIENCE {
+            if !worked && shares_cpu && !has_yielded && start.elapsed() >= PATIENCE {
                 has_yielded = true;
                 sched_yield();
             }
