@@ -46,14 +46,17 @@ pub fn bus(info: &cxil_devinfo) -> String {
 pub fn files(info: &cxil_devinfo, health: &Health) -> Vec<(&'static str, String)> {
     let cpus = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     let (vendor, device) = (info.vendor_id, info.device_id);
+    let alias = alias(vendor, device);
     let mut files = vec![
         (
             "uevent",
             format!(
-                "DRIVER={DRIVER}\nPCI_ID={vendor:04X}:{device:04X}\nPCI_SLOT_NAME={}",
+                "DRIVER={DRIVER}\nPCI_CLASS={CLASS:X}\nPCI_ID={vendor:04X}:{device:04X}\n\
+                 PCI_SUBSYS_ID={vendor:04X}:{device:04X}\nPCI_SLOT_NAME={}\nMODALIAS={alias}",
                 address(info)
             ),
         ),
+        ("modalias", alias),
         ("vendor", format!("{vendor:#06x}")),
         ("device", format!("{device:#06x}")),
         // The ids of a card are nowhere documented.
@@ -75,6 +78,16 @@ pub fn files(info: &cxil_devinfo, health: &Health) -> Vec<(&'static str, String)
         files.push(("aer_dev_correctable", "TOTAL_ERR_COR 0".into()));
     }
     files
+}
+
+/// The ids and the class of a card with the ids of its NIC as one word, as the kernel writes it for
+/// udev. Device plugins of Kubernetes read the ids from it.
+fn alias(vendor: u32, device: u32) -> String {
+    let [_, class, subclass, interface] = CLASS.to_be_bytes();
+    format!(
+        "pci:v{vendor:08X}d{device:08X}sv{vendor:08X}sd{device:08X}\
+         bc{class:02X}sc{subclass:02X}i{interface:02X}"
+    )
 }
 
 /// The bridges above a NIC, from the root port down, each with its address and text files without

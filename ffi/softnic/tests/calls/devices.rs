@@ -280,6 +280,12 @@ fn links_virtual_functions_with_their_nic() {
         assert_eq!(resolved(&device(number).join("physfn")), resolved(&device(0)));
         assert!(!device(number).join("sriov_totalvfs").exists());
     }
+    let alias = "pci:v00001590d00000372sv00001590sd00000372bc02sc00i00";
+    let read = |file: &str| fs::read_to_string(device(3).join(file)).unwrap();
+    assert_eq!(read("modalias"), format!("{alias}\n"));
+    let event = read("uevent");
+    assert!(event.contains("\nPCI_CLASS=20000\nPCI_ID=1590:0372\n"), "{event}");
+    assert!(event.contains(&format!("\nMODALIAS={alias}\n")), "{event}");
     for name in ["sriov_totalvfs", "sriov_numvfs", "virtfn0", "physfn"] {
         assert!(!device(2).join(name).exists(), "{name}");
     }
