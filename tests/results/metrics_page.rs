@@ -59,7 +59,8 @@ const LABELS: [(&str, &str); 34] = [
     ("host", "name of the host"),
     (
         "kind",
-        "of code words, `good`, `corrected` or `uncorrected`; of PCIe errors, `corrected` or `uncorrected`; of a part, such as `switch` or `node`; of latencies `min` or `median` of a burst",
+        "of code words `good`, `corrected` or `uncorrected`, of PCIe errors one of the last two; \
+         of a part, such as `switch` or `node`; of latencies `min` or `median` of a burst",
     ),
     ("name", "of a part, such as `switch 003.12`; in metrics of `stat`, a counter"),
     ("node", "name of the node; of probes its name in the list of hosts"),
@@ -69,8 +70,8 @@ const LABELS: [(&str, &str); 34] = [
     (
         "reason",
         "of failures `error` (reported by the NIC), `no_answer` or `resent` (a write took 0.5 s or \
-         more); of probes that were left out `client`, `busy`, `paused`, `unusable`, \
-         `target_busy` or `unreachable` ([monitoring.md](monitoring.md#probes-that-are-left-out))",
+         more); of probes that were left out, a row of \
+         [monitoring.md](monitoring.md#probes-that-are-left-out)",
     ),
     ("rule", "a rule about settings, such as `L13` ([settings.md](settings.md))"),
     (
@@ -196,19 +197,21 @@ fn labels(family: &Family) -> Vec<&'static str> {
     first
 }
 
+/// Returns the tables. A metric of several commands is in the table of the first one.
 fn tables() -> String {
     let mut text = String::new();
+    let mut shown = BTreeSet::new();
     for (title, families) in commands() {
-        let _ = write!(
-            text,
-            "\n## {title}\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n"
-        );
+        let _ = write!(text, "\n## {title}\n\n| metric | labels | meaning |\n|---|---|---|\n");
         for family in families {
-            let (name, kind) = sample_name(&family);
+            let (name, _) = sample_name(&family);
+            if !shown.insert(name.clone()) {
+                continue;
+            }
             let labels: Vec<String> =
                 labels(&family).iter().map(|label| format!("`{label}`")).collect();
             let labels = labels.join(", ");
-            let _ = writeln!(text, "| `{name}` | {kind} | {labels} | {} |", family.help);
+            let _ = writeln!(text, "| `{name}` | {labels} | {} |", family.help);
         }
     }
     text += "\n## Labels\n\n| label | meaning |\n|---|---|\n";
