@@ -33,14 +33,14 @@ const FIRST: &str = "\n## `cxidiag check`\n";
 
 /// What the labels say, in the order of their names.
 const LABELS: [(&str, &str); 34] = [
-    ("cause", "a cause by its id in [causes.md](causes.md), such as `pcie-narrow`"),
-    ("check", "an item by its code in [items.md](items.md), such as `link-down`"),
+    ("cause", "id of a cause in [causes.md](causes.md), such as `pcie-narrow`"),
+    ("check", "code of an item in [items.md](items.md), such as `link-down`"),
     (
         "class",
-        "which part both NICs of a pair share, such as `same switch`; under load also `all`; of \
-         probes `switch`, `group`, `other`, or `unknown` if addresses do not show it",
+        "which part both NICs share, such as `same switch`; under load also `all`; of probes `switch`, \
+         `group`, `other`, or `unknown` if addresses do not show it",
     ),
-    ("command", "the command that wrote the file"),
+    ("command", "command that wrote the file"),
     (
         "confidence",
         "how certain a cause is: `because`, `probably`, `possibly`, `also_found`, `transient`, \
@@ -52,27 +52,28 @@ const LABELS: [(&str, &str); 34] = [
         "of a pause: `received` (this NIC held off its sender), `sent` (the switch stopped this NIC)",
     ),
     ("driver", "version of the driver"),
-    ("figure", "which figure is bad under load, such as `bandwidth`"),
+    ("figure", "what is bad under load, such as `bandwidth`"),
     ("firmware", "version of the firmware"),
     ("generation", "`Cassini 1`, `Cassini 2` or `software NIC`"),
-    ("group", "the group of a NIC by its address, such as `003`"),
+    ("group", "group of the NIC by its address, such as `003`"),
     ("host", "name of the host"),
     (
         "kind",
-        "of code words, `good`, `corrected` or `uncorrected`; of PCIe errors, `corrected` or `uncorrected`; of a part, such as `switch` or `node`; of latencies `min` or `median` of a burst",
+        "of code words `good`, `corrected` or `uncorrected`, of PCIe errors one of the last two; \
+         of a part, such as `switch` or `node`; of latencies `min` or `median` of a burst",
     ),
-    ("name", "of a part, such as `switch 003.12`; in metrics of `stat`, a counter"),
-    ("node", "name of the node; of probes its name in the list of hosts"),
-    ("pattern", "the pattern of the load, such as `incast:8`"),
-    ("pcp", "a priority of the link, 0 to 7"),
+    ("name", "of a part, such as `switch 003.12`; of `stat`, a counter"),
+    ("node", "name of the node; of probes as in the list of hosts"),
+    ("pattern", "pattern of the load, such as `incast:8`"),
+    ("pcp", "priority of the link, 0 to 7"),
     ("percentile", "over the pairs of a class, 0 (minimum) to 100 (maximum); under load 50 or 99"),
     (
         "reason",
         "of failures `error` (reported by the NIC), `no_answer` or `resent` (a write took 0.5 s or \
-         more); of probes that were left out `client`, `busy`, `paused`, `unusable`, \
-         `target_busy` or `unreachable` ([monitoring.md](monitoring.md#probes-that-are-left-out))",
+         more); of probes that were left out, a row of \
+         [monitoring.md](monitoring.md#probes-that-are-left-out)",
     ),
-    ("rule", "a rule about settings, such as `L13` ([settings.md](settings.md))"),
+    ("rule", "rule about settings, such as `L13` ([settings.md](settings.md))"),
     (
         "sensor",
         "`asic`, `media` (the end of the cable), `regulator`; a supply of the card, such as `vdd`; \
@@ -81,19 +82,19 @@ const LABELS: [(&str, &str); 34] = [
     ("serial", "serial number of the NIC"),
     ("severity", "of AER errors: `correctable`, `nonfatal`, `fatal`"),
     ("size", "size of the operations in bytes"),
-    ("spread", "how the load is spread over the cluster, such as `groups`"),
+    ("spread", "spread of the load over the cluster, such as `groups`"),
     ("state", "of a NIC: `good`, `unpaired` (in no pair), `untested`, `suspect`, `bad`"),
-    ("switch", "the switch of a NIC by its address, such as `003.12`"),
-    ("target", "name of the node that is probed, as the list of hosts has it"),
+    ("switch", "switch of the NIC by its address, such as `003.12`"),
+    ("target", "node that is probed, as the list of hosts names it"),
     ("target_device", "its NIC"),
-    ("tool", "the tool that measured, such as `write-lat`"),
+    ("tool", "tool that measured, such as `write-lat`"),
     ("traffic_class", "of the victims; empty if it is the class of the load"),
     (
         "verdict",
         "`good`, `suspect`, `untested`, `no_answer` or `bad`; of a part `suspect` or `bad`; of a \
          setting `note` or `bad`",
     ),
-    ("version", "the release of cxidiag"),
+    ("version", "release of cxidiag"),
 ];
 
 /// Words in names that are against Prometheus' conventions: types, and units that are not base
@@ -196,19 +197,21 @@ fn labels(family: &Family) -> Vec<&'static str> {
     first
 }
 
+/// Returns the tables. A metric of several commands is in the table of the first one.
 fn tables() -> String {
     let mut text = String::new();
+    let mut shown = BTreeSet::new();
     for (title, families) in commands() {
-        let _ = write!(
-            text,
-            "\n## {title}\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n"
-        );
+        let _ = write!(text, "\n## {title}\n\n| metric | labels | meaning |\n|---|---|---|\n");
         for family in families {
-            let (name, kind) = sample_name(&family);
+            let (name, _) = sample_name(&family);
+            if !shown.insert(name.clone()) {
+                continue;
+            }
             let labels: Vec<String> =
                 labels(&family).iter().map(|label| format!("`{label}`")).collect();
             let labels = labels.join(", ");
-            let _ = writeln!(text, "| `{name}` | {kind} | {labels} | {} |", family.help);
+            let _ = writeln!(text, "| `{name}` | {labels} | {} |", family.help);
         }
     }
     text += "\n## Labels\n\n| label | meaning |\n|---|---|\n";
