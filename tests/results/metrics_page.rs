@@ -197,7 +197,7 @@ fn labels(family: &Family) -> Vec<&'static str> {
     first
 }
 
-/// Returns the tables. A metric of several commands is in the table of the first one.
+/// A table for each command. A metric of several commands is in the table of the first one.
 fn tables() -> String {
     let mut text = String::new();
     let mut shown = BTreeSet::new();
