@@ -184,6 +184,26 @@ fn action_runs_commands_on_software_nics_and_counts_their_packets() {
     assert_eq!(summary, format!("Software NICs: {packets} packets, exit status 0\n"));
 }
 
+/// The packets of a killed process are not known: the output has no number, or the least one.
+#[test]
+fn action_says_that_packets_of_killed_processes_are_missing() {
+    let Some(runner) = Runner::new() else { return };
+    let kill_one = "cxidiag write-lat --loopback -d cxi0 -D 600 >/dev/null 2>&1 &\n\
+                    until grep -q \"^$! open\" \"$CXIDIAG_SOFTNIC_SUMMARY\"; do sleep 0.01; done\n\
+                    kill -KILL $!\n\
+                    wait $! || true";
+    assert_status(&runner.run(&[("run", kill_one)]), 0);
+    assert_eq!(runner.output("packets"), "");
+    let summary = runner.content("GITHUB_STEP_SUMMARY");
+    assert!(summary.contains("an unknown number of packets (1 process was killed"), "{summary}");
+    let measure_too = format!("cxidiag write-lat --loopback -d cxi0 -n 20\n{kill_one}");
+    assert_status(&runner.run(&[("run", &measure_too)]), 0);
+    let packets: u64 = runner.output("packets").parse().expect("a number");
+    assert!(packets >= 20, "{packets}");
+    let summary = runner.content("GITHUB_STEP_SUMMARY");
+    assert!(summary.contains(&format!("at least {packets} packets (1 process was killed")));
+}
+
 #[test]
 fn action_plants_faults_and_fails_as_its_commands_do() {
     let Some(runner) = Runner::new() else { return };
