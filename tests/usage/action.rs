@@ -188,7 +188,7 @@ fn action_runs_commands_on_software_nics_and_counts_their_packets() {
 #[test]
 fn action_says_that_packets_of_killed_processes_are_missing() {
     let Some(runner) = Runner::new() else { return };
-    let kill_one = "cxidiag write-lat --loopback -d cxi0 -D 600 >/dev/null 2>&1 &\n\
+    let kill_one = "cxidiag write-lat -d cxi0 --port 0 >/dev/null 2>&1 &\n\
                     until grep -q \"^$! open\" \"$CXIDIAG_SOFTNIC_SUMMARY\"; do sleep 0.01; done\n\
                     kill -KILL $!\n\
                     wait $! || true";
