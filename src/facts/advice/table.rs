@@ -249,7 +249,7 @@ pub static EXPLANATIONS: &[Advice] = &[
         .because("the NIC sees no link")
         .remedy("check the cable and the switch port"),
     Found(ServiceDisabled)
-        .because("current drivers ship the default service disabled")
+        .because("the service is not enabled; current drivers ship the default service disabled")
         .remedy("ask the administrator for 'cxi_service enable -s N', or choose another service with --svc-id"),
     Found(ServiceWithoutVni)
         .because("the service has neither a list nor a range of VNIs")
@@ -267,7 +267,7 @@ pub static EXPLANATIONS: &[Advice] = &[
         .because("Slurm gives a step on one node no VNI of its own, and the default service is not for its users")
         .remedy("start it with 'srun --network=single_node_vni'; for two nodes, start both sides in one step (srun -N2), or each with 'srun --network=job_vni,single_node_vni' and --vni=job; or ask the administrator to enable service 1"),
     Found(NoRetryHandler)
-        .because("lost packets are never sent again")
+        .because("the retry handler is not running: lost packets are never sent again")
         .remedy("start the service cxi_rh@cxiN"),
     Found(CommandRefused)
         .because("the service or profile lacks a right, or this release of driver or firmware has other rules than cxidiag knows")
@@ -318,7 +318,7 @@ pub static EXPLANATIONS: &[Advice] = &[
         .because("the two sides have different releases")
         .remedy("use the same release of the tool on both sides"),
     Found(OldVersion)
-        .because("SHS 12.0 and older have another control protocol")
+        .because("the peer's tool is from SHS 12.0 or older, which has another control protocol")
         .remedy("the peer's tool is from SHS 12.0 or older: install SHS 13.0 or later there, or use cxidiag"),
     Found(UnreleasedVersion)
         .because("the peer's tool was built between SHS 12.0 and 13.0")
