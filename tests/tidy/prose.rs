@@ -55,6 +55,30 @@ fn comments_and_documents_are_written_plainly() {
     assert!(offences.is_empty(), "\n{}\n", offences.join("\n"));
 }
 
+/// `tests/run` runs examples in comments of the packages below ffi only: rustdoc takes a second for
+/// each package, and the others have no other users.
+#[test]
+fn packages_of_the_program_have_no_examples_in_comments() {
+    let mut offences = Vec::new();
+    for path in files("src", "rs") {
+        let text = fs::read_to_string(&path).expect("text");
+        for (line, block) in blocks(&text) {
+            let examples = examples(&block).into_iter();
+            offences.extend(examples.map(|below| format!("{}:{}", path.display(), line + below)));
+        }
+    }
+    assert!(offences.is_empty(), "examples:\n{}\n", offences.join("\n"));
+}
+
+/// The lines of `prose`, from 0, at which a block begins that rustdoc runs.
+fn examples(prose: &str) -> Vec<usize> {
+    let fences = prose.lines().enumerate().filter_map(|(number, line)| {
+        line.trim_start().strip_prefix("```").map(|language| (number, language))
+    });
+    let openings = fences.step_by(2);
+    openings.filter(|(_, language)| *language != "text").map(|(number, _)| number).collect()
+}
+
 /// Where wide comments and phrases are.
 #[derive(Default)]
 struct Counts {
@@ -146,6 +170,13 @@ mod tests {
         let mut counts = Counts::default();
         counts.add(Path::new(file), text);
         (counts.wide_lines, counts.phrase_lines)
+    }
+
+    #[test]
+    fn finds_examples_beside_drawings() {
+        let prose = " A ring.\n ```text\n +--+\n ```\n Used so:\n ```\n ring.push(1);\n ```\n";
+        assert_eq!(examples(prose), [5]);
+        assert_eq!(examples("```compile_fail,E0499\n```"), [0]);
     }
 
     #[test]
