@@ -199,13 +199,21 @@ impl NicWatch {
             return state;
         };
         state.is_up = link::is_up(files);
-        state.has_retry_handler = files.number("properties/pct_eq").map(|number| number > 0);
+        state.has_retry_handler = has_retry_handler(files);
         match services(self.device, service) {
             Some(services) => state.services = services,
             None => state.unreadable.push(format!("services of {}", self.device)),
         }
         state
     }
+}
+
+/// Whether a NIC has a retry handler; `None` for a virtual function, whose packets its NIC repeats.
+fn has_retry_handler(files: &Files) -> Option<bool> {
+    if files.is_virtual_function() {
+        return None;
+    }
+    files.number("properties/pct_eq").map(|number| number > 0)
 }
 
 fn counter_names() -> Vec<String> {
@@ -417,6 +425,17 @@ mod tests {
             ),
         ] {
             assert_eq!(state(&values).motion, expected, "{values:?}");
+        }
+    }
+
+    #[test]
+    fn virtual_functions_have_no_retry_handler_of_their_own() {
+        use node::nic::testing::MadeUp;
+        for (device, queue, expected) in
+            [("0x0371", "0", Some(false)), ("0x0371", "7", Some(true)), ("0x0372", "0", None)]
+        {
+            let nic = MadeUp::new(&[("device", device), ("properties/pct_eq", queue)]);
+            assert_eq!(has_retry_handler(&nic.files), expected, "{device} {queue}");
         }
     }
 

@@ -307,8 +307,8 @@ fn flow_findings(node: &NodeReading, nic: &NicState) -> Vec<HangFinding> {
             [&text, &proof, &next, "a fault of the fabric"],
         );
     }
-    let full = ["retry_handler/nack_no_target", "retry_handler/nack_resource_busy", "pct_no_"];
-    if let Some(proof) = nic.growth(&full) {
+    let refusals = ["retry_handler/nack_no_target", "retry_handler/nack_resource_busy"];
+    if let Some(proof) = nic.growth(&refusals) {
         let text = format!("tables of targets are full, and packets of {device} are repeated");
         let next = "let fewer ranks send to one rank at a time";
         add(23, Certainty::Possibly, [&text, &proof, next, "a deadlock: it may finish"]);
@@ -323,7 +323,7 @@ fn flow_findings(node: &NodeReading, nic: &NicState) -> Vec<HangFinding> {
     all
 }
 
-/// Rows 25, 26 and 29: what the NIC holds as a target.
+/// Rows 23, 25, 26 and 29: the NIC as a target.
 fn target_findings(node: &NodeReading, nic: &NicState) -> Vec<HangFinding> {
     let device = &nic.device;
     let mut all = Vec::new();
@@ -342,6 +342,12 @@ fn target_findings(node: &NodeReading, nic: &NicState) -> Vec<HangFinding> {
             let exclusion = "a leak, while the job runs";
             add(25, Certainty::Possibly, [&text, &proof, next, exclusion]);
         }
+    }
+    if let Some(proof) = nic.growth(&["pct_no_"]) {
+        let text =
+            format!("tables of {device} are full: it refuses packets, which their senders repeat");
+        let next = "let fewer ranks send to the ranks of this node at a time";
+        add(23, Certainty::Possibly, [&text, &proof, next, "a deadlock: it may finish"]);
     }
     if let Some(proof) = nic.growth(&["rmu_ptl_"]) {
         let text = format!("messages reach {device} for a process that has ended");

@@ -197,6 +197,20 @@ fn states_of_ranks_have_their_rows() {
     }
 }
 
+/// Refusals of a NIC are about its own tables, and nacks that it receives about tables of targets.
+#[test]
+fn full_tables_are_named_with_their_side() {
+    for (counter, text) in [
+        ("retry_handler/nack_resource_busy", "tables of targets are full, and packets of cxi0"),
+        ("pct_no_tct_nacks", "tables of cxi0 are full: it refuses packets"),
+    ] {
+        let node = node(&[Activity::NicDriver], with_growth(&[counter]));
+        let found = findings(&node);
+        let rows: Vec<&HangFinding> = found.iter().filter(|found| found.row == 23).collect();
+        assert!(rows.len() == 1 && rows[0].text.starts_with(text), "{counter}: {rows:?}");
+    }
+}
+
 #[test]
 fn states_of_nics_have_their_rows() {
     let busy_tables = with_growth(&["retry_handler/nack_no_target_trs"]);
