@@ -214,8 +214,7 @@ const ENGINE: House = House {
         &[("state", "all objects of one open NIC, and operations in progress there")],
         &[
             ("admission", "whether a received operation is accepted"),
-            ("completion", "how operations end: counts, events, response"),
-            ("received", "received puts, gets and atomic operations"),
+            ("received", "received puts, gets and atomic operations, and how they end"),
         ],
         &[("mod", "polling, received packets, doorbells, failed peers, removal of objects")],
     ],
