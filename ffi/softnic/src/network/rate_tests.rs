@@ -407,8 +407,8 @@ fn fill(paths: &[Vec<usize>], capacities: &[f64]) -> Vec<f64> {
 }
 
 /// Whether flows meet only at one full link each. A flow that waits at two, with other flows at
-/// each, has a part of its window at both: then the windows decide about shares, which the oracle
-/// does not know.
+/// each, has a part of its window at both: then the windows decide about shares, which progressive
+/// filling does not know.
 fn waits_once(paths: &[Vec<usize>], capacities: &[f64], rates: &[f64]) -> bool {
     let flows_of = |link: usize| -> Vec<usize> {
         let flows = paths.iter().enumerate().filter(|(_, path)| path.contains(&link));
@@ -458,7 +458,7 @@ fn cases() -> impl Strategy<Value = OracleCase> {
 }
 
 /// Graphs made by hand: a tree of switches with some more cables, and links of different rates.
-/// Only flows with one shortest path, which the oracle needs.
+/// Only flows with one shortest path, which progressive filling needs.
 fn graphs() -> impl Strategy<Value = OracleCase> {
     let rate = || prop::sample::select(vec!["1GB/s", "2GB/s", "4GB/s"]);
     let cables = prop::collection::vec((any::<prop::sample::Index>(), rate()), 1..=5);

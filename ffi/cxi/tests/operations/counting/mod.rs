@@ -3,7 +3,5 @@
 mod bench;
 mod commands;
 mod initiator;
-mod profiles;
-mod rendezvous;
 mod target;
 mod triggered;
