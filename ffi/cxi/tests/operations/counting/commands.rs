@@ -8,7 +8,7 @@ use cxi::{
     MAX_SUCCESSES, PortalTableEntry, TriggerBatch,
 };
 
-use super::bench::{Bench, Triggered, counts_of};
+use super::{Bench, Triggered, counts_of};
 use crate::rig::{LEN, PLAIN, Rig, code, next, nomatch};
 
 fn by(success: u64, failure: u8) -> Counts {

@@ -5,7 +5,7 @@ use cxi::records::TargetCmd;
 use cxi::sys::*;
 use cxi::{Counter, EventRecord, EventType, PortalTableEntry, ReturnCode, TriggerQueue, address};
 
-use super::bench::{Bench, Triggered, counts_of, triggered, wait_for};
+use super::{Bench, Triggered, counts_of, triggered, wait_for};
 use crate::rig::{LEN, MATCHING, PLAIN, Rig, dma_amo, next, pattern};
 
 /// A bench with a counter and a trigger queue at the target, which report to its event queue.
