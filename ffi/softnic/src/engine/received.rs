@@ -525,7 +525,7 @@ impl<W: Wire> Engine<W> {
     /// its event unless the entry disables it (nic.md 6.5). An entry that disables success events
     /// still gets them for rendezvous puts, because programs with such entries wait for them.
     #[inline]
-    pub fn report(&mut self, packet: &Packet, landing: &Landing, code: ReturnCode) {
+    fn report(&mut self, packet: &Packet, landing: &Landing, code: ReturnCode) {
         let entry = &landing.entry;
         let counting = Counting::from_entry(entry, entry.event_ct_comm());
         let length = landing.mlength(packet);

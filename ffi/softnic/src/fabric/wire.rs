@@ -419,7 +419,7 @@ impl Fabric {
 impl Fabric {
     /// Resolves an address in the directory.
     #[cold]
-    pub(super) fn look_up(&mut self, nid: u32, vni: u16, pid: u16) -> Result<PeerId, ReturnCode> {
+    fn look_up(&mut self, nid: u32, vni: u16, pid: u16) -> Result<PeerId, ReturnCode> {
         self.routes.retain(|route| (route.nid, route.vni, route.pid) != (nid, vni, pid));
         let Ok(directory) = Directory::lock_existing(&self.place) else {
             return Err(C_RC_UNDELIVERABLE);
@@ -499,7 +499,7 @@ impl Fabric {
 
     /// Finds the NIC that owns a lane of the own port, to answer it.
     #[cold]
-    pub(super) fn identify(&mut self, lane: usize, source: u64) -> Option<PeerId> {
+    fn identify(&mut self, lane: usize, source: u64) -> Option<PeerId> {
         let (nid, slot) = self.port.owner_name(lane);
         let directory = Directory::lock_existing(&self.place).ok()?;
         let (file, header) = directory.port(nid, slot, source)?;
