@@ -71,7 +71,7 @@ pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
             _ => Ok(call),
         });
     let (program, outcome) = match call {
-        Ok(call) if cxi::standard_output::was_closed() && !runs_a_program(&call) => {
+        Ok(call) if cxi::inherited::was_standard_output_closed() && !runs_a_program(&call) => {
             (PROGRAM.into(), Err(page::no_standard_output()))
         }
         Err((program, failure)) => (program, Err(failure)),

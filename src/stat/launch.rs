@@ -11,8 +11,9 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
-use cxi::signals::{ReceivedSignal, raise_with_default_action, restore_inherited};
-use cxi::witness::{Witness, shares_group};
+use cxi::signals::{
+    ReceivedSignal, Witness, raise_with_default_action, restore_inherited, shares_group,
+};
 use rustix::io::Errno;
 use rustix::process::{
     DumpableBehavior, Pid, Resource, Rlimit, Signal, kill_process, set_dumpable_behavior, setrlimit,

@@ -53,7 +53,7 @@ pub fn open(request: &StatRequest, node: Option<&str>) -> Result<ReportFiles, Fa
         metrics = None;
     }
     let mut places = [&request.json, &request.csv].into_iter().flatten();
-    if places.any(|place| *place == Place::Stdout) && cxi::standard_output::was_closed() {
+    if places.any(|place| *place == Place::Stdout) && cxi::inherited::was_standard_output_closed() {
         return Err(page::no_standard_output());
     }
     let place = |place: &Place| match place {

@@ -179,8 +179,6 @@ macro_rules! record {
 
 mod commands;
 mod events;
-mod words;
 
 pub use commands::*;
 pub use events::*;
-pub use words::*;

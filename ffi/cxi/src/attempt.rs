@@ -9,8 +9,8 @@ use cxi_sys::*;
 
 use crate::error::Error;
 use crate::event_queue::EventQueue;
+use crate::library::{Destroy, Owned};
 use crate::lni::Lni;
-use crate::owned::{Destroy, Owned};
 use crate::pages::{Pages, page_size};
 use crate::queue::ALLOCATE;
 

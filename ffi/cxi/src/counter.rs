@@ -9,8 +9,8 @@ use cxi_sys::records::CtWriteback;
 use crate::error::Error;
 use crate::fence;
 use crate::library::ProgressHook;
+use crate::library::{Destroy, Owned, ReleaseHandle, close};
 use crate::lni::{Lni, LniHandle};
-use crate::owned::{Destroy, Owned, ReleaseHandle, close};
 use crate::pages::Pages;
 
 const CALL: &str = "cxil_alloc_ct";

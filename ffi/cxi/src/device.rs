@@ -9,7 +9,7 @@ use cxi_sys::{cxil_dev, cxil_device_list, cxil_devinfo};
 
 use crate::error::{Error, check};
 use crate::library::{Library, ProgressHook};
-use crate::owned::{ReleaseHandle, close};
+use crate::library::{ReleaseHandle, close};
 
 /// Device information, read when the NIC was opened or listed (libcxi.md 2.2). `nid`, `link_up` and
 /// `retry_handler_eq` may change later.

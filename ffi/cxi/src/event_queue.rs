@@ -12,10 +12,10 @@ use crate::error::{EmitError, Error};
 use crate::event::{Event, EventHeader, SLOT};
 use crate::fence;
 use crate::library::ProgressHook;
+use crate::library::{Destroy, Owned, ReleaseHandle, close};
 use crate::lni::{Lni, LniHandle};
 use crate::memory::RegionHandle;
 use crate::observer::{Registration, StateLocation};
-use crate::owned::{Destroy, Owned, ReleaseHandle, close};
 use crate::pages::Pages;
 
 /// An event queue with its memory.

@@ -17,8 +17,7 @@
 //! | [`clock`] | the clocks of the measurements |
 //! | [`attempt`] | single calls with any arguments |
 //! | [`calibration`] | queues without a NIC |
-//! | [`signals`] | signals of this process, with who has sent each |
-//! | [`witness`] | signals that the process group gets |
+//! | [`signals`] | signals of this process, with who has sent each, and of its process group |
 //! | [`placement`] | the CPUs of a thread and the NUMA node of its memory |
 //! | [`Error`], [`EmitError`] | errors |
 //! | [`ReturnCode`], [`EventType`] | codes of events |
@@ -32,52 +31,49 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//! 13 | lib               the names that users see                                                |
+//! 13 | lib              the names that users see                                                 |
 //!    +-------------------------------------------------------------------------------------------+
-//! 12 | calibration       queues without a NIC                                                    |
+//! 12 | calibration      queues without a NIC                                                     |
 //!    +-------------------------------------------------------------------------------------------+
-//! 11 | prepared          commands that are issued many times                                     |
+//! 11 | prepared         commands that are issued many times                                      |
 //!    +-------------------------------------------------------------------------------------------+
-//! 10 | target_queue      commands to targets                                                     |
-//!    | transmit_queue    commands to initiators                                                  |
-//!    | trigger_queue     commands that wait for counters                                         |
+//! 10 | target_queue     commands to targets                                                      |
+//!    | transmit_queue   commands to initiators                                                   |
+//!    | trigger_queue    commands that wait for counters                                          |
 //!    +-------------------------------------------------------------------------------------------+
-//!  9 | attempt           single calls with any arguments                                         |
-//!    | portal            portals table entries                                                   |
-//!    | queue             what all command queues have in common                                  |
+//!  9 | attempt          single calls with any arguments                                          |
+//!    | portal           portals table entries                                                    |
+//!    | queue            what all command queues have in common                                   |
 //!    +-------------------------------------------------------------------------------------------+
-//!  8 | event_queue       event queues                                                            |
+//!  8 | event_queue      event queues                                                             |
 //!    +-------------------------------------------------------------------------------------------+
-//!  7 | counter           counting events                                                         |
-//!    | memory            memory of the host or of a GPU, mapped for the NIC                      |
+//!  7 | counter          counting events                                                          |
+//!    | memory           memory of the host or of a GPU, mapped for the NIC                       |
 //!    +-------------------------------------------------------------------------------------------+
-//!  6 | lni               interface of the process on a NIC, VNI, traffic class                   |
-//!    | service           services: the right to use a NIC                                        |
+//!  6 | lni              interface of the process on a NIC, VNI, traffic class                    |
+//!    | service          services: the right to use a NIC                                         |
 //!    +-------------------------------------------------------------------------------------------+
-//!  5 | device            NICs and their information                                              |
+//!  5 | device           NICs and their information                                               |
 //!    +-------------------------------------------------------------------------------------------+
-//!  4 | observer          what the NIC says about its objects, for any thread                     |
-//!    | owned             the order in which objects are released                                 |
+//!  4 | observer         what the NIC says about its objects, for any thread                      |
 //!    +-------------------------------------------------------------------------------------------+
-//!  3 | launch            doorbells and low-latency writes                                        |
+//!  3 | launch           doorbells and low-latency writes                                         |
 //!    +-------------------------------------------------------------------------------------------+
-//!  2 | bus               memory of rings, their cursors, launch pages                            |
-//!    | event             one event                                                               |
-//!    | gpu               memory of GPUs                                                          |
-//!    | library           the table of functions, and failed releases                             |
-//!    | placement         the CPUs of a thread, the NUMA node of its memory                       |
+//!  2 | bus              memory of rings, their cursors, launch pages                             |
+//!    | event            one event                                                                |
+//!    | gpu              memory of GPUs                                                           |
+//!    | library          the table of functions, and the order in which objects are released      |
+//!    | placement        the CPUs of a thread, the NUMA node of its memory                        |
 //!    +-------------------------------------------------------------------------------------------+
-//!  1 | pages             memory of whole pages, ordinary or huge                                 |
+//!  1 | pages            memory of whole pages, ordinary or huge                                  |
 //!    +-------------------------------------------------------------------------------------------+
-//!  0 | address           fabric addresses and match ids                                          |
-//!    | clock             the clocks of the measurements                                          |
-//!    | encode            fields of commands that are set by emitting                             |
-//!    | error             errors and return codes                                                 |
-//!    | fence             fences between memory and doorbells                                     |
-//!    | inherited         descriptors that this process inherited                                 |
-//!    | signals           signals, with who has sent each                                         |
-//!    | standard_output   which standard streams are open                                         |
-//!    | witness           signals that the process group gets                                     |
+//!  0 | address          fabric addresses and match ids                                           |
+//!    | clock            the clocks of the measurements                                           |
+//!    | encode           fields of commands that are set by emitting                              |
+//!    | error            errors and return codes                                                  |
+//!    | fence            fences between memory and doorbells                                      |
+//!    | inherited        descriptors that this process inherited, and standard streams            |
+//!    | signals          signals of this process and of its group, with who has sent each         |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
 //!
@@ -140,7 +136,6 @@ mod library;
 mod lni;
 mod memory;
 mod observer;
-mod owned;
 mod pages;
 pub mod placement;
 mod portal;
@@ -148,7 +143,6 @@ mod prepared;
 mod queue;
 mod service;
 pub mod signals;
-pub mod standard_output;
 #[cfg(test)]
 #[path = "../tests/steps/mod.rs"]
 #[allow(dead_code, reason = "shared with the test `mock`, which uses all of it")]
@@ -156,7 +150,6 @@ mod steps;
 mod target_queue;
 mod transmit_queue;
 mod trigger_queue;
-pub mod witness;
 
 pub use counter::{Counter, Counts, MAX_FAILURES, MAX_SUCCESSES};
 pub use cxi_sys::{self as sys, LoadError, records};

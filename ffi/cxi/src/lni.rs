@@ -11,9 +11,9 @@ use cxi_sys::{
 
 use crate::device::{Device, DeviceHandle};
 use crate::error::Error;
+use crate::library::{Destroy, Owned, ReleaseHandle, close};
 use crate::library::{Library, ProgressHook};
 use crate::observer::Observer;
-use crate::owned::{Destroy, Owned, ReleaseHandle, close};
 
 /// A logical network interface (LNI): the access of the process to a NIC, in one service. All
 /// queues, addresses and memory regions belong to one.

@@ -8,8 +8,8 @@ use cxi_sys::{CXI_MAP_DEVICE, cxi_md, cxi_md_hints};
 
 use crate::error::Error;
 use crate::gpu::{DeviceMemory, GpuMap};
+use crate::library::{Destroy, Owned, ReleaseHandle, close};
 use crate::lni::{Lni, LniHandle};
-use crate::owned::{Destroy, Owned, ReleaseHandle, close};
 use crate::pages::Pages;
 
 /// Memory that can be mapped for the NIC.

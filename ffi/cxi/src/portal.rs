@@ -8,10 +8,10 @@ use cxi_sys::*;
 use crate::counter::{Counter, CounterHandle};
 use crate::error::Error;
 use crate::event_queue::{EventQueue, EventQueueHandle};
+use crate::library::{Destroy, Owned};
 use crate::lni::{Domain, DomainHandle, Lni, LniHandle};
 use crate::memory::{MemoryRegion, RegionHandle};
 use crate::observer::{Registration, StateLocation};
-use crate::owned::{Destroy, Owned};
 
 /// A portals table entry (PTE): the target of operations to a NIC, PID and portal index.
 ///

@@ -18,10 +18,10 @@ use crate::error::{EmitError, Error};
 use crate::event_queue::{EventQueue, EventQueueHandle};
 use crate::launch::Producer;
 use crate::library::ProgressHook;
+use crate::library::{Destroy, Owned};
 use crate::lni::{LniHandle, ProfileHandle};
 use crate::memory::{MemoryRegion, RegionHandle};
 use crate::observer::{QueueKind, Registration, StateLocation};
-use crate::owned::{Destroy, Owned};
 
 pub(crate) const ALLOCATE: &str = "cxil_alloc_cmdq";
 

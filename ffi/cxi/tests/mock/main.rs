@@ -4,14 +4,12 @@
 mod api;
 mod counting;
 mod memory_use;
-mod observation;
 mod owners;
 mod queues;
 mod second_opinion;
 #[path = "../steps/mod.rs"]
 #[allow(dead_code, reason = "shared with the tests of the library, which use all of it")]
 mod steps;
-mod triggers;
 
 use cxi::sys::{
     C_PID_ANY, CXI_EQ_EC_DISABLE, CXI_MAP_PIN, CXI_MAP_READ, CXI_MAP_WRITE, CXI_TC_BEST_EFFORT,

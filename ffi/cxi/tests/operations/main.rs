@@ -3,8 +3,5 @@
 mod atomics;
 mod attempts;
 mod counting;
-mod gets;
-mod initiators;
-mod messages;
-mod puts;
+mod puts_and_gets;
 mod rig;

@@ -15,8 +15,7 @@
 //! 10 | mod             polling, received packets, doorbells, failed peers, removal of objects    |
 //!    +-------------------------------------------------------------------------------------------+
 //!  9 | admission       whether a received operation is accepted                                  |
-//!    | completion      how operations end: counts, events, response                              |
-//!    | received        received puts, gets and atomic operations                                 |
+//!    | received        received puts, gets and atomic operations, and how they end               |
 //!    +-------------------------------------------------------------------------------------------+
 //!  8 | state           all objects of one open NIC, and operations in progress there             |
 //!    +-------------------------------------------------------------------------------------------+
@@ -59,7 +58,6 @@ mod address;
 mod admission;
 mod arithmetic;
 mod commands;
-mod completion;
 pub mod counter;
 pub mod event_queue;
 mod events;

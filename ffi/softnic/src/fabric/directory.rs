@@ -17,8 +17,7 @@ use rustix::io::Errno;
 
 use super::place::{self, FabricDirectory, FileUser, Sharing};
 use super::port::{self, PortHeader};
-use super::totals::Totals;
-use super::triggered;
+use super::shared_counts::{self, Totals};
 use crate::counter_names;
 use crate::engine::telemetry::ENTRIES_IN_USE;
 
@@ -349,7 +348,7 @@ impl Directory {
     /// Gives back the triggered operations of a device that is closed, whose port has this file.
     pub fn give_triggered_back(&self, nid: u32, port: &File) {
         if let Ok((file, false)) = self.triggered(nid) {
-            triggered::give_back(&file, port);
+            shared_counts::give_back_triggered(&file, port);
         }
     }
 

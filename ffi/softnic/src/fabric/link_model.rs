@@ -9,10 +9,8 @@ use std::time::Duration;
 use cxi_sys::{C_RC_OK, C_RC_UNDELIVERABLE};
 
 use super::link_settings::{FailingOperations, Health, LinkSettings};
-use super::link_time::{HEADER, nanoseconds, now, time_on_link};
+use super::link_time::{HEADER, ReceivingSide, Translation, Ways, nanoseconds, now, time_on_link};
 use super::links::Links;
-use super::reception::{ReceivingSide, Translation};
-use super::ways::Ways;
 use crate::engine::ReturnCode;
 use crate::engine::received::pages;
 use crate::engine::telemetry::LinkCounts;

@@ -11,15 +11,11 @@ mod link_model;
 mod link_settings;
 mod link_time;
 mod links;
-mod peers;
 mod place;
 mod port;
 mod properties;
-mod reception;
+mod shared_counts;
 mod syntax;
-mod totals;
-mod triggered;
-mod ways;
 mod wire;
 
 use std::collections::BTreeSet;
@@ -53,9 +49,9 @@ use port::{Endpoints, LANES, VNIS};
 pub use port::{LniUse, Port};
 use properties::{FetchAdd, ShownGroups};
 pub use properties::{available as available_groups, available_in as available_groups_in};
+use shared_counts::Totals;
+pub use shared_counts::TriggeredPools;
 pub use syntax::from_environment as settings;
-use totals::Totals;
-pub use triggered::TriggeredPools;
 
 /// The result of the last lookup of an address.
 struct AddressLookup {

@@ -11,6 +11,8 @@
 //! the bytes of the period before it and of that period in 20 bits each, in units of 16 bytes.
 
 mod clocks;
+#[cfg(test)]
+mod rate_tests;
 mod routes;
 #[cfg(test)]
 mod simulation;
@@ -306,11 +308,6 @@ fn path(routes: &Option<SwitchPaths>, choice: Choice) -> Option<&Path> {
         Choice::Detour(index) => routes.detours.get(index),
     }
 }
-
-#[cfg(test)]
-mod oracle;
-#[cfg(test)]
-mod vectors;
 
 const UNIT: u64 = 16;
 const BYTES_BITS: u32 = 20;

@@ -3,12 +3,8 @@
 #[path = "../driver/mod.rs"]
 mod driver;
 
-mod caller_memory;
 mod device_memory;
 mod devices;
-mod endpoints;
-mod fork_safety;
-mod huge_pages;
 mod memory;
 mod objects;
 mod on_demand;

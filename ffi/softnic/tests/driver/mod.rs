@@ -12,16 +12,11 @@
     reason = "each test program uses a part of it; a test's name is its documentation"
 )]
 
-pub mod alone;
-pub mod child;
-pub mod commands;
-pub mod counter;
+pub mod command_queue;
 pub mod event_queue;
 pub mod memory;
-pub mod queue;
+pub mod processes;
 pub mod rig;
-pub mod target_event;
-pub mod telemetry;
 
 /// What nearly every test uses.
 pub mod prelude {
@@ -34,25 +29,23 @@ pub mod prelude {
         ENOSPC, EOPNOTSUPP, EOVERFLOW, EPERM,
     };
 
-    pub(crate) use super::alone::alone;
-    pub use super::alone::{Partner, fabric, listen, ports, role, say};
     pub(crate) use super::call;
-    pub use super::child::{become_ordinary, in_child, is_root, set};
-    pub use super::commands::*;
-    pub use super::counter::Counter;
+    pub use super::command_queue::*;
     pub use super::event_queue::*;
     pub use super::memory::{Buffer, PAGE, Pages, RW};
-    pub use super::queue::{Queue, Store, options};
+    pub(crate) use super::processes::alone;
+    pub use super::processes::{
+        Partner, become_ordinary, fabric, in_child, is_root, listen, ports, role, say, set,
+    };
     pub use super::rig::*;
-    pub use super::target_event::*;
-    pub use super::telemetry::{counter, name, number};
-    pub use super::{progress, wait_for};
+    pub use super::{counter, name, number, progress, wait_for};
 }
 
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-use cxi_sys::cxil_dev;
+use cxi_sys::{cxil_dev, timespec};
 
 /// Time limit of a wait: long enough for a loaded machine.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -85,4 +78,33 @@ pub fn wait_for<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
         assert!(start.elapsed() < LIMIT, "timed out waiting for {what}");
         std::thread::yield_now();
     }
+}
+
+/// The numbers of the telemetry counters, by the names that libcxi's header gives them.
+static NUMBERS: LazyLock<BTreeMap<String, u32>> = LazyLock::new(|| {
+    let number = |line: &str| {
+        let (name, number) = line.trim().trim_end_matches(',').split_once("\": ")?;
+        let name = name.strip_prefix("\"C_CNTR_").or(name.strip_prefix("\"C1_CNTR_"))?;
+        Some((name.to_lowercase(), number.parse().ok()?))
+    };
+    cxi_sys::testing::ABI.lines().filter_map(number).collect()
+});
+
+/// The number of a counter in `c_cntr_type`.
+pub fn number(name: &str) -> u32 {
+    *NUMBERS.get(name).unwrap_or_else(|| panic!("no counter {name}"))
+}
+
+/// The name of the counter with this number.
+pub fn name(number: u32) -> &'static str {
+    let found = NUMBERS.iter().find(|(_, own)| **own == number);
+    found.map_or_else(|| panic!("no counter {number}"), |(name, _)| name)
+}
+
+/// The value of a counter; checks the time of reading.
+pub fn counter(dev: *mut cxil_dev, name: &str) -> u64 {
+    let (mut value, mut ts) = (u64::MAX, timespec { tv_sec: -1, tv_nsec: -1 });
+    assert_eq!(call!(cxil_read_cntr(dev, number(name), &mut value, &mut ts)), 0, "{name}");
+    assert!(ts.tv_sec > 0 && (0..1_000_000_000).contains(&ts.tv_nsec));
+    value
 }

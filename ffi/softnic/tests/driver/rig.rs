@@ -1,15 +1,16 @@
-//! The objects of initiator and target in one process.
+//! The objects of initiator and target in one process, with counters as libcxi returns them (nic.md
+//! 9).
 
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use cxi_sys::records::*;
 use cxi_sys::*;
 
 use super::call;
-use super::commands::{append, set_state, target};
+use super::command_queue::{Queue, append, set_state, target};
 use super::event_queue::{Event, EventQueue};
 use super::memory::{Buffer, PAGE, RW};
-use super::queue::Queue;
 
 /// Opens a device, which must exist.
 pub fn open(id: u32) -> *mut cxil_dev {
@@ -274,7 +275,7 @@ impl Rig {
         len: u32,
         choose: impl FnOnce(&mut NomatchDmaCmd),
     ) -> Vec<u8> {
-        super::commands::nomatch_put(|put| {
+        super::command_queue::nomatch_put(|put| {
             put.set_dfa(self.dfa(0))
                 .set_lac(source.lac)
                 .set_local_addr(source.iova(offset))
@@ -292,7 +293,7 @@ impl Rig {
         len: u32,
         choose: impl FnOnce(&mut FullDmaCmd),
     ) -> Vec<u8> {
-        super::commands::dma_put(|put| {
+        super::command_queue::dma_put(|put| {
             put.set_dfa(self.dfa(0))
                 .set_lac(source.lac)
                 .set_local_addr(source.iova(offset))
@@ -322,7 +323,7 @@ impl Rig {
 
     /// Waits until all earlier operations are complete.
     pub fn flush(&mut self) {
-        self.tx.issue(&super::commands::cq(C_CMD_CQ_FENCE, 0));
+        self.tx.issue(&super::command_queue::cq(C_CMD_CQ_FENCE, 0));
         self.tx.drain();
     }
 }
@@ -355,5 +356,40 @@ pub fn gets(entry: &mut TargetCmd) {
 impl Drop for Rig {
     fn drop(&mut self) {
         close(self.dev);
+    }
+}
+
+#[derive(Clone, Copy)]
+pub struct Counter {
+    pub handle: *mut cxi_ct,
+    pub number: u16,
+    doorbells: *mut u64,
+}
+
+impl Counter {
+    /// A counter with this write-back word, or an errno.
+    pub fn alloc(lni: *mut cxil_lni, wb: *mut u8) -> Result<Self, i32> {
+        let mut handle = null_mut();
+        answered(call!(cxil_alloc_ct(lni, wb.cast(), &mut handle)))?;
+        // SAFETY: `cxil_alloc_ct` has just returned the handle.
+        let public = unsafe { *handle };
+        assert_eq!(public.wb.cast(), wb);
+        Ok(Self { handle, number: public.ctn as u16, doorbells: public.doorbell })
+    }
+
+    /// A counter without a write-back word.
+    pub fn new(lni: *mut cxil_lni) -> Self {
+        Self::alloc(lni, null_mut()).expect("cxil_alloc_ct")
+    }
+
+    /// Stores to the doorbell at byte `offset`.
+    pub fn ring(&self, offset: usize, value: u64) {
+        let word = self.doorbells.wrapping_byte_add(offset);
+        // SAFETY: the word lies in the doorbell page, is aligned and lives as long as the counter.
+        unsafe { AtomicU64::from_ptr(word) }.store(value, Ordering::Release);
+    }
+
+    pub fn destroy(self) {
+        assert_eq!(call!(cxil_destroy_ct(self.handle)), 0);
     }
 }

@@ -3,12 +3,7 @@
 #[path = "../driver/mod.rs"]
 mod driver;
 
-mod counters;
-mod flow;
-mod foreign;
-mod forks;
+mod flows;
 mod link;
-mod rates;
-mod slowness;
+mod processes;
 mod switches;
-mod two_processes;

@@ -8,8 +8,5 @@ mod matching;
 #[path = "../model/lists.rs"]
 mod model;
 mod random;
-mod request_headers;
 mod software_managed;
-mod state_changes;
-mod status;
 mod unexpected;

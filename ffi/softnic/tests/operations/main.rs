@@ -5,7 +5,6 @@
 mod driver;
 
 mod atomics;
-mod messages;
 mod outcomes;
 mod puts;
 mod rendezvous;

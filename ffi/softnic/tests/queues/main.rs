@@ -4,10 +4,7 @@
 mod driver;
 
 mod command_queue;
-mod context;
+mod commands;
 mod counters;
 mod event_queue;
-mod events;
-mod hostile;
-mod low_latency;
 mod resize;

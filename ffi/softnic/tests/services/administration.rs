@@ -1,4 +1,5 @@
-//! Changes of services: privileges and arguments.
+//! Changes of services: privileges and arguments. The driver's own service, its parameters, and
+//! resource groups with the counts of their resources (libcxi.md 3.1, 3.2; jobs.md 1.7).
 
 use crate::desk::*;
 use crate::driver::prelude::*;
@@ -295,4 +296,211 @@ fn rejects_changes_of_used_service() {
     assert_eq!(enable(dev, 5, false), Ok(0));
     assert_eq!(destroy(dev, 5), Ok(0));
     close(dev);
+}
+
+#[test]
+fn default_service_is_that_of_driver() {
+    alone!();
+    let dev = open(0);
+    let default = get(dev, 1).unwrap();
+    assert_eq!((default.is_system_svc(), default.restricted_tcs()), (0, 0));
+    assert_eq!((default.restricted_members(), default.restricted_vnis()), (0, 1));
+    assert_eq!(default.tcs, [true, true, true, true, false]);
+    assert_eq!((default.enable(), default.resource_limits()), (1, 1));
+    let tles = limits(&default)[CXI_RSRC_TYPE_TLE as usize];
+    assert_eq!((tles.max, tles.res), (512, 512));
+    close(dev);
+}
+
+#[test]
+fn starts_with_default_service_alone() {
+    alone!();
+    for (state, refusal) in [("enabled", None), ("disabled", Some(EKEYREVOKED))] {
+        set("CXIDIAG_SERVICES", state);
+        let dev = open(0);
+        assert_eq!(ids(dev), [1]);
+        let user = lni(dev, 1);
+        assert_eq!(user.err(), refusal, "{state}");
+        user.into_iter().for_each(drop_lni);
+        if is_root() {
+            // The file exists while the services differ from those.
+            let is_enabled = refusal.is_none();
+            assert_eq!(enable(dev, 1, !is_enabled), Ok(0));
+            assert_eq!(ports(), ["cxisoft-12.0", "services-12"]);
+            assert_eq!(enable(dev, 1, is_enabled), Ok(0));
+            assert_eq!(ports(), ["cxisoft-12.0"]);
+        }
+        close(dev);
+    }
+}
+
+#[test]
+fn starts_with_service_of_job() {
+    alone!();
+    set("CXIDIAG_SERVICES", "job");
+    let dev = open(0);
+    assert_eq!(ids(dev), [1, 5]);
+    assert_eq!(lni(dev, 1).err(), Some(EKEYREVOKED));
+    let user = lni(dev, 5).unwrap();
+    for vni in [1358, 1214] {
+        for (tc, expected) in [
+            (CXI_TC_LOW_LATENCY, None),
+            (CXI_TC_BEST_EFFORT, None),
+            (CXI_TC_BULK_DATA, Some(EINVAL)),
+        ] {
+            assert_eq!(profile(user, vni, tc).err(), expected, "{vni} {tc}");
+        }
+    }
+    close(dev);
+}
+
+#[test]
+fn rejects_invalid_driver_parameters() {
+    alone!();
+    for (variable, value) in
+        [("CXIDIAG_SERVICES", "1"), ("CXIDIAG_QOS", "hpc"), ("CXIDIAG_SHS", "11")]
+    {
+        set(variable, value);
+        let mut dev = null_mut();
+        assert_eq!(call!(cxil_open_device(0, &mut dev)), -EINVAL);
+        set(variable, "");
+    }
+}
+
+/// The classes and types of a QoS profile without Ethernet, as pairs of their numbers.
+fn classes() -> Vec<(u32, u32)> {
+    let dev = open(0);
+    let user = lni(dev, 1).unwrap();
+    let all = [0, 1, 2, 3, 5].map(|tc| [0, 1, 2, 3, 4].map(|tc_type| (tc, tc_type)));
+    let is_accepted = |(tc, tc_type)| {
+        let mut cp = null_mut();
+        match call!(cxil_alloc_cp(user, 1, tc, tc_type, &mut cp)) {
+            0 => assert_eq!(call!(cxil_destroy_cp(cp)), 0),
+            code => {
+                assert_eq!(code, -EINVAL);
+                return false;
+            }
+        }
+        true
+    };
+    let mut found = all.concat();
+    found.retain(|&pair| is_accepted(pair));
+    close(dev);
+    found
+}
+
+#[test]
+fn profile_decides_traffic_classes() {
+    alone!();
+    let [da, ll, bd, be] = [0, 1, 2, 3];
+    let [default, hrp, restricted, leaf] = [0, 1, 2, 3];
+    let common = [(bd, default), (be, default), (be, restricted), (be, hrp)];
+    let hpc = [&common[..], &[(da, default), (be, leaf)]].concat();
+    let others = [&common[..], &[(ll, default), (ll, leaf)]].concat();
+    for (profile, mut expected) in [
+        ("", others.clone()),
+        ("LL_BE_BD_ET", others.clone()),
+        ("LL_BE_BD_ET1_ET2", others),
+        ("HPC", hpc),
+    ] {
+        set("CXIDIAG_QOS", profile);
+        expected.sort_unstable();
+        assert_eq!(classes(), expected, "{profile}");
+    }
+}
+
+const RELEASES: [&str; 5] = ["12", "13", "14", "14.0.1", "next"];
+
+/// A resource group that is no service.
+const GROUP: u32 = 1001;
+
+#[test]
+fn driver_has_a_system_service_for_root_without_vnis() {
+    alone!();
+    let dev = open(0);
+    let desc = get(dev, DRIVER_SVC_ID).unwrap();
+    let flags = [desc.enable(), desc.is_system_svc(), desc.restricted_members()];
+    assert_eq!(flags, [1; 3]);
+    // SAFETY: both members of this union are the same number.
+    let user = unsafe { desc.members[0].svc_member.uid };
+    assert_eq!((desc.members[0].type_, user), (CXI_SVC_MEMBER_UID, 0));
+    assert_eq!((desc.restricted_vnis(), desc.num_vld_vnis), (0, 0));
+    let made = lni(dev, DRIVER_SVC_ID).err();
+    assert_eq!(made, if is_root() { None } else { Some(EPERM) });
+    close(dev);
+}
+
+#[test]
+fn lists_groups_that_are_no_services_since_the_next_driver() {
+    alone!();
+    for release in RELEASES {
+        set("CXIDIAG_SHS", release);
+        let dev = open(0);
+        let is_listed = release == "next";
+        assert_eq!(ids(dev).contains(&GROUP), is_listed, "{release}");
+        assert_eq!(uses(dev).iter().any(|(id, _)| *id == GROUP), is_listed, "{release}");
+        assert_eq!(get(dev, GROUP).err(), Some(EINVAL));
+        assert_eq!(lni(dev, GROUP).err(), Some(EINVAL));
+        let (mut first, mut last) = (0, 0);
+        let range = call!(cxil_svc_get_vni_range(dev, GROUP, &mut first, &mut last));
+        assert_eq!(range, if is_listed { -libc::EOPNOTSUPP } else { -EINVAL });
+        let shared = call!(cxil_get_svc_lpr(dev, GROUP));
+        assert_eq!(shared, if is_listed { 1 } else { -EINVAL });
+        if is_listed {
+            assert_eq!(used(dev, GROUP)[CXI_RSRC_TYPE_EQ as usize], 0);
+        }
+        close(dev);
+    }
+}
+
+/// libcxi.md 6: before 13.0 the driver has no receive profiles.
+#[test]
+fn checks_vnis_of_domains_by_release() {
+    alone!();
+    for release in RELEASES {
+        set("CXIDIAG_SHS", release);
+        let dev = open(0);
+        let lni = lni(dev, 1).unwrap();
+        let without = |vni| if is_root() { Ok(vni) } else { Err(ENOENT) };
+        let reserve = |vni| answered(call!(cxil_reserve_domain(lni, vni, C_PID_ANY, 1)));
+        let cp = |vni| profile(lni, vni, CXI_TC_BEST_EFFORT).map(|_| vni);
+        assert_eq!(domain(lni, 0, C_PID_ANY), Err(EINVAL));
+        assert_eq!(domain(lni, 65536, C_PID_ANY), Err(EINVAL));
+        assert_eq!(reserve(10), Ok(0), "{release}");
+        assert_eq!(cp(10), Ok(10), "{release}");
+        if release == "12" {
+            // VNIs of no service, of another one, and of a service for others.
+            for vni in [999, 16, 50] {
+                assert_eq!(domain(lni, vni, C_PID_ANY), Ok(0), "{vni}");
+                assert_eq!(reserve(vni), Err(EINVAL), "{vni}");
+                assert_eq!(cp(vni), Err(EINVAL), "{vni}");
+            }
+            // VNIs of a range have PIDs of their own.
+            assert_eq!(domain(lni, 17, C_PID_ANY), Ok(0));
+        } else {
+            assert_eq!(cp(999), without(999), "{release}");
+            assert_eq!(domain(lni, 999, C_PID_ANY), without(0), "{release}");
+            assert_eq!(domain(lni, 50, C_PID_ANY), Err(EPERM), "{release}");
+            assert_eq!(domain(lni, 16, C_PID_ANY), Ok(0), "{release}");
+            assert_eq!(domain(lni, 17, C_PID_ANY), Ok(1), "{release}");
+        }
+        close(dev);
+    }
+}
+
+/// Service 1 has a pool, service 2 has none.
+#[test]
+fn counts_entries_of_pools_only_since_the_next_driver() {
+    alone!();
+    for release in RELEASES {
+        set("CXIDIAG_SHS", release);
+        let dev = open(0);
+        let counts =
+            |id| [CXI_RSRC_TYPE_LE, CXI_RSRC_TYPE_TLE].map(|kind| used(dev, id)[kind as usize]);
+        assert_eq!(counts(1), [0; 2], "{release}");
+        let expected = if release == "next" { 65535 } else { 0 };
+        assert_eq!(counts(2), [expected; 2], "{release}");
+        assert_eq!(used(dev, 2)[CXI_RSRC_TYPE_CT as usize], 0);
+        close(dev);
+    }
 }

@@ -4,7 +4,7 @@ use cxi::EventType;
 use cxi::records::{FullDmaCmd, IdcAmoCmd, IdcHdr};
 use cxi::sys::*;
 
-use super::bench::{Bench, wait_for};
+use super::{Bench, wait_for};
 use crate::rig::{LEN, MATCHING, PLAIN, dma_amo, next, nomatch};
 
 /// Makes `command` count its success instead of reporting it.

@@ -4,7 +4,7 @@ use cxi::records::FullDmaCmd;
 use cxi::sys::*;
 use cxi::{CommunicationProfile, Counter, EmitError, EventType, MemoryRegion, TriggerQueue};
 
-use super::bench::{Bench, wait_for};
+use super::{Bench, wait_for};
 use crate::rig::{LEN, PLAIN, Rig, USER_PTR, dma_amo, next, nomatch, pattern};
 
 fn bench() -> Bench {

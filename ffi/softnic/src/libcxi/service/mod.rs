@@ -8,7 +8,6 @@
 
 pub mod record;
 pub mod registry;
-mod text;
 
 use std::ffi::{c_int, c_uint};
 use std::mem::offset_of;

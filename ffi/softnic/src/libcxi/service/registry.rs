@@ -6,8 +6,9 @@ use std::sync::Arc;
 use cxi_sys::*;
 use rustix::io::Errno;
 
-use super::record::{IDS, KINDS, LE_POOLS, Service, TLE_POOLS, TOTALS, built_in, resource_group};
-use super::text;
+use super::record::{
+    self, IDS, KINDS, LE_POOLS, Service, TLE_POOLS, TOTALS, built_in, resource_group,
+};
 use crate::engine::{ELEMENTS, Engine, PROFILES, Profile, VniRange};
 use crate::environment::Release;
 use crate::fabric::{Directory, Fabric, LniUse, TriggeredPools};
@@ -42,7 +43,7 @@ impl ServiceRegistry {
         let initial = built_in(fabric.driver.services, fabric.user());
         let services = match directory.services(nid)? {
             None => initial.clone(),
-            Some(text) => text::parse(&text).ok_or(Errno::IO)?,
+            Some(text) => record::parse(&text).ok_or(Errno::IO)?,
         };
         let uses = fabric.uses(&directory)?;
         let (release, triggered) = (fabric.driver.release, fabric.triggered.clone());
@@ -304,7 +305,7 @@ impl ServiceRegistry {
 
     /// Replaces the services, for all processes that use the NIC.
     pub fn set_services(&mut self, services: Vec<Service>) -> Result<(), Errno> {
-        let text = (services != self.initial).then(|| text::text_of(&services));
+        let text = (services != self.initial).then(|| record::text_of(&services));
         self.directory.set_services(self.nid, text.as_deref())?;
         self.services = services;
         Ok(())

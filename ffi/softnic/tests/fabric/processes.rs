@@ -1,6 +1,13 @@
-//! Two processes: bytes arrive, and the end of one process does not disturb the others.
+//! Processes on one fabric: bytes arrive, and the end of one process does not disturb the others;
+//! child processes made by fork(2); programs without the hook `progress`; counters that count for
+//! all processes (health.md 1.1).
+
+use std::fs;
+
+use softnic::Snapshot;
 
 use crate::driver::prelude::*;
+use crate::driver::processes::fork;
 
 const LEN: usize = 1 << 22;
 
@@ -377,4 +384,267 @@ fn new_sender_continues_behind_unread_packets() {
     }
     assert_eq!(remote.count(5), 8);
     remote.partner.end();
+}
+
+#[test]
+fn refuses_child_the_devices_of_its_parent() {
+    alone!();
+    let (mut rig, source, _) = Rig::with_target();
+    let put = rig.dma_put(&source, 0, 3000, |_| {});
+    assert_eq!(rig.code(&put), C_RC_OK);
+    // The parent's NIC sees this put after the end of the child.
+    rig.tx.issue(&put);
+    in_child(|| {
+        let (mut cq, mut md) = (null_mut(), null_mut());
+        let (lni, none) = (rig.lni, null_mut());
+        for code in [
+            call!(cxil_alloc_lni(rig.dev, &mut null_mut(), 1)),
+            call!(cxil_alloc_cmdq(lni, null_mut(), &options(), &mut cq)),
+            call!(cxil_alloc_domain(lni, 1, C_PID_ANY, &mut null_mut())),
+            call!(cxil_map(lni, source.pages.base.cast(), PAGE, RW, none, &mut md)),
+            call!(cxil_destroy_cmdq(rig.tx.handle)),
+            call!(cxil_destroy_evtq(rig.eq.handle)),
+            call!(cxil_unmap(source.md)),
+            call!(cxil_destroy_domain(rig.domain)),
+            call!(cxil_destroy_cp(rig.cp)),
+            call!(cxil_destroy_lni(lni)),
+        ] {
+            assert_eq!(code, -EIO);
+        }
+        progress(rig.dev);
+        close(rig.dev);
+        true
+    });
+    assert_eq!(rig.eq.wait().code(), C_RC_OK);
+    assert_eq!(rig.eq.poll(), None);
+    assert_eq!(rig.code(&put), C_RC_OK);
+    rig.enabled(32, |_| {});
+}
+
+#[test]
+fn child_opens_devices_of_its_own() {
+    alone!();
+    let (rig, _, sink) = Rig::with_target();
+    let dfa = rig.dfa(0);
+    // The forks hit the parent's engine threads at different moments.
+    for round in 0..30_u8 {
+        let _extra = Rig::on(2);
+        in_child(|| {
+            let mut own = Rig::on(1);
+            let source = own.buffer(PAGE);
+            source.pages.fill(round + 1);
+            own.code(&own.put_to(dfa, &source, 100)) == C_RC_OK
+        });
+        assert!(sink.pages.is(0, 100, round + 1), "round {round}");
+    }
+}
+
+#[test]
+fn running_child_does_not_keep_killed_parent_on_fabric() {
+    alone!();
+    if role().is_some() {
+        let mut rig = Rig::on(1);
+        let sink = rig.buffer(PAGE);
+        rig.target(0, &sink);
+        // The child ends with its input, when the test drops its partner.
+        fork(|| {
+            while listen().is_some() {}
+            true
+        });
+        say(&format!("{} {}", rig.nid, rig.pid));
+        loop {
+            std::thread::park();
+        }
+    }
+    let mut partner = Partner::start("parent");
+    let dfa = partner.receive_address();
+    let mut rig = Rig::on(0);
+    let source = rig.buffer(PAGE);
+    let put = rig.put_to(dfa, &source, 8);
+    assert_eq!(rig.code(&put), C_RC_OK);
+    partner.kill();
+    assert_eq!(rig.code(&put), C_RC_UNDELIVERABLE);
+    assert_eq!(rig.code(&put), C_RC_UNDELIVERABLE);
+}
+
+/// A rig with a target at index 0, set up without `progress`.
+pub fn rig(device: u32, sink: impl FnOnce(&Rig) -> Buffer) -> (Rig, Buffer) {
+    let mut rig = Rig::on(device);
+    let sink = sink(&rig);
+    let portal = rig.portal(0, |_| {});
+    rig.tgt.write_and_ring(&set_state(portal.number, C_PTLTE_ENABLED));
+    assert_eq!(rig.teq.wait_inline().kind(), C_EVENT_STATE_CHANGE);
+    rig.tgt.write_and_ring(&append(portal.number, |entry| whole(entry, &sink)));
+    assert_eq!(rig.teq.wait_inline().kind(), C_EVENT_LINK);
+    (rig, sink)
+}
+
+#[test]
+fn serves_doorbells_and_low_latency_writes() {
+    alone!();
+    let (mut rig, sink) = rig(0, |rig| rig.buffer(PAGE));
+    rig.tx.write_and_ring(&c_state(rig.eq.number, true, |_| {}));
+    for round in 0..300_u32 {
+        rig.tx.write(&idc_put(rig.dfa(0), 0, &[round as u8; 48]));
+        if round % 2 == 0 {
+            rig.tx.ring();
+        } else {
+            rig.tx.ll_ring();
+        }
+        assert_eq!(rig.eq.wait_inline().code(), C_RC_OK);
+        assert!(sink.pages.is(0, 48, round as u8));
+        assert_eq!(rig.teq.wait_inline().kind(), C_EVENT_PUT);
+    }
+}
+
+#[test]
+fn serves_two_devices_of_one_process() {
+    alone!();
+    let (first, first_sink) = rig(0, |rig| rig.buffer(PAGE));
+    let (second, second_sink) = rig(1, |rig| rig.buffer(PAGE));
+    let targets = [(second.dfa(0), second_sink), (first.dfa(0), first_sink)];
+    let mut rigs = [first, second];
+    for round in 0..50 {
+        for (rig, (dfa, sink)) in rigs.iter_mut().zip(targets) {
+            let source = [round + 1; 16];
+            rig.tx.write_and_ring(&c_state(rig.eq.number, false, |_| {}));
+            rig.tx.write_and_ring(&idc_put(dfa, 0, &source));
+            assert_eq!(rig.eq.wait_inline().code(), C_RC_OK);
+            assert!(sink.pages.is(0, 16, round + 1));
+        }
+        for rig in &mut rigs {
+            assert_eq!(rig.teq.wait_inline().kind(), C_EVENT_PUT);
+        }
+    }
+}
+
+/// A thread polls for a while and then only reads its memory.
+#[test]
+fn engine_thread_takes_over_from_polling_thread() {
+    alone!();
+    let (mut rig, _) = rig(0, |rig| rig.buffer(PAGE));
+    let source = rig.buffer(PAGE);
+    for round in 0..20 {
+        let put = rig.nomatch_put(&source, 0, 8, |_| {});
+        if round % 4 < 2 {
+            assert_eq!(rig.code(&put), C_RC_OK);
+        } else {
+            rig.tx.write_and_ring(&put);
+            assert_eq!(rig.eq.wait_inline().code(), C_RC_OK);
+        }
+    }
+}
+
+/// Number of packets that a device sends for a put to its own process, and its response.
+const PACKETS: u64 = 2;
+
+/// Sends to itself through the first NIC: for each line, this many puts.
+fn sender() {
+    let (mut rig, source, _) = Rig::with_target();
+    let put = rig.dma_put(&source, 0, 8, |_| {});
+    say("ready");
+    while let Some(line) = listen() {
+        for _ in 0..line.parse().unwrap() {
+            assert_eq!(rig.code(&put), C_RC_OK);
+        }
+        say("done");
+    }
+}
+
+fn send(partner: &mut Partner, puts: u64) {
+    partner.send(&puts.to_string());
+    assert_eq!(partner.receive(), "done");
+}
+
+/// A counter of the first NIC, from its file.
+fn counter(name: &str) -> u64 {
+    let files = Snapshot::new(0).unwrap();
+    let telemetry = files.root().join("sys/class/cxi/soft0/device/telemetry");
+    let line = fs::read_to_string(telemetry.join(name)).unwrap();
+    line.split_once('@').unwrap().0.parse().unwrap()
+}
+
+fn packets() -> u64 {
+    counter("hni_tx_ok_opt")
+}
+
+fn start() -> Partner {
+    let mut partner = Partner::start("sender");
+    assert_eq!(partner.receive(), "ready");
+    partner
+}
+
+#[test]
+fn counters_are_of_all_processes() {
+    alone!();
+    if role().is_some() {
+        return sender();
+    }
+    let (mut first, mut second) = (start(), start());
+    send(&mut first, 3);
+    send(&mut second, 4);
+    assert_eq!(packets(), 7 * PACKETS);
+    // Through the library, with a device of this process, which also counts.
+    let (mut rig, source, _) = Rig::with_target();
+    let put = rig.dma_put(&source, 0, 8, |_| {});
+    assert_eq!(rig.code(&put), C_RC_OK);
+    let dev = rig.dev;
+    let by_library = || {
+        let mut value = 0;
+        assert_eq!(call!(cxil_read_cntr(dev, 1537, &mut value, null_mut())), 0);
+        value
+    };
+    assert_eq!(by_library(), 8 * PACKETS);
+    // Devices that were closed, or whose processes were killed, keep counting.
+    first.end();
+    send(&mut second, 5);
+    assert_eq!(packets(), 13 * PACKETS);
+    second.kill();
+    assert_eq!(by_library(), 13 * PACKETS);
+    assert_eq!(packets(), 13 * PACKETS);
+    drop(rig);
+    let mut again = start();
+    send(&mut again, 1);
+    assert_eq!(packets(), PACKETS, "no device was open");
+    again.end();
+}
+
+/// A process that is stopped does not answer.
+#[test]
+fn stopped_process_counts_as_it_was_last_seen() {
+    alone!();
+    if role().is_some() {
+        return sender();
+    }
+    let mut partner = start();
+    send(&mut partner, 3);
+    assert_eq!(packets(), 3 * PACKETS);
+    partner.pause();
+    assert_eq!(packets(), 3 * PACKETS);
+    partner.resume();
+    send(&mut partner, 1);
+    assert_eq!(packets(), 4 * PACKETS);
+    partner.end();
+}
+
+#[test]
+fn several_processes_read_at_once() {
+    alone!();
+    if let Some("reader") = role().as_deref() {
+        let mut last = 0;
+        for _ in 0..5 {
+            let next = packets();
+            assert!(next >= last, "{next} after {last}");
+            last = next;
+        }
+        return;
+    }
+    let (mut rig, source, _) = Rig::with_target();
+    let put = rig.dma_put(&source, 0, 8, |_| {});
+    let mut readers = [(); 2].map(|()| Partner::start("reader"));
+    for puts in 1..=10 {
+        assert_eq!(rig.code(&put), C_RC_OK);
+        assert_eq!(packets(), puts * PACKETS);
+    }
+    readers.iter_mut().for_each(Partner::end);
 }

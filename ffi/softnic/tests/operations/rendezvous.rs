@@ -1,6 +1,124 @@
-//! Events of both sides, and bytes.
+//! Rendezvous messages (nic.md 10): source and target in one process, as the send tools have them,
+//! and in two processes.
 
-use super::*;
+use crate::driver::prelude::*;
+
+const M: u64 = 0x1234_5678_9abc_def0;
+const ID: u8 = 0xcc;
+const HEADER_DATA: u64 = 0x77;
+const SOURCES: u32 = 255;
+
+/// Source and target of rendezvous messages.
+struct Bench {
+    rig: Rig,
+    /// Events of the source's entry.
+    seq: EventQueue,
+    source: Buffer,
+    sink: Buffer,
+    portal: Portal,
+    len: usize,
+}
+
+impl Bench {
+    fn new(len: usize) -> Self {
+        let mut rig = Rig::new();
+        let seq = EventQueue::new(rig.dev, rig.lni, CXI_EQ_EC_DISABLE);
+        let source = rig.buffer(len);
+        // In a separate address context.
+        let sink = Buffer::new(rig.lni, len, CXI_MAP_PIN | CXI_MAP_WRITE);
+        assert_ne!(source.lac, sink.lac);
+        let pattern: Vec<u8> = (0..len).map(|at| (at % 251) as u8 + 1).collect();
+        source.pages.write(0, &pattern);
+        let portal = rig.portal(0, |options| options.set_is_matching(1));
+        assert_eq!(rig.set_state(portal, C_PTLTE_ENABLED).code(), C_RC_OK);
+        let mut bench = Self { rig, seq, source, sink, portal, len };
+        bench.offer_source(|_| {});
+        bench
+    }
+
+    /// The source's portal, on its own queue, with an entry over all of the source.
+    fn offer_source(&mut self, choose: impl FnOnce(&mut TargetCmd)) {
+        std::mem::swap(&mut self.rig.teq, &mut self.seq);
+        let (source, nid) = (self.source, self.rig.nid);
+        let portal = self.rig.portal(SOURCES, |options| options.set_is_matching(1));
+        assert_eq!(self.rig.set_state(portal, C_PTLTE_ENABLED).code(), C_RC_OK);
+        let link = self.rig.append(portal, |entry| {
+            whole(entry, &source);
+            entry
+                .set_op_put(false)
+                .set_op_get(true)
+                .set_match_id(match_id(511, nid))
+                .set_match_bits(M >> 48 << 48 | u64::from(ID))
+                .set_ignore_bits(0xf00);
+            choose(entry);
+        });
+        assert_eq!(link.kind(), C_EVENT_LINK);
+        std::mem::swap(&mut self.rig.teq, &mut self.seq);
+    }
+
+    /// Appends an entry over all of the sink to the target's portal.
+    fn offer(&mut self, buffer_id: u16, choose: impl FnOnce(&mut TargetCmd)) {
+        let sink = self.sink;
+        let matches = match_id(self.rig.pid, self.rig.nid);
+        let link = self.rig.append(self.portal, |entry| {
+            whole(entry, &sink);
+            entry.set_buffer_id(buffer_id).set_match_id(matches).set_match_bits(M);
+            choose(entry);
+        });
+        link.is(C_EVENT_LINK, C_RC_OK);
+    }
+
+    fn put(&self, offset: usize, len: usize, choose: impl FnOnce(&mut FullDmaCmd)) -> Vec<u8> {
+        self.rig.dma_put(&self.source, offset, len as u32, |put| {
+            put.set_opcode(C_CMD_RENDEZVOUS_PUT as u8)
+                .set_rendezvous_id(ID)
+                .set_initiator(match_id(self.rig.pid, self.rig.nid))
+                .set_match_bits(M)
+                .set_header_data(HEADER_DATA)
+                .set_user_ptr(0x88)
+                .set_remote_offset(offset as u64);
+            choose(put);
+        })
+    }
+
+    fn send(&mut self, command: &[u8]) -> Completion {
+        Completion::of(&self.rig.run(command))
+    }
+
+    fn target_event(&mut self) -> TargetEvent {
+        let event = self.rig.teq.wait();
+        assert!(!is_completion(&event), "{event:?}");
+        TargetEvent::of(&event)
+    }
+
+    fn reply(&mut self) -> Completion {
+        let event = self.rig.teq.wait();
+        assert!(is_completion(&event), "{event:?}");
+        Completion::of(&event)
+    }
+
+    /// PUT, RENDEZVOUS and REPLY of one message.
+    fn three(&mut self) -> (TargetEvent, TargetEvent, Completion) {
+        (self.target_event(), self.target_event(), self.reply())
+    }
+
+    fn user_ptr(&self, buffer_id: u16) -> u64 {
+        let (nid, pid) = (u64::from(self.rig.nid), u64::from(self.rig.pid));
+        nid | pid << 20
+            | u64::from(self.portal.number) << 29
+            | u64::from(ID) << 40
+            | u64::from(buffer_id) << 48
+    }
+
+    fn nothing_more(&mut self) {
+        for _ in 0..4 {
+            progress(self.rig.dev);
+        }
+        assert!(self.rig.eq.take().is_none());
+        assert!(self.rig.teq.take().is_none());
+        assert!(self.seq.take().is_none());
+    }
+}
 
 #[test]
 fn raises_every_event_with_every_field() {
@@ -310,4 +428,113 @@ fn rejects_restricted_rendezvous() {
     bench.rig.tx.issue(&put);
     let status = bench.rig.tx.wait_error();
     assert_eq!(u32::from(status.return_code()), C_RC_CMD_INVALID_ARG);
+}
+
+/// Starts a source in another process: it sends what its lines order, as the address of the
+/// target, the length and the eager length, and responds to gets by its engine thread.
+fn play_source(len: usize) {
+    let mut bench = Bench::new(len);
+    say(&bench.rig.pid.to_string());
+    while let Some(line) = listen() {
+        let numbers: Vec<u32> = line.split(' ').map(|word| word.parse().unwrap()).collect();
+        let put = bench.put(0, numbers[1] as usize, |put| {
+            _ = put.set_dfa(numbers[0]).set_eager_length(numbers[2])
+        });
+        bench.rig.run(&put).is(C_EVENT_ACK, C_RC_OK);
+        say("sent");
+    }
+}
+
+#[test]
+fn get_from_source_killed_before_it_fails() {
+    alone!();
+    if role().is_some() {
+        return play_source(PAGE);
+    }
+    let mut partner = Partner::start("source");
+    partner.receive();
+    let mut bench = Bench::new(PAGE);
+    // The put is unexpected, and its source is killed before the receive.
+    bench
+        .offer(4, |entry| _ = entry.set_ptl_list(C_PTL_LIST_OVERFLOW as u8).set_match_id(u32::MAX));
+    partner.send(&format!("{} 4000 10", bench.rig.dfa(0)));
+    assert_eq!(bench.target_event().kind, C_EVENT_PUT);
+    assert_eq!(partner.receive(), "sent");
+    partner.kill();
+    let sink = bench.sink;
+    let found = bench.rig.append(bench.portal, |entry| {
+        whole(entry, &sink);
+        entry.set_match_bits(M).set_match_id(u32::MAX);
+    });
+    assert_eq!(found.kind(), C_EVENT_PUT_OVERFLOW);
+    assert_eq!(bench.target_event().kind, C_EVENT_RENDEZVOUS);
+    // The NIC has other users, so only the address is missing, and the get ends at once.
+    let reply = bench.reply();
+    assert_eq!((reply.code, reply.rendezvous), (C_RC_PTLTE_NOT_FOUND, true));
+    assert_eq!(bench.target_event().kind, C_EVENT_LINK);
+}
+
+#[test]
+fn get_from_source_killed_during_it_is_undeliverable() {
+    alone!();
+    // At 1 MB/s the get takes longer than the test.
+    const LEN: usize = 32 << 20;
+    set("CXIDIAG_LINK", "bandwidth=1MB/s");
+    let mut rig = Rig::new();
+    if role().is_some() {
+        let source = rig.buffer(LEN);
+        let portal = rig.enabled(SOURCES, |options| options.set_is_matching(1));
+        rig.append(portal, |entry| {
+            whole(entry, &source);
+            gets(entry);
+            match_all(entry);
+        });
+        say("here");
+        let dfa = listen().unwrap().parse().unwrap();
+        let put = rig.dma_put(&source, 0, LEN as u32, |put| {
+            put.set_opcode(C_CMD_RENDEZVOUS_PUT as u8)
+                .set_initiator(match_id(rig.pid, rig.nid))
+                .set_dfa(dfa);
+        });
+        rig.tx.issue(&put);
+        listen();
+        return;
+    }
+    let mut partner = Partner::start("source");
+    partner.receive();
+    let sink = rig.buffer(LEN);
+    rig.target_with(0, &sink, |_| {});
+    sink.pages.write(0, &[0xff]);
+    partner.send(&rig.dfa(0).to_string());
+    wait_for("the first data", || {
+        progress(rig.dev);
+        sink.pages.is(0, 1, 0).then_some(())
+    });
+    partner.kill();
+    for kind in [C_EVENT_PUT, C_EVENT_RENDEZVOUS] {
+        rig.teq.expect(kind, C_RC_OK);
+    }
+    rig.teq.expect(C_EVENT_REPLY, C_RC_UNDELIVERABLE);
+}
+
+#[test]
+fn put_to_target_killed_before_its_response_is_undeliverable() {
+    alone!();
+    if role().is_some() {
+        let mut rig = Rig::new();
+        let sink = rig.buffer(PAGE);
+        rig.target(0, &sink);
+        say(&rig.dfa(0).to_string());
+        listen();
+        return;
+    }
+    let mut partner = Partner::start("target");
+    let dfa = partner.receive().parse().unwrap();
+    let mut bench = Bench::new(PAGE);
+    partner.pause();
+    let put = bench.put(0, 1000, |put| _ = put.set_dfa(dfa).set_eager_length(10));
+    bench.rig.tx.issue(&put);
+    bench.rig.tx.drain();
+    partner.kill();
+    bench.rig.eq.expect(C_EVENT_ACK, C_RC_UNDELIVERABLE);
 }
