@@ -11,6 +11,7 @@
 
 #[cfg(target_arch = "x86_64")]
 mod fault;
+mod range;
 #[cfg(target_arch = "x86_64")]
 mod store;
 
@@ -20,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::io::Errno;
 use rustix::mm::MprotectFlags;
 
-use fault::{ARMED, ENTRIES, address, disarm, lock_places, open, protect, take_place};
+use range::{ARMED, ENTRIES, address, disarm, lock_places, open, protect, take_place};
 
 use crate::doorbell::Doorbell;
 use crate::nic::SoftwareNic;
