@@ -103,6 +103,7 @@ impl CpuCounter {
         Some(Self { _found: () })
     }
 
+    /// The count at this moment.
     #[inline(always)]
     pub fn read(self) -> u64 {
         let count;
