@@ -28,8 +28,8 @@ use cli::output::or_early_failure;
 use facts::error::{Failure, cause, invalid};
 use facts::job::Job;
 use facts::{interrupt, limit, user_file};
+use load::conductor;
 use load::findings::LoadFindings;
-use load::load_campaign;
 use load::spec::LoadSpec;
 use why::suspect::{self, SuspectFindings};
 use why::verdict::{Diagnoses, LONGEST_PAIR, explain};
@@ -203,10 +203,9 @@ fn run_load(
     found: &mut Option<LoadFindings>,
 ) -> Result<(), Failure> {
     let mut conductor = load_conductor(crew, request, wanted, verdict)?;
-    load_campaign::begin(crew, &mut conductor, &load_course(&request.load))?;
+    conductor::begin(crew, &mut conductor, &load_course(&request.load))?;
     let (until, why) = load_limit(request.time_limit, crew.ends);
-    let ended =
-        load_campaign::run(crew, &mut conductor, request.load.is_two_sided(), (until, &why));
+    let ended = conductor::run(crew, &mut conductor, request.load.is_two_sided(), (until, &why));
     *found = Some(conductor.findings());
     ended
 }

@@ -49,35 +49,26 @@
 
 mod bandwidths;
 mod blame;
-mod bundles;
 pub mod conductor;
-mod confirm;
-mod counters;
 mod course;
-mod culprit;
+mod culprits;
 pub mod findings;
 mod flows;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzzing;
 mod impacts;
 pub mod limits;
-pub mod load_campaign;
-mod rates;
 pub mod results;
 pub mod roles;
 pub mod round;
 mod safety;
 pub mod slot;
-mod slow_nics;
 pub mod spec;
-pub mod theory;
 mod verdicts;
 mod victims;
 
 #[cfg(test)]
 mod conductor_tests;
-#[cfg(any(test, feature = "testing"))]
-pub mod model;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[cfg(any(test, feature = "testing"))]

@@ -4,11 +4,11 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use super::course::CourseStep;
+use super::limits::FabricShape;
 use super::results::LoadResults;
 use super::roles::{LocatedNic, RoleRules};
 use super::slot::{LoadFlow, LoadMeasurement, LoadSlot};
 use super::spec::Pattern;
-use super::theory::FabricShape;
 use campaign::quiet::ids::NicId;
 use campaign::quiet::roster::Roster;
 
