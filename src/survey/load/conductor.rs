@@ -1,7 +1,7 @@
 //! A fabric under load in progress: its settings, which load slots come next, and what the results
-//! so far say. The first slots have a part of the load, to see whether it is harmless (load.md 3.8).
-//! The campaign of a survey drives it: load slots of aggressors and victims, until the conductor has
-//! no more of them, or the time is up. So does a model of a fabric.
+//! so far say. The first slots have a part of the load, to see whether it is harmless (load.md
+//! 3.8). The campaign of a survey drives it: load slots of aggressors and victims, until the
+//! conductor has no more of them, or the time is up. So does a model of a fabric.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

@@ -1,6 +1,6 @@
-//! The parts of the fabric that explain slow flows by themselves: NICs and switches whose flows share
-//! nothing but the switch, and slow links among parts that are linked each with each (the switches
-//! of a group, or the groups).
+//! The parts of the fabric that explain slow flows by themselves: NICs and switches whose flows
+//! share nothing but the switch, and slow links among parts that are linked each with each (the
+//! switches of a group, or the groups).
 //!
 //! A flow is as fast as the slower one of its ends. So one fast flow shows that a NIC is not the
 //! cause in this role, and a slow flow shows its cause only if the other end has a fast one.

@@ -11,8 +11,8 @@ use crew::location::Class;
 use facts::error::{Failure, INTERRUPTED, Kind, UNDECIDED};
 use load::findings::LoadFindings;
 use page::problem::Problem;
-use why::causes::shared::SharedValue;
 use why::culprits::Explanation;
+use why::verdict::SharedValue;
 
 /// Version of the document. It changes when a field is removed or changes its meaning; new fields
 /// do not change it.

@@ -15,8 +15,8 @@ use facts::error::Failure;
 use health::majority::Difference;
 use load::findings::LoadFindings;
 use why::causes::cause::{Confidence, Observation, Why};
-use why::causes::shared::SharedValue;
 use why::culprits::Explanation;
+use why::verdict::SharedValue;
 
 /// Returns the roster of 4 nodes, which have 2 NICs each and share 2 switches.
 pub fn roster() -> Roster {

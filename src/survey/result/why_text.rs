@@ -9,9 +9,9 @@ use health::majority::common_text;
 use page::page::Page;
 use why::causes::assessment::difference_text;
 use why::causes::cause::{Confidence, Observation, SAME, Why};
-use why::causes::shared::SharedValue;
 use why::causes::table::cause;
 use why::culprits::Explanation;
+use why::verdict::SharedValue;
 
 /// Most culprits in the text.
 const MOST: usize = 20;

@@ -32,7 +32,6 @@
 pub mod causes;
 pub mod culprits;
 pub mod investigation;
-mod links;
 mod slots;
 pub mod suspect;
 mod unmeasured;

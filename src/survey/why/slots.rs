@@ -2,16 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::causes::procedure::DiagnosisCourse;
+use super::causes::procedure::{Column, DiagnosisCourse};
+use super::causes::readings::{Growth, MeasuredFlow, counter_readings, flow_reading};
 use super::culprits::CulpritNic;
-use crate::causes::columns::Column;
 use crate::causes::comparison::{
     Compared, DelayedMeasurement, FiguresByTest, Floor, Tail, TestFigures, compare,
 };
-use crate::causes::counters::Growth;
-use crate::causes::flows::MeasuredFlow;
 use crate::causes::procedure::{TESTS, TestCode, TestProcedure, TestRoute, TestStep};
-use crate::causes::{counters, flows};
 use campaign::quiet::answer::{Answer, Pair, PairResult};
 use campaign::quiet::busy::is_busy;
 use campaign::quiet::findings::Direction;
@@ -304,7 +301,7 @@ impl Found {
     pub fn counters(&self) -> Vec<Finding> {
         let all = [&self.to_others, &self.in_loopback];
         let mut found: Vec<Finding> = Vec::new();
-        for reading in all.into_iter().flat_map(|[own, others]| counters::readings(own, others)) {
+        for reading in all.into_iter().flat_map(|[own, others]| counter_readings(own, others)) {
             if found.iter().all(|candidate| candidate.code != reading.code) {
                 found.push(reading);
             }
@@ -314,7 +311,7 @@ impl Found {
 
     /// Returns what the flows between the groups of a culprit say, and the flows between others.
     pub fn flows(&self) -> [Option<Finding>; 2] {
-        self.flows.each_ref().map(|flows| flows::reading(flows))
+        self.flows.each_ref().map(|flows| flow_reading(flows))
     }
 
     /// Returns whether the culprit is slower in a test than good NICs.

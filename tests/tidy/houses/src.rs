@@ -321,7 +321,6 @@ pub const WHY: Package = Package {
             &[("causes", "what figures and files prove: causes, and how they fit")],
             &[("culprits", "the culprits of a verdict, and why they are slow")],
             &[("slots", "what is measured for a culprit, and what has come of it")],
-            &[("links", "the pairs that show why links between groups are slow")],
             &[("investigation", "the members read files and measure")],
             &[("unmeasured", "NICs, switches and groups of which only files are read")],
             &[("verdict", "the campaign after a survey")],
