@@ -6,10 +6,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use std::{fs, mem};
 
 use super::diagnosis_course::diagnosis_course;
-use super::launch::Launch;
+use super::launch::{JoinedMembers, Launch};
 use super::load_setup::{course, load_conductor, load_course, load_limit, plan_load};
 use super::locations::Locations;
-use super::membership::JoinedMembers;
 use super::outputs::{Notes, SurveyOutputs, SurveyRecorder};
 use super::program::SurveyProgram;
 use super::request::SurveyRequest;

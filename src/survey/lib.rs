@@ -44,24 +44,17 @@
 mod coordinator;
 mod diagnosis_course;
 mod launch;
-mod load_options;
 mod load_setup;
-mod load_watch;
 mod locations;
 mod member;
-mod membership;
 pub mod nic_diagnosis;
-pub mod nic_diagnosis_text;
 pub mod options;
 mod outputs;
 mod processes;
 mod program;
 mod request;
 pub mod result;
-mod served;
-mod tool_options;
 pub mod why_command;
-pub mod why_options;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -105,7 +98,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let json = processes::own_place(request.json.as_ref());
     output::or_early_failure(json, ready)?;
     if is_started_for_client() {
-        return served::run(request);
+        return member::run_served(request);
     }
     if let Some(started) = Started::from_environment() {
         return member::run_started(&request, started);

@@ -3,8 +3,7 @@
 use super::*;
 use campaign::quiet::ids::NicId;
 use load::findings::{LoadFigure, LoadUnit};
-use survey::result::load_testing::{good_load, judgement, mixed_load, star};
-use survey::result::testing::{good, loaded, survey};
+use survey::result::testing::{good, good_load, judgement, loaded, mixed_load, star, survey};
 
 fn page(load: LoadFindings) -> String {
     let survey = loaded(load);

@@ -13,7 +13,7 @@ use campaign::quiet::ids::TestId;
 use facts::severity::Severity;
 use survey::result::next::advice;
 use survey::result::text::{UntestedGroup, untested_groups};
-use survey::result::{Conclusion, Survey, evidence, why_text, words};
+use survey::result::{Conclusion, Survey, why_text, words};
 use why::causes::cause::Why;
 use why::culprits::Explanation;
 
@@ -167,7 +167,7 @@ fn causes(survey: &Survey) -> Markup {
             badge(certainty(cause)),
             cell(role),
             html! {
-                @for sentence in evidence::sentences(survey, cause) { p { (sentence) } }
+                @for sentence in words::evidence_sentences(survey, cause) { p { (sentence) } }
             },
         ]
     };

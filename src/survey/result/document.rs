@@ -224,9 +224,8 @@ impl Conclusion {
 mod tests {
     use boon::{Compiler, Schemas};
 
-    use super::super::load_testing::mixed_load;
     use super::super::testing::{
-        cause, explanation, good, mixed, result, roster, shared_value, survey,
+        cause, explanation, good, mixed, mixed_load, result, roster, shared_value, survey,
     };
     use super::*;
     use campaign::quiet::answer::{Answer, Figures, PairResult, Stage};

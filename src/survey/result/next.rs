@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::Survey;
+use super::distribution::is_incomparable;
 use super::document::Conclusion;
-use super::mixed::is_incomparable;
 use super::progress::time;
 use campaign::quiet::answer::Untested;
 use campaign::quiet::findings::{Certainty, Statistic};
@@ -258,8 +258,7 @@ fn quoted(argument: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::load_testing::mixed_load;
-    use super::super::testing::{cause, good, mixed, survey};
+    use super::super::testing::{cause, good, mixed, mixed_load, survey};
     use super::*;
     use campaign::quiet::busy::{BusyNode, HostLoad};
     use campaign::quiet::findings::{Findings, Unit, UntestedPart};

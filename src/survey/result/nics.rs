@@ -55,8 +55,9 @@ pub fn bad_nodes(survey: &Survey) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::load_testing::{SWITCH, good_load, judgement};
-    use super::super::testing::{cause, evidence, good, loaded, mixed, roster, survey};
+    use super::super::testing::{
+        SWITCH, cause, evidence, good, good_load, judgement, loaded, mixed, roster, survey,
+    };
     use super::*;
     use campaign::quiet::answer::Pair;
     use campaign::quiet::findings::{self, Cause, Findings};

@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
 
+use super::distribution::{is_incomparable, is_mixed};
 use super::load_words::units;
-use super::mixed::{is_incomparable, is_mixed};
 use super::nics::all_states;
 use super::{Conclusion, Scope, Survey, load_words, words};
 use campaign::quiet::findings::{Cause, Certainty, Findings, LimitSource, Population, Test, Unit};

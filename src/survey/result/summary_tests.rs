@@ -1,7 +1,7 @@
 //! Tests of the first line.
 
+use super::super::testing::{SWITCH, bandwidth, good_load, judgement, links, mixed_load};
 use super::*;
-use crate::result::load_testing::{SWITCH, bandwidth, good_load, judgement, links, mixed_load};
 use crate::result::testing::{cause, evidence, good, loaded, mixed, survey};
 use campaign::quiet::findings::UntestedPart;
 use campaign::quiet::ids::NodeId;

@@ -8,7 +8,7 @@ use super::next::advice;
 use super::nics::bad_hosts;
 use super::progress::time;
 use super::summary::{pairs, tests_name};
-use super::{Survey, distribution, evidence, load_text, why_text, words};
+use super::{Survey, distribution, load_text, why_text, words};
 use campaign::quiet::busy::{BusyNode, HostLoad};
 use campaign::quiet::findings::{Cause, Certainty, Outlier, Unit, UntestedPart};
 use campaign::quiet::ids::NodeId;
@@ -151,7 +151,7 @@ fn section(
     page.line(title);
     for cause in listed.iter().take(most) {
         let name = words::unit(&survey.roster, &cause.unit);
-        let all = evidence::sentences(survey, cause);
+        let all = words::evidence_sentences(survey, cause);
         let mut shown = all.iter().take(sentences);
         let first = shown.next().map_or(String::new(), |text| format!(": {text}"));
         page.paragraph(format!("{name}{first}"), "    ");
