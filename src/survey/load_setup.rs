@@ -10,9 +10,8 @@ use super::request::{
 };
 use super::result::load_words::plan_text;
 use campaign::coordinator::SurveyCoordinator;
-use campaign::quiet::findings::Findings;
-use campaign::quiet::ids::NicId;
-use campaign::quiet::states::{State, states};
+use campaign::quiet::findings::{Findings, State, states};
+use campaign::quiet::roster::NicId;
 use campaign::slots::Crew;
 use campaign::timetable::{SlotTimes, TestSetup};
 use cli::arguments::TypedArguments;

@@ -126,8 +126,7 @@ fn shape(fabric: &str) -> Option<FabricShape> {
 
 #[cfg(test)]
 mod tests {
-    use campaign::quiet::ids::NodeId;
-    use campaign::quiet::roster::Node;
+    use campaign::quiet::roster::{Node, NodeId};
     use facts::device::FabricAddress;
 
     use std::fs;

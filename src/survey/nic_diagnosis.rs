@@ -12,8 +12,7 @@ use serde::Serialize;
 
 use super::result::ticket;
 use super::result::why_text::{add_lines, shown, shown_unit, stated};
-use campaign::quiet::ids::NicId;
-use campaign::quiet::roster::Roster;
+use campaign::quiet::roster::{NicId, Roster};
 use facts::device::DeviceName;
 use facts::error::{Failure, UNDECIDED};
 use facts::severity::Severity;

@@ -8,7 +8,9 @@ use std::fs;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
-use campaign::quiet::findings::{Certainty, Unit};
+use super::schema::assert_documented;
+use campaign::quiet::findings::Certainty;
+use campaign::quiet::roster::Unit;
 use check::document::testing::check;
 use check::fleet_document::{FleetCheck, testing as fleet_testing};
 use check::job::document::{JobCheck, ProcessSettings};
@@ -21,7 +23,6 @@ use page::openmetrics::{Family, Kind, Sample};
 use serve::probe_metrics;
 use stat::job::JobStat;
 use stat::{metrics as stat_metrics, testing as stat_testing};
-use super::schema::assert_documented;
 use survey::result::metrics as survey_metrics;
 use survey::result::testing::{cause, explanation, loaded, mixed, mixed_load, survey};
 

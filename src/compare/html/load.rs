@@ -276,7 +276,7 @@ const MOST_PICTURES: usize = 24;
 /// Most bins with samples of a picture.
 const MOST_BINS: usize = 60;
 
-/// The bins of `campaign::timetable::histogram`: the lower edge of bin 0, and the ratio of the
+/// The bins of `Histogram` of `campaign::timetable`: the lower edge of bin 0, and the ratio of the
 /// edges of a bin.
 const FIRST_EDGE: f64 = 100.0;
 const RATIO: f64 = 1.01;
@@ -389,7 +389,7 @@ fn number(edge: f64) -> u32 {
 #[cfg(test)]
 mod load_latency_tests {
     use super::*;
-    use campaign::timetable::histogram::Histogram;
+    use campaign::timetable::Histogram;
     use load::findings::Spread;
     use survey::result::testing::{good_load, impact};
 

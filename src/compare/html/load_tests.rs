@@ -1,7 +1,7 @@
 //! Tests of the part of the page about load.
 
 use super::*;
-use campaign::quiet::ids::NicId;
+use campaign::quiet::roster::NicId;
 use load::findings::{LoadFigure, LoadUnit};
 use survey::result::testing::{good, good_load, judgement, loaded, mixed_load, star, survey};
 

@@ -8,8 +8,8 @@ use super::parts::{
 };
 use super::quantity::Quantity;
 use super::{load, map};
-use campaign::quiet::findings::{Aggregate, Cause, Certainty, Direction, Population, Unit};
-use campaign::quiet::ids::TestId;
+use campaign::quiet::findings::{Aggregate, Cause, Certainty, Direction, Population};
+use campaign::quiet::roster::{TestId, Unit};
 use facts::severity::Severity;
 use survey::result::next::advice;
 use survey::result::text::{UntestedGroup, untested_groups};

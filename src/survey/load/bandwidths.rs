@@ -10,8 +10,7 @@ use super::limits::{
 };
 use super::slot::{SlotRates, pattern_name};
 use super::spec::{Distance, Pattern, Set};
-use campaign::quiet::ids::NicId;
-use campaign::quiet::roster::Roster;
+use campaign::quiet::roster::{NicId, Roster};
 use crew::location::Location;
 use facts::robust::{mean, median, quantile, sorted};
 

@@ -8,8 +8,7 @@ use super::culprits::{Bundle, Culprit, bundle_ratios, explain_bundles, find_slow
 use super::findings::{LinkCoverage, LinkKind, LoadUnit};
 use super::slot::SlotRates;
 use super::spec::{Distance, Pattern, Set};
-use campaign::quiet::ids::NicId;
-use campaign::quiet::roster::Roster;
+use campaign::quiet::roster::{NicId, Roster};
 use facts::robust::{median, sorted};
 
 /// Returns the slow parts of the fabric: each cause once, without its parts.
@@ -248,7 +247,7 @@ mod tests {
     use super::super::spec::{Distance, Pattern, Set};
     use super::super::testing::{ModelFabric, SlowLinks, VECTOR_9, bisect, d4, d4_model, flows};
     use super::*;
-    use campaign::quiet::ids::NicId;
+    use campaign::quiet::roster::NicId;
 
     #[test]
     fn the_best_slot_of_a_link_counts() {

@@ -12,10 +12,8 @@ use super::limits::{EQUAL_FLOWS, EqualParts, GradeLimits, LEAST_EQUAL, NIC, SET}
 use super::slot::{SlotRates, pattern_name};
 use super::spec::{Pattern, Set};
 use campaign::blame::{FALSE_ALARM, LARGER_SHARE, LEAST_PARTNERS, PartShares, Share};
-use campaign::quiet::answer::Pair;
 use campaign::quiet::findings::Direction;
-use campaign::quiet::ids::{NicId, Role};
-use campaign::quiet::roster::Roster;
+use campaign::quiet::roster::{NicId, Pair, Role, Roster};
 use facts::robust::{median, quantile, sorted};
 
 /// A part of the fabric that explains slow flows.

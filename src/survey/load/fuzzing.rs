@@ -11,19 +11,17 @@ use crate::conductor::{Cap, LoadConductor, LoadSetup, LoadSizes};
 use crate::results::ResultFacts;
 use crate::safety::foreign_traffic;
 use crate::slot::{LoadFlow, LoadMeasurement, LoadSlot};
-use campaign::quiet::answer::{Figures, Pair, RETRIES, Stage, Untested};
+use campaign::quiet::answer::{Figures, RETRIES, Stage, Untested};
 use campaign::quiet::busy::{BusySlots, HostLoad};
 use campaign::quiet::conductor::{Conductor, Settings};
 use campaign::quiet::findings::Test;
-use campaign::quiet::ids::{NicId, NodeId, TestId};
 use campaign::quiet::pairs::Selection;
-use campaign::quiet::roster::{Nic, Node, Roster};
+use campaign::quiet::roster::{Nic, NicId, Node, NodeId, Pair, Roster, TestId};
 use campaign::quiet::rounds::{NicOrder, Round};
 use campaign::slots::{LostMembers, pairs};
-use campaign::timetable::histogram::Histogram;
 use campaign::timetable::{
-    Block, PARTS, Report, SlotTask, SurveyWork, Task, TaskAnswer, TaskResult, TestSetup, Watched,
-    by_slot,
+    Block, Histogram, PARTS, Report, SlotTask, SurveyWork, Task, TaskAnswer, TaskResult, TestSetup,
+    Watched, by_slot,
 };
 use crew::star::fuzzing::{
     AcceptedMessage, FuzzTarget, StarFuzzer, assert_text, targets as star_targets,

@@ -16,8 +16,7 @@ use super::slot::{
 use super::spec::Pattern;
 use super::victims::Victims;
 use super::{impacts, verdicts};
-use campaign::quiet::ids::NicId;
-use campaign::quiet::roster::Roster;
+use campaign::quiet::roster::{NicId, Roster};
 use campaign::timetable::{TaskResult, Watched};
 
 pub use super::limits::ResultFacts;

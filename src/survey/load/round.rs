@@ -9,8 +9,7 @@ use super::results::LoadResults;
 use super::roles::{LocatedNic, RoleRules};
 use super::slot::{LoadFlow, LoadMeasurement, LoadSlot};
 use super::spec::Pattern;
-use campaign::quiet::ids::NicId;
-use campaign::quiet::roster::Roster;
+use campaign::quiet::roster::{NicId, Roster};
 
 /// What all rounds have in common.
 #[derive(Clone, Copy, Debug)]

@@ -5,9 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::findings::Spread;
 use super::spec::{Distance, Pattern, Set};
-use campaign::quiet::answer::Pair;
 use campaign::quiet::busy::most_waited_percent;
-use campaign::quiet::ids::{NicId, TestId};
+use campaign::quiet::roster::{NicId, Pair, TestId};
 use campaign::timetable::{PARTS, Slot, SlotTask, SlotTimes, TaskAnswer, TaskResult};
 
 /// The test whose target the operations of aggressors address.

@@ -13,11 +13,9 @@ use super::spec::{Pattern, Set, parse};
 use crate::results::{LoadResults, ResultFacts};
 use crate::slot::{LoadFlow, LoadMeasurement, LoadSlot};
 use campaign::quiet::findings::Test;
-use campaign::quiet::ids::{NicId, NodeId};
-use campaign::quiet::roster::Roster;
+use campaign::quiet::roster::{NicId, NodeId, Roster};
 use campaign::quiet::testing::Cluster;
-use campaign::timetable::histogram::Histogram;
-use campaign::timetable::{PARTS, SlotTimes, TaskAnswer, TaskResult};
+use campaign::timetable::{Histogram, PARTS, SlotTimes, TaskAnswer, TaskResult};
 use crew::location::Location;
 
 /// Returns a fabric of groups, switches in each, nodes at each switch, and NICs of each node.

@@ -8,10 +8,9 @@ use super::testing::{ModelFabric, bandwidth_load_slot, bisect, d4_model, flow, f
 use super::verdicts::{grade_patterns, unexplained};
 use crate::results::{LoadResults, ResultFacts};
 use crate::slot::{LoadFlow, LoadMeasurement, LoadSlot, VictimKey};
-use campaign::quiet::answer::{Pair, Untested};
-use campaign::quiet::ids::NicId;
-use campaign::timetable::histogram::Histogram;
-use campaign::timetable::{PARTS, TaskAnswer, TaskResult, Watched};
+use campaign::quiet::answer::Untested;
+use campaign::quiet::roster::{NicId, Pair};
+use campaign::timetable::{Histogram, PARTS, TaskAnswer, TaskResult, Watched};
 
 const SYSTEM: Pattern = bisect(Set::System, false);
 

@@ -15,8 +15,7 @@ use super::slot::{LoadMeasurement, SlotRates, VictimKey, pattern_name, under_nam
 use super::spec::Pattern;
 use super::victims::Victims;
 use campaign::quiet::findings::{Certainty, Direction};
-use campaign::quiet::ids::NicId;
-use campaign::quiet::roster::Roster;
+use campaign::quiet::roster::{NicId, Roster};
 
 /// Why an impact factor is no fault unless it is one of an incast.
 const FILLS_LINKS: &str =

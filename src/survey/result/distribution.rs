@@ -4,7 +4,7 @@
 use super::{Survey, words};
 use campaign::blame::LEAST_FIGURES;
 use campaign::quiet::findings::{Aggregate, Population, Statistic, Test};
-use campaign::quiet::ids::TestId;
+use campaign::quiet::roster::TestId;
 use page::page::Page;
 
 /// Switches and groups that the text shows.

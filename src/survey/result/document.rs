@@ -4,9 +4,8 @@
 use serde::{Deserialize, Serialize};
 
 use campaign::quiet::busy::BusyNode;
-use campaign::quiet::findings::{Findings, Test, Unit};
-use campaign::quiet::ids::TestId;
-use campaign::quiet::roster::Roster;
+use campaign::quiet::findings::{Findings, Test};
+use campaign::quiet::roster::{Roster, TestId, Unit};
 use crew::location::Class;
 use facts::error::{Failure, INTERRUPTED, Kind, UNDECIDED};
 use load::findings::LoadFindings;
@@ -232,7 +231,7 @@ mod tests {
     use std::time::{Duration, SystemTime};
 
     use campaign::quiet::findings::{Certainty, Matrix};
-    use campaign::quiet::ids::{NicId, TestId};
+    use campaign::quiet::roster::{NicId, TestId};
 
     /// Returns a survey with every kind of value.
     fn full() -> Survey {

@@ -258,7 +258,7 @@ mod tests {
     use super::super::lines::Earlier;
     use super::super::testing::{mixed, result, roster, setup, survey, tests};
     use super::*;
-    use campaign::quiet::ids::TestId;
+    use campaign::quiet::roster::TestId;
     use page::destination::Place;
     use page::openmetrics::MetricsFile;
 

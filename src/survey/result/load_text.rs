@@ -426,7 +426,7 @@ mod tests {
         SWITCH, good, good_load, judgement, links, loaded, mixed_load, survey,
     };
     use super::*;
-    use campaign::quiet::ids::NicId;
+    use campaign::quiet::roster::NicId;
     use load::findings::{LinkCoverage, LinkKind, LoadFigure, LoadUnit};
     use page::table::TextStyle;
 

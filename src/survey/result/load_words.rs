@@ -2,8 +2,8 @@
 //! for NICs, and the text of `--load=plan`: what a load would be and cost. Nothing is sent for it.
 
 use super::words;
-use campaign::quiet::findings::{Certainty, Unit};
-use campaign::quiet::roster::Roster;
+use campaign::quiet::findings::Certainty;
+use campaign::quiet::roster::{Roster, Unit};
 use load::conductor::LoadPreview;
 use load::findings::{Grade, LinkCoverage, LoadFigure, LoadFindings, LoadJudgement, LoadUnit};
 use page::table::{self, WIDTH, wrapped};
@@ -314,7 +314,7 @@ mod load_verdict_tests {
 mod tests {
     use super::super::testing::{SWITCH, judgement, roster};
     use super::*;
-    use campaign::quiet::ids::NicId;
+    use campaign::quiet::roster::NicId;
     use load::findings::LeftOut;
 
     #[test]

@@ -4,8 +4,7 @@
 use super::load_words::{self, certainty};
 use super::nics::all_states;
 use super::{Scope, Survey, words};
-use campaign::quiet::findings::{Certainty, Population, Test};
-use campaign::quiet::states::State;
+use campaign::quiet::findings::{Certainty, Population, State, Test};
 use crew::location::Class;
 use load::findings::{BandwidthFigures, Compared, ImpactFigures, LoadFindings, LoadJudgement};
 use page::openmetrics::{self, Family, Sample};
@@ -311,8 +310,7 @@ fn bad(survey: &Survey, load: &LoadFindings) -> Family {
 mod tests {
     use super::super::testing::{cause, explanation, good, loaded, mixed, mixed_load, survey};
     use super::*;
-    use campaign::quiet::findings::Unit;
-    use campaign::quiet::ids::NicId;
+    use campaign::quiet::roster::{NicId, Unit};
     use page::openmetrics::{Dialect, text};
     use why::culprits::Explanation;
 

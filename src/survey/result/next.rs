@@ -10,8 +10,7 @@ use super::document::Conclusion;
 use super::progress::time;
 use campaign::quiet::answer::Untested;
 use campaign::quiet::findings::{Certainty, Statistic};
-use campaign::quiet::ids::NodeId;
-use campaign::quiet::roster::{NO_NIC, Node, Roster};
+use campaign::quiet::roster::{NO_NIC, Node, NodeId, Roster};
 use crew::host_list;
 use crew::launcher::command_line::CONTEXT;
 use facts::child::PROGRAM;
@@ -261,8 +260,8 @@ mod tests {
     use super::super::testing::{cause, good, mixed, mixed_load, survey};
     use super::*;
     use campaign::quiet::busy::{BusyNode, HostLoad};
-    use campaign::quiet::findings::{Findings, Unit, UntestedPart};
-    use campaign::quiet::ids::NicId;
+    use campaign::quiet::findings::{Findings, UntestedPart};
+    use campaign::quiet::roster::{NicId, Unit};
 
     /// Sets the line that has started the survey.
     fn start(survey: &mut Survey, launcher: &str, line: &[&str]) {

@@ -3,13 +3,12 @@
 use std::time::{Duration, SystemTime};
 
 use super::{Setup, Survey, SurveyJob};
-use campaign::quiet::answer::{Answer, CounterEvidence, Figures, Pair, PairResult, Stage};
+use campaign::quiet::answer::{Answer, CounterEvidence, Figures, PairResult, Stage};
 use campaign::quiet::findings::{
     Aggregate, Cause, Certainty, Direction, Evidence, Findings, LimitSource, Population, Statistic,
-    Test, Unit, UntestedPart,
+    Test, UntestedPart,
 };
-use campaign::quiet::ids::{NicId, NodeId, TestId};
-use campaign::quiet::roster::{Nic, Node, Roster};
+use campaign::quiet::roster::{Nic, NicId, Node, NodeId, Pair, Roster, TestId, Unit};
 use campaign::timetable::Watched;
 use crew::location::{Class, Location};
 use facts::error::Failure;

@@ -10,9 +10,8 @@ use super::progress::time;
 use super::summary::{pairs, tests_name};
 use super::{Survey, distribution, load_text, why_text, words};
 use campaign::quiet::busy::{BusyNode, HostLoad};
-use campaign::quiet::findings::{Cause, Certainty, Outlier, Unit, UntestedPart};
-use campaign::quiet::ids::NodeId;
-use campaign::quiet::roster::Nic;
+use campaign::quiet::findings::{Cause, Certainty, Outlier, UntestedPart};
+use campaign::quiet::roster::{Nic, NodeId, Unit};
 use crew::host_list::compress;
 use crew::location::Class;
 use cxi::address::virtual_function;
@@ -352,9 +351,8 @@ fn names(survey: &Survey, parts: &[&UntestedPart]) -> String {
 mod tests {
     use super::super::testing::{cause, good, mixed, survey};
     use super::*;
-    use campaign::quiet::answer::Pair;
     use campaign::quiet::findings::{Aggregate, Findings};
-    use campaign::quiet::ids::{NicId, TestId};
+    use campaign::quiet::roster::{NicId, Pair, TestId};
     use facts::error::Failure;
     use page::table::TextStyle;
 

@@ -108,8 +108,7 @@ fn and_more(page: &mut Page, all: usize) {
 mod tests {
     use super::super::testing::{explanation, loaded, mixed, mixed_load, shared_value, survey};
     use super::*;
-    use campaign::quiet::findings::Unit;
-    use campaign::quiet::ids::NicId;
+    use campaign::quiet::roster::{NicId, Unit};
     use page::table::TextStyle;
 
     fn text(survey: &Survey) -> String {

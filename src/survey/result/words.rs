@@ -1,10 +1,11 @@
 //! The parts of a cluster, tests, figures and the evidence against a part, in words.
 
 use super::Survey;
-use campaign::quiet::answer::{Answer, Pair, PairResult};
-use campaign::quiet::findings::{Cause, Direction, Evidence, LimitSource, Population, Test, Unit};
-use campaign::quiet::roster::Roster;
-use campaign::quiet::states::members;
+use campaign::quiet::answer::{Answer, PairResult};
+use campaign::quiet::findings::{
+    Cause, Direction, Evidence, LimitSource, Population, Test, members,
+};
+use campaign::quiet::roster::{Pair, Roster, Unit};
 use crew::location::Class;
 use facts::groups::by_key;
 use node::nic::counter_table::{CounterRow, Preset};
@@ -285,7 +286,7 @@ mod tests {
     use super::*;
     use campaign::quiet::answer::CounterEvidence;
     use campaign::quiet::findings::Certainty;
-    use campaign::quiet::ids::{NicId, NodeId, TestId};
+    use campaign::quiet::roster::{NicId, NodeId, TestId};
 
     #[test]
     fn names_parts() {

@@ -10,12 +10,10 @@ use super::causes::procedure::{DiagnosisCourse, TESTS, TestCode, TestRoute, Test
 use super::causes::table::FOREIGN;
 use super::culprits::{CulpritNic, Explanation};
 use super::slots::{Found, MeasuredSlot, SlotNics};
-use campaign::quiet::answer::{Answer, Pair, PairResult, Stage, Untested};
-use campaign::quiet::findings::{Direction, Findings, Unit};
-use campaign::quiet::ids::{NicId, TestId};
-use campaign::quiet::roster::Roster;
+use campaign::quiet::answer::{Answer, PairResult, Stage, Untested};
+use campaign::quiet::findings::{Direction, Findings, State};
+use campaign::quiet::roster::{NicId, Pair, Roster, TestId, Unit};
 use campaign::quiet::rounds::Round;
-use campaign::quiet::states::State;
 use campaign::slots::pace::{longest, sufficient};
 use campaign::slots::{CheckedNodes, Crew, pairs};
 use facts::error::Failure;
@@ -444,8 +442,7 @@ fn crossed(from: &[NicId], to: &[NicId]) -> Vec<Pair> {
 mod tests {
     use super::*;
     use campaign::quiet::findings::{Cause, Certainty};
-    use campaign::quiet::ids::NodeId;
-    use campaign::quiet::roster::{Nic, Node};
+    use campaign::quiet::roster::{Nic, Node, NodeId};
     use crew::location::Location;
     use health::item::testing::reading;
 

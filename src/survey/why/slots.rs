@@ -9,11 +9,10 @@ use crate::causes::comparison::{
     Compared, DelayedMeasurement, FiguresByTest, Floor, Tail, TestFigures, compare,
 };
 use crate::causes::procedure::{TESTS, TestCode, TestProcedure, TestRoute, TestStep};
-use campaign::quiet::answer::{Answer, Pair, PairResult};
+use campaign::quiet::answer::{Answer, PairResult};
 use campaign::quiet::busy::is_busy;
 use campaign::quiet::findings::Direction;
-use campaign::quiet::ids::{NicId, TestId};
-use campaign::quiet::roster::Roster;
+use campaign::quiet::roster::{NicId, Pair, Roster, TestId};
 use crew::location::Class;
 use crew::star::MemoryCopy;
 use facts::expect::Metric;
@@ -354,8 +353,7 @@ impl Found {
 mod tests {
     use super::*;
     use campaign::quiet::answer::{CounterEvidence, Figures as Answered, RETRIES, Stage, Untested};
-    use campaign::quiet::ids::NodeId;
-    use campaign::quiet::roster::{Nic, Node};
+    use campaign::quiet::roster::{Nic, Node, NodeId};
     use crew::location::Location;
 
     /// Returns a roster with a NIC on a node of its own at each of these switches of a group.

@@ -23,12 +23,9 @@ use super::investigation::{
 };
 use super::slots::{Found, SlotNics};
 use super::unmeasured;
-use campaign::quiet::findings::{Cause, Findings, Unit};
-use campaign::quiet::ids::NicId;
-use campaign::quiet::roster::Roster;
-use campaign::quiet::states::{State, states_beside_bad};
-use campaign::slots::Crew;
-use campaign::slots::members::Members;
+use campaign::quiet::findings::{Cause, Findings, State, states_beside_bad};
+use campaign::quiet::roster::{NicId, Roster, Unit};
+use campaign::slots::{Crew, Members};
 use crew::location::Class;
 use facts::error::Failure;
 use facts::number::counted;

@@ -30,7 +30,7 @@ use nic::{CurrentStep, MemberNic, ThreadOrder};
 pub use rules::{buffer_bytes, is_two_sided};
 
 use campaign::quiet::answer::Untested;
-use campaign::quiet::ids::NicId;
+use campaign::quiet::roster::NicId;
 use campaign::timetable::{Block, Report, Task, TaskAnswer, TaskResult, TestSetup};
 use crew::introduction::IntroducedNic;
 use facts::device::FabricAddress;

@@ -11,7 +11,7 @@ use crossbeam_channel::{Receiver, Sender};
 use super::counter_watch::{CounterWatch, LoadWatch};
 use crate::targets::{Attempt, LoadTimes, NicPlan, TargetNic, TestPlan, Window};
 use campaign::quiet::answer::Untested;
-use campaign::quiet::ids::{NicId, TestId};
+use campaign::quiet::roster::{NicId, TestId};
 use campaign::slots::pace::{MARGIN, longest_window, most_beyond};
 use campaign::timetable::{Block, SlotTask, SlotTimes, Task, TaskAnswer, TaskResult};
 use crew::introduction::IntroducedNic;

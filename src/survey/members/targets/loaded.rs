@@ -10,7 +10,7 @@ use super::nic::{OpenTest, TargetNic};
 use super::test::{Done, PairTime};
 use super::window::{Attempt, LoadTimes};
 use campaign::quiet::answer::Untested;
-use campaign::timetable::histogram::Histogram;
+use campaign::timetable::Histogram;
 use diag::endpoint::Endpoint;
 use facts::device::FabricAddress;
 use facts::error::Failure;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::window::Attempt;
 use campaign::quiet::answer::Untested;
-use campaign::timetable::histogram::Histogram;
+use campaign::timetable::Histogram;
 use diag::bench::api::{Benchmark, Issued, Peer, SizeOfRun};
 use diag::bench::common::service_limits;
 use diag::endpoint::Endpoint;
@@ -440,8 +440,8 @@ pub fn rates(run: &RunOptions, own: &[SideResult]) -> Figures {
     }
 }
 
-/// For how long the data of a pair filled a link while its bandwidth was measured, if a model of the
-/// fabric knows that: then busy CPUs did not lower it.
+/// For how long the data of a pair filled a link while its bandwidth was measured, if a model of
+/// the fabric knows that: then busy CPUs did not lower it.
 struct FullLinks {
     own: LocalAddress,
     /// Each NIC, and for how long its data had filled links before.

@@ -8,8 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use campaign::quiet::findings::Test;
-use campaign::quiet::ids::{NicId, TestId};
-use campaign::quiet::roster::Roster;
+use campaign::quiet::roster::{NicId, Roster, TestId};
 use campaign::timetable::TestSetup;
 
 /// A test, by its code in the documents.
