@@ -59,7 +59,6 @@ mod tests {
         SWITCH, cause, evidence, good, good_load, judgement, loaded, mixed, roster, survey,
     };
     use super::*;
-    use campaign::quiet::findings;
     use campaign::quiet::findings::{self, Cause, Findings};
     use campaign::quiet::roster::{NicId, NodeId, Pair, TestId};
     use load::findings::{Grade, LoadFigure, LoadFindings, LoadUnit};
