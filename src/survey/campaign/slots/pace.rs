@@ -218,7 +218,7 @@ pub(super) fn with_window(window: Duration) -> Duration {
 }
 
 /// The windows of probes. In the last one, a NIC sends 64 KiB at 4 kB/s.
-pub const WINDOWS: [Duration; 2] = [Duration::from_secs(3), Duration::from_secs(15)];
+pub const PROBE_WINDOWS: [Duration; 2] = [Duration::from_secs(3), Duration::from_secs(15)];
 
 /// Operations of at most this many bytes need the first of these windows only.
 const SMALL: u64 = 4096;
@@ -320,7 +320,7 @@ impl AnswerTimes {
     /// once; `None` if there are no longer ones, or if it is not known to be slow.
     pub fn longer(&self, test: TestId, class: Class) -> Option<Duration> {
         let longer = 4 * self.classes.get(&(test, class))?.slow?;
-        (longer * SPARE / 4 < WINDOWS[1]).then_some(longer)
+        (longer * SPARE / 4 < PROBE_WINDOWS[1]).then_some(longer)
     }
 
     /// Notes how long a single operation of a class takes; `None` if its pairs are dead.
@@ -360,12 +360,12 @@ impl AnswerTimes {
 /// Returns the shortest slot for pairs whose single operations take the time `slowest`, and that
 /// are measured for the time `pair`.
 fn slot(slowest: Duration, pair: Duration) -> Duration {
-    with_window(pair + (slowest * SPARE).min(WINDOWS[1]))
+    with_window(pair + (slowest * SPARE).min(PROBE_WINDOWS[1]))
 }
 
 /// Returns the windows in which pairs of a test are probed.
 pub fn windows(test: &Test) -> &'static [Duration] {
-    if test.size_bytes <= SMALL { &WINDOWS[..1] } else { &WINDOWS }
+    if test.size_bytes <= SMALL { &PROBE_WINDOWS[..1] } else { &PROBE_WINDOWS }
 }
 
 /// Returns some pairs of each class, of different NICs.
@@ -390,10 +390,11 @@ pub fn some_disjoint<'a>(
 }
 
 /// Returns how long an operation of this size takes.
-pub fn time(figures: Figures, size_bytes: u64) -> Duration {
+pub fn answer_time(figures: Figures, size_bytes: u64) -> Duration {
     match figures {
         Figures::Bandwidth { bytes_per_second, .. } => {
-            Duration::try_from_secs_f64(size_bytes as f64 / bytes_per_second).unwrap_or(WINDOWS[1])
+            Duration::try_from_secs_f64(size_bytes as f64 / bytes_per_second)
+                .unwrap_or(PROBE_WINDOWS[1])
         }
         Figures::Latency { max_ns, .. } => Duration::from_nanos(max_ns),
     }

@@ -374,7 +374,7 @@ impl QuietSurvey {
         let size_bytes = self.tests()[test.index()].size_bytes;
         loop {
             let lone = self.answer_times.lone_pairs(&self.tests()[test.index()], block);
-            let slot = with_window(pace::WINDOWS[0]);
+            let slot = with_window(pace::PROBE_WINDOWS[0]);
             if lone.is_empty() {
                 break;
             }
@@ -389,7 +389,7 @@ impl QuietSurvey {
             for result in self.measure_singles(crew, recorder, test, some, slot)? {
                 match result.answer {
                     Answer::Measured(figures) => {
-                        let time = pace::time(figures, size_bytes);
+                        let time = pace::answer_time(figures, size_bytes);
                         self.answer_times.add_slow_pair(test, result.pair, time);
                     }
                     Answer::Failed(_) => self.answer_times.add_dead([result.pair]),
@@ -460,7 +460,7 @@ impl QuietSurvey {
             for result in self.measure_singles(crew, recorder, test, probes(&open), slot)? {
                 let class = self.conductor.roster().class(result.pair);
                 let time = match result.answer {
-                    Answer::Measured(figures) => pace::time(figures, size_bytes),
+                    Answer::Measured(figures) => pace::answer_time(figures, size_bytes),
                     Answer::Failed(_) => continue,
                     // A process was busy: nothing tells whether the pair is dead.
                     Answer::Untested(_) => Duration::ZERO,
