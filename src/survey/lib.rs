@@ -4,36 +4,29 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//!  8 | lib                  `survey`: arguments -> coordinator or member                         |
+//!  8 | lib                `survey`: arguments -> coordinator or member                           |
 //!    +-------------------------------------------------------------------------------------------+
-//!  7 | why_command          `why`: its course                                                    |
+//!  7 | why_command        `why`: what it takes, and its course                                   |
 //!    +-------------------------------------------------------------------------------------------+
-//!  6 | coordinator          leads the campaigns one after the other                              |
+//!  6 | coordinator        leads the campaigns one after the other                                |
+//!    | options            what `survey` takes, and effects of options of tools                   |
 //!    +-------------------------------------------------------------------------------------------+
-//!  5 | load_setup           the load, from what is wanted to what is measured                    |
+//!  5 | load_setup         the load, from what is wanted to what is measured                      |
 //!    +-------------------------------------------------------------------------------------------+
-//!  4 | launch               how the members start                                                |
-//!    | options              what `survey` takes                                                  |
-//!    | program              what the program does for the coordinator                            |
-//!    | served               a member on a host without a launcher                                |
+//!  4 | launch             how the members start, and which of them have joined                   |
+//!    | program            what the program does for the coordinator                              |
 //!    +-------------------------------------------------------------------------------------------+
-//!  3 | diagnosis_course     the tests of a diagnosis                                             |
-//!    | load_options         the load that the arguments ask for                                  |
-//!    | member               a process that measures as the coordinator orders                    |
-//!    | why_options          what `why` takes                                                     |
+//!  3 | diagnosis_course   the tests of a diagnosis                                               |
+//!    | member             a process that measures as the coordinator orders                      |
 //!    +-------------------------------------------------------------------------------------------+
-//!  2 | membership           which members have joined, and why others have not                   |
-//!    | nic_diagnosis_text   the diagnosis of one NIC as text                                     |
-//!    | request              what the arguments ask for                                           |
+//!  2 | request            what the arguments ask for                                             |
 //!    +-------------------------------------------------------------------------------------------+
-//!  1 | nic_diagnosis        the diagnosis of one NIC, as data and as JSON                        |
-//!    | outputs              documents, notes, progress, and the text at the end                  |
+//!  1 | nic_diagnosis      the diagnosis of one NIC, as data, as JSON and as text                 |
+//!    | outputs            documents, notes, progress, and the text at the end                    |
 //!    +-------------------------------------------------------------------------------------------+
-//!  0 | load_watch           what used the CPUs of a host                                         |
-//!    | locations            where NICs are, from files or the launcher                           |
-//!    | processes            members that the coordinator starts on its own machine               |
-//!    | result               a survey, as data, text and documents                                |
-//!    | tool_options         what the options of tools do in a survey                             |
+//!  0 | locations          where NICs are, from files or the launcher                             |
+//!    | processes          members that the coordinator starts on its own machine                 |
+//!    | result             a survey, as data, text and documents                                  |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
 //!
