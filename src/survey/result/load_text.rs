@@ -445,20 +445,20 @@ mod tests {
     #[test]
     fn shows_good_load_in_one_screen() {
         let expected = "\
-    Under load
-    standard: at most 8 of 8 NICs sent at once, operations of 64K, window 1M; 408
-      slots of 0.25 s, seed 7
-    Closed loop: a NIC sends on when answers arrive; a slow fabric gets less load.
+Under load
+standard: at most 8 of 8 NICs sent at once, operations of 64K, window 1M; 408
+  slots of 0.25 s, seed 7
+Closed loop: a NIC sends on when answers arrive; a slow fabric gets less load.
 
-    Pattern (GB/s)  NICs  Mean   Min  Sum     Share of  Grade
-    bisect:switch      8  21.5  20.9  172  theory 0.94  good
-    Mean and Min: of a NIC that sends. Without load a NIC reaches 21.9 GB/s.
+Pattern (GB/s)  NICs  Mean   Min  Sum     Share of  Grade
+bisect:switch      8  21.5  20.9  172  theory 0.94  good
+Mean and Min: of a NIC that sends. Without load a NIC reaches 21.9 GB/s.
 
-    write-lat 8 (us) under all2all
-    Spread  Class  Pairs  Quiet  Load  Ratio       95 %   p99  p99.9  Grade
-    mixed   all       24   1.90  2.09   1.10  1.06-1.15  1.30   1.80  good
-    Ratios of latencies, load / quiet: median with its 95 % interval, p99, p99.9.
-        Quiet medians repeat within a ratio of 1.04.";
+write-lat 8 (us) under all2all
+Spread  Class  Pairs  Quiet  Load  Ratio       95 %   p99  p99.9  Grade
+mixed   all       24   1.90  2.09   1.10  1.06-1.15  1.30   1.80  good
+Ratios of latencies, load / quiet: median with its 95 % interval, p99, p99.9.
+    Quiet medians repeat within a ratio of 1.04.";
         assert_eq!(section(&loaded(good_load())), expected);
     }
 
@@ -481,80 +481,80 @@ mod tests {
         };
         let text = section(&loaded(LoadFindings { crossed: vec![links], ..good_load() }));
         let expected = "
-    Links between switches of a group: flows crossed 54 of 56, with up to 49.8 GB/s
-      in the median and 20.1 GB/s at least. A slow link that carries as much looks
-      good.
-    ";
+Links between switches of a group: flows crossed 54 of 56, with up to 49.8 GB/s
+  in the median and 20.1 GB/s at least. A slow link that carries as much looks
+  good.
+";
         assert!(text.contains(expected), "{text}");
     }
 
     #[test]
     fn shows_judgements_first() {
         let expected = "\
-    Under load
-    standard: at most 8 of 8 NICs sent at once, operations of 64K, window 1M; 408
-      slots of 0.25 s, seed 7
-    Closed loop: a NIC sends on when answers arrive; a slow fabric gets less load.
-    NICs cannot see one bad cable of a bundle while adaptive routing has room on the
-      others: the counters of the switches show it.
+Under load
+standard: at most 8 of 8 NICs sent at once, operations of 64K, window 1M; 408
+  slots of 0.25 s, seed 7
+Closed loop: a NIC sends on when answers arrive; a slow fabric gets less load.
+NICs cannot see one bad cable of a bundle while adaptive routing has room on the
+  others: the counters of the switches show it.
 
-    Bad under load
-    switch 003.12 (4 NICs): bandwidth 0.44 times the median of equal parts under
-        bisect:switch (good: at least 0.90)
-      8 of 8 flows at this switch are slow, 0 of 24 at others
-      no pauses, no timeouts
-      do: have the fabric manager list rate, width and errors of all links of switch
-        003.12
+Bad under load
+switch 003.12 (4 NICs): bandwidth 0.44 times the median of equal parts under
+    bisect:switch (good: at least 0.90)
+  8 of 8 flows at this switch are slow, 0 of 24 at others
+  no pauses, no timeouts
+  do: have the fabric manager list rate, width and errors of all links of switch
+    003.12
 
-    Suspect under load: not confirmed by retests with other roles
-    links from group 000 to group 002: bandwidth 0.25 times the median of equal
-        parts under bisect:system (good: at least 0.90)
-      do: have the fabric manager list the links from group 000 to group 002: which
-        are down, slow, or have errors
+Suspect under load: not confirmed by retests with other roles
+links from group 000 to group 002: bandwidth 0.25 times the median of equal
+    parts under bisect:system (good: at least 0.90)
+  do: have the fabric manager list the links from group 000 to group 002: which
+    are down, slow, or have errors
 
-    Transient under load: inside the limits in retests
-    nid000417 cxi0: bandwidth 0.44 times the median of equal parts under
-        bisect:switch (good: at least 0.90)
+Transient under load: inside the limits in retests
+nid000417 cxi0: bandwidth 0.44 times the median of equal parts under
+    bisect:switch (good: at least 0.90)
 
-    Slow under load, no fault
-    nid000418 cxi1: targets paused the switch 12 % of the time under incast:8 (good:
-        at most 1.0 %)
+Slow under load, no fault
+nid000418 cxi1: targets paused the switch 12 % of the time under incast:8 (good:
+    at most 1.0 %)
 
-    Pattern (GB/s)            NICs  Mean   Min   Sum     Share of  Grade
-    bisect:switch                8  21.5  20.9   172  theory 0.94  good
-    bisect:system, both ways     8  21.5  5.40   172  theory 0.94  good
-    incast:8                     8  2.65  2.60  21.2   quiet 0.98  slow
-    shift                        8  21.5  20.9   172            -  not judged
-    Mean and Min: of a NIC that sends. Without load a NIC reaches 21.9 GB/s.
-    bisect:system, both ways: 1 measurement left out: processes waited for CPUs
-    incast:8: worst target nid000418 cxi1: 8 sources, sum 0.96 times quiet, fairness
-        0.99, smallest share 0.62 of an equal one
+Pattern (GB/s)            NICs  Mean   Min   Sum     Share of  Grade
+bisect:switch                8  21.5  20.9   172  theory 0.94  good
+bisect:system, both ways     8  21.5  5.40   172  theory 0.94  good
+incast:8                     8  2.65  2.60  21.2   quiet 0.98  slow
+shift                        8  21.5  20.9   172            -  not judged
+Mean and Min: of a NIC that sends. Without load a NIC reaches 21.9 GB/s.
+bisect:system, both ways: 1 measurement left out: processes waited for CPUs
+incast:8: worst target nid000418 cxi1: 8 sources, sum 0.96 times quiet, fairness
+    0.99, smallest share 0.62 of an equal one
 
-    write-lat 8 (us) under all2all
-    Spread    Class        Pairs  Quiet  Load  Ratio       95 %   p99  p99.9  Grade
-    mixed     same switch     24   1.90  2.09   1.10  1.06-1.15  1.30   1.80  good
-    switches  all             24   1.90  2.09   1.10  1.06-1.15  1.30   1.80  good
-    Far above its class: nid000416 cxi0 (003.12) to nid000416 cxi1 (003.12): impact
-        factor 3.00, quiet latency 1.02 times the median of the class.
+write-lat 8 (us) under all2all
+Spread    Class        Pairs  Quiet  Load  Ratio       95 %   p99  p99.9  Grade
+mixed     same switch     24   1.90  2.09   1.10  1.06-1.15  1.30   1.80  good
+switches  all             24   1.90  2.09   1.10  1.06-1.15  1.30   1.80  good
+Far above its class: nid000416 cxi0 (003.12) to nid000416 cxi1 (003.12): impact
+    factor 3.00, quiet latency 1.02 times the median of the class.
 
-    write-lat 8 (us) under incast-same:8; victims in LOW_LATENCY
-    Spread  Class  Pairs  Quiet  Load  Ratio  95 %  p99  p99.9  Grade
-    groups  all        4   1.90   249    131     -    -      -  not judged
-    Ratios of latencies, load / quiet: median with its 95 % interval, p99, p99.9.
-        Quiet medians repeat within a ratio of 1.04.
+write-lat 8 (us) under incast-same:8; victims in LOW_LATENCY
+Spread  Class  Pairs  Quiet  Load  Ratio  95 %  p99  p99.9  Grade
+groups  all        4   1.90   249    131     -    -      -  not judged
+Ratios of latencies, load / quiet: median with its 95 % interval, p99, p99.9.
+    Quiet medians repeat within a ratio of 1.04.
 
-    LOW_LATENCY under incast:32: latency x1.10, in the class of the load x3.00:
-        keeps 0.95 of the load away (good)
-    LOW_LATENCY under incast:32: latency x1.10, in the class of the load x1.10:
-        nothing to isolate from
+LOW_LATENCY under incast:32: latency x1.10, in the class of the load x3.00:
+    keeps 0.95 of the load away (good)
+LOW_LATENCY under incast:32: latency x1.10, in the class of the load x1.10:
+    nothing to isolate from
 
-    Counters, summed over NICs and slots
-    incast:8: senders and targets paused by the switch for 1.20 s, 1,204 requests
-        refused: tables full, 3.0 % of the packets marked as congested; victims
-        paused by the switch for 2.10 ms, lost 3 answers, sent 3 packets again
+Counters, summed over NICs and slots
+incast:8: senders and targets paused by the switch for 1.20 s, 1,204 requests
+    refused: tables full, 3.0 % of the packets marked as congested; victims
+    paused by the switch for 2.10 ms, lost 3 answers, sent 3 packets again
 
-    Left out
-    incast:32: only 8 NICs";
+Left out
+incast:32: only 8 NICs";
         let text = section(&loaded(mixed_load()));
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.join("\n"), expected);
