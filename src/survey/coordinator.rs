@@ -6,10 +6,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use std::{fs, mem};
 
 use super::diagnosis_course::diagnosis_course;
-use super::launch::Launch;
+use super::launch::{JoinedMembers, Launch};
 use super::load_setup::{course, load_conductor, load_course, load_limit, plan_load};
 use super::locations::Locations;
-use super::membership::JoinedMembers;
 use super::outputs::{Notes, SurveyOutputs, SurveyRecorder};
 use super::program::SurveyProgram;
 use super::request::SurveyRequest;
@@ -21,15 +20,14 @@ use campaign::quiet::findings::Findings;
 use campaign::quiet::pairs::{self, Selection};
 use campaign::quiet::roster::Roster;
 use campaign::quiet::rounds::NicOrder;
-use campaign::slots::Crew;
-use campaign::slots::members::Members;
 use campaign::slots::quiet::{QuietPlan, QuietSurvey, ResultRecorder};
+use campaign::slots::{Crew, Members};
 use cli::output::or_early_failure;
 use facts::error::{Failure, cause, invalid};
 use facts::job::Job;
 use facts::{interrupt, limit, user_file};
+use load::conductor;
 use load::findings::LoadFindings;
-use load::load_campaign;
 use load::spec::LoadSpec;
 use why::suspect::{self, SuspectFindings};
 use why::verdict::{Diagnoses, LONGEST_PAIR, explain};
@@ -203,10 +201,9 @@ fn run_load(
     found: &mut Option<LoadFindings>,
 ) -> Result<(), Failure> {
     let mut conductor = load_conductor(crew, request, wanted, verdict)?;
-    load_campaign::begin(crew, &mut conductor, &load_course(&request.load))?;
+    conductor::begin(crew, &mut conductor, &load_course(&request.load))?;
     let (until, why) = load_limit(request.time_limit, crew.ends);
-    let ended =
-        load_campaign::run(crew, &mut conductor, request.load.is_two_sided(), (until, &why));
+    let ended = conductor::run(crew, &mut conductor, request.load.is_two_sided(), (until, &why));
     *found = Some(conductor.findings());
     ended
 }

@@ -4,36 +4,29 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//!  8 | lib                  `survey`: arguments -> coordinator or member                         |
+//!  8 | lib                `survey`: arguments -> coordinator or member                           |
 //!    +-------------------------------------------------------------------------------------------+
-//!  7 | why_command          `why`: its course                                                    |
+//!  7 | why_command        `why`: what it takes, and its course                                   |
 //!    +-------------------------------------------------------------------------------------------+
-//!  6 | coordinator          leads the campaigns one after the other                              |
+//!  6 | coordinator        leads the campaigns one after the other                                |
+//!    | options            what `survey` takes, and effects of options of tools                   |
 //!    +-------------------------------------------------------------------------------------------+
-//!  5 | load_setup           the load, from what is wanted to what is measured                    |
+//!  5 | load_setup         the load, from what is wanted to what is measured                      |
 //!    +-------------------------------------------------------------------------------------------+
-//!  4 | launch               how the members start                                                |
-//!    | options              what `survey` takes                                                  |
-//!    | program              what the program does for the coordinator                            |
-//!    | served               a member on a host without a launcher                                |
+//!  4 | launch             how the members start, and which of them have joined                   |
+//!    | program            what the program does for the coordinator                              |
 //!    +-------------------------------------------------------------------------------------------+
-//!  3 | diagnosis_course     the tests of a diagnosis                                             |
-//!    | load_options         the load that the arguments ask for                                  |
-//!    | member               a process that measures as the coordinator orders                    |
-//!    | why_options          what `why` takes                                                     |
+//!  3 | diagnosis_course   the tests of a diagnosis                                               |
+//!    | member             a process that measures as the coordinator orders                      |
 //!    +-------------------------------------------------------------------------------------------+
-//!  2 | membership           which members have joined, and why others have not                   |
-//!    | nic_diagnosis_text   the diagnosis of one NIC as text                                     |
-//!    | request              what the arguments ask for                                           |
+//!  2 | request            what the arguments ask for                                             |
 //!    +-------------------------------------------------------------------------------------------+
-//!  1 | nic_diagnosis        the diagnosis of one NIC, as data and as JSON                        |
-//!    | outputs              documents, notes, progress, and the text at the end                  |
+//!  1 | nic_diagnosis      the diagnosis of one NIC, as data, as JSON and as text                 |
+//!    | outputs            documents, notes, progress, and the text at the end                    |
 //!    +-------------------------------------------------------------------------------------------+
-//!  0 | load_watch           what used the CPUs of a host                                         |
-//!    | locations            where NICs are, from files or the launcher                           |
-//!    | processes            members that the coordinator starts on its own machine               |
-//!    | result               a survey, as data, text and documents                                |
-//!    | tool_options         what the options of tools do in a survey                             |
+//!  0 | locations          where NICs are, from files or the launcher                             |
+//!    | processes          members that the coordinator starts on its own machine                 |
+//!    | result             a survey, as data, text and documents                                  |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
 //!
@@ -44,24 +37,17 @@
 mod coordinator;
 mod diagnosis_course;
 mod launch;
-mod load_options;
 mod load_setup;
-mod load_watch;
 mod locations;
 mod member;
-mod membership;
 pub mod nic_diagnosis;
-pub mod nic_diagnosis_text;
 pub mod options;
 mod outputs;
 mod processes;
 mod program;
 mod request;
 pub mod result;
-mod served;
-mod tool_options;
 pub mod why_command;
-pub mod why_options;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -105,7 +91,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let json = processes::own_place(request.json.as_ref());
     output::or_early_failure(json, ready)?;
     if is_started_for_client() {
-        return served::run(request);
+        return member::run_served(request);
     }
     if let Some(started) = Started::from_environment() {
         return member::run_started(&request, started);

@@ -10,7 +10,7 @@ use facts::device::DeviceName;
 use facts::error::{Failure, cause, invalid};
 use facts::host::short_name;
 use facts::user_file;
-use load::theory::FabricShape;
+use load::limits::FabricShape;
 use topology::{Dragonfly, MOST_NICS, Topology};
 
 /// The locations of NICs.
@@ -126,8 +126,7 @@ fn shape(fabric: &str) -> Option<FabricShape> {
 
 #[cfg(test)]
 mod tests {
-    use campaign::quiet::ids::NodeId;
-    use campaign::quiet::roster::Node;
+    use campaign::quiet::roster::{Node, NodeId};
     use facts::device::FabricAddress;
 
     use std::fs;

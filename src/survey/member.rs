@@ -1,11 +1,13 @@
-//! A process that measures with the NICs of its node, as the coordinator orders.
+//! A process that measures with the NICs of its node, as the coordinator orders: a process of a
+//! launcher, or a process of `cxidiag serve` on a host without a launcher, which a coordinator on
+//! another host has invited.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::load_watch::CpuWatch;
 use super::processes::Started;
 use super::request::{self, ProcessSource, SurveyRequest};
+use campaign::quiet::busy::HostLoad;
 use campaign::timetable::{SurveyWork, TestSetup};
 use check::SurveyChecks;
 use crew::introduction::Introduction;
@@ -13,18 +15,22 @@ use crew::joining::join;
 use crew::launcher::LauncherTask;
 use crew::meeting_point::Coordinator;
 use crew::star::{JOIN_LIMIT, Member, MemoryCopy, Order};
+use diag::run::served::{LOST, Taken, next, take_client};
 use facts::device::DeviceName;
-use facts::error::{Failure, Kind};
+use facts::error::{Context, Failure, Kind};
 use facts::host::host_name;
 use facts::net::race::loopback;
 use facts::token::Token;
 use measure::memory_copy_rate;
 use members::nics::{NicPlan, Nics, TestPlan};
 use node::backend;
-use node::machine::Machine;
 use node::machine::placement::{Cpus, Placement};
+use node::machine::{CpuTimes, Machine};
 use plan::tool::Tool;
-use plan::tools::peer_tools;
+use plan::tools::{TOOLS, peer_tools};
+use session::AcceptedClient;
+use session::control_line::{Called, ControlLine, Ready, ServerOrder};
+use session::invitation::Invitation;
 
 /// How long a process copies memory, and on how many CPUs at once (diagnosis.md 1, test M).
 const COPYING: Duration = Duration::from_millis(50);
@@ -77,7 +83,7 @@ impl MemberGrant {
 }
 
 /// Returns the most bytes of buffers that `tests` need at a time on this number of NICs.
-pub fn needed_bytes(tests: &[TestPlan], nics: usize) -> u64 {
+fn needed_bytes(tests: &[TestPlan], nics: usize) -> u64 {
     members::nics::buffer_bytes(tests).saturating_mul(nics as u64)
 }
 
@@ -181,7 +187,7 @@ pub fn own_plans(
 
 /// Returns the plans of these NICs, with arguments of `tool`. Without `devices`, returns the plans
 /// of all hardware NICs.
-pub fn plans(
+fn plans(
     mut devices: Vec<DeviceName>,
     tool: &'static Tool,
     arguments: &[String],
@@ -198,7 +204,7 @@ pub fn plans(
 /// # Errors
 ///
 /// A tool that this version lacks, and arguments with which a survey cannot measure.
-pub fn tests<'a>(
+fn tests<'a>(
     all: impl Iterator<Item = (&'a str, &'a Vec<String>)>,
 ) -> Result<Vec<TestPlan>, Failure> {
     let test = |(name, arguments): (&str, &Vec<String>)| {
@@ -230,5 +236,138 @@ pub fn run_started(request: &SurveyRequest, started: Started) -> Result<(), Fail
         // It has given up this process, and says so, or it has ended itself.
         Err(failure) if failure.is_of_peer() => Err(failure.printed()),
         ended => ended,
+    }
+}
+
+/// Joins the survey of the client of this process, when it is the client's turn. `own` has the NIC
+/// of the server, with which the process measures if the coordinator names none and the NIC is a
+/// software NIC.
+///
+/// # Errors
+///
+/// A coordinator that ends or refuses this process, and an interruption.
+pub fn run_served(own: SurveyRequest) -> Result<(), Failure> {
+    let Taken { mut line, peer, caller } = take_client()?;
+    let invitation = caller.invitation()?;
+    let accepted = AcceptedInvitation::check(&invitation, own);
+    let accepted = accepted.map_err(|failure| caller.refuse(failure))?;
+    caller.accept_invitation()?;
+    let AcceptedInvitation { plans, buffer_bytes, token } = accepted;
+    line.send(&Ready {
+        devices: plans.iter().map(|plan| plan.device).collect(),
+        buffer_bytes,
+        asked_ms: None,
+    })
+    .environment(LOST)?;
+    wait_for_turn(&mut line, &caller)?;
+    let coordinator = Coordinator {
+        host: peer.ip().to_string(),
+        addresses: vec![(peer.ip(), invitation.port).into()],
+        token,
+    };
+    let grant = MemberGrant { buffer_bytes: Some(buffer_bytes) };
+    let identity = ProcessIdentity::new(invitation.rank, invitation.size, None);
+    run(plans, identity, JOIN_LIMIT, &grant, |_| Ok(coordinator.clone()))
+}
+
+/// What a process does for its coordinator.
+struct AcceptedInvitation {
+    plans: Vec<NicPlan>,
+    buffer_bytes: u64,
+    token: Token,
+}
+
+impl AcceptedInvitation {
+    /// Returns what an invitation of a coordinator asks for, if the server permits it.
+    fn check(invitation: &Invitation, own: SurveyRequest) -> Result<Self, Failure> {
+        let plans = invited_plans(&invitation.devices, &invitation.service, own)?;
+        let named = invitation.tests.iter().map(|(tool, arguments)| (tool.as_str(), arguments));
+        let tests = tests(named)?;
+        let token = invitation.token.as_ref().and_then(|text| Token::new(text.as_ref()));
+        let token = token.or_else(Token::from_environment);
+        let no_token = || Failure::environment("the coordinator has sent no token");
+        Ok(Self {
+            buffer_bytes: needed_bytes(&tests, plans.len()),
+            plans,
+            token: token.ok_or_else(no_token)?,
+        })
+    }
+}
+
+/// Returns how the NICs are opened: the NICs that the coordinator names, or the NIC of the server
+/// if it is a software NIC, or all hardware NICs. The server, not the coordinator, chooses
+/// libraries and files.
+fn invited_plans(
+    devices: &[String],
+    service: &[String],
+    own: SurveyRequest,
+) -> Result<Vec<NicPlan>, Failure> {
+    let allowed = ["--svc-id=", "--vni=", "--traffic-class="];
+    let is_allowed = |option: &String| allowed.iter().any(|start| option.starts_with(start));
+    if let Some(option) = service.iter().find(|option| !is_allowed(option)) {
+        let message = format!("the coordinator may not choose '{option}'");
+        return Err(Failure::environment(message));
+    }
+    let named = devices.iter().map(|name| name.parse()).collect::<Result<Vec<DeviceName>, _>>();
+    let named = named.map_err(|why| Failure::environment(format!("invalid device: {why}")))?;
+    let devices = match named.as_slice() {
+        [] if own.devices().iter().any(is_software) => own.devices().to_vec(),
+        _ => named,
+    };
+    plans(devices, &TOOLS[0], service)
+}
+
+fn is_software(device: &DeviceName) -> bool {
+    device.platform().is_simulated
+}
+
+/// Waits until other clients of the NICs have measured, or the coordinator ends.
+fn wait_for_turn(line: &mut ControlLine, caller: &AcceptedClient) -> Result<(), Failure> {
+    loop {
+        match next(line, |line| caller.wait_beside(line))? {
+            ServerOrder::Begin => {
+                caller.send_place(0)?;
+                return line.send(&Called::Answered).environment(LOST);
+            }
+            ServerOrder::Refuse(reason) => return Err(caller.refuse(Failure::environment(reason))),
+            ServerOrder::Place(place) => caller.send_place(place)?,
+            ServerOrder::Serve { .. } => {}
+        }
+    }
+}
+
+/// Shortest time between two looks at all processes, which takes some milliseconds.
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// The CPU times of all processes at the start of the survey, and what was seen since.
+#[derive(Debug)]
+struct CpuWatch {
+    begun: Instant,
+    times: CpuTimes,
+    seen: Option<(Instant, HostLoad)>,
+}
+
+impl CpuWatch {
+    /// Looks at all processes for the first time.
+    pub fn begin() -> Self {
+        Self { begun: Instant::now(), times: Machine::this().cpu_times(), seen: None }
+    }
+
+    /// Returns what used the CPUs since the start.
+    pub fn now(&mut self) -> Option<HostLoad> {
+        let is_recent = |(at, _): &&(Instant, HostLoad)| at.elapsed() < INTERVAL;
+        if let Some((_, load)) = self.seen.as_ref().filter(is_recent) {
+            return Some(load.clone());
+        }
+        let machine = Machine::this();
+        let load = machine.load()?;
+        let elapsed = self.begun.elapsed().as_secs_f64();
+        let load = HostLoad {
+            mean: load.mean,
+            cpus: load.cpus,
+            most: machine.cpu_times().most_since(&self.times, elapsed),
+        };
+        self.seen = Some((Instant::now(), load.clone()));
+        Some(load)
     }
 }

@@ -1,22 +1,26 @@
-//! The diagnosis of one NIC, as data and as JSON. The doc comments of the types are the
+//! The diagnosis of one NIC, as data, as JSON and as text. The doc comments of the types are the
 //! descriptions in their schema, docs/why.schema.json.
+
+#[cfg(test)]
+#[path = "nic_diagnosis_tests.rs"]
+mod tests;
 
 use std::time::{Duration, SystemTime};
 
+use DiagnosisConclusion::{Bad, Good, Undecided};
 use serde::Serialize;
 
-use DiagnosisConclusion::{Bad, Good, Undecided};
-
-use crate::result::why_text::stated;
-use campaign::quiet::ids::NicId;
-use campaign::quiet::roster::Roster;
+use super::result::ticket;
+use super::result::why_text::{add_lines, shown, shown_unit, stated};
+use campaign::quiet::roster::{NicId, Roster};
 use facts::device::DeviceName;
 use facts::error::{Failure, UNDECIDED};
+use facts::severity::Severity;
 use facts::time_of_day::{milliseconds, unix_ms};
+use page::page::{Page, Words};
 use why::causes::cause::{Confidence, Why};
-use why::causes::columns::Column;
 use why::causes::comparison::{Compared, Comparison, TestFigures, compare, own_figure};
-use why::causes::procedure::{TESTS, TestRoute, TestStep};
+use why::causes::procedure::{Column, TESTS, TestRoute, TestStep};
 use why::causes::table::cause;
 use why::culprits::Explanation;
 use why::suspect::SuspectFindings;
@@ -391,6 +395,72 @@ fn names(tests: &[TestResult], is_meant: impl Fn(&TestResult) -> bool) -> Vec<&s
     meant.map(|result| result.name.as_str()).collect()
 }
 
-#[cfg(test)]
-#[path = "nic_diagnosis_tests.rs"]
-mod tests;
+/// Returns the page: the first line, the tests, and why the NIC is slow.
+pub fn page(diagnosis: &NicDiagnosis) -> Page {
+    let mut page = Page::headline(&diagnosis.summary, diagnosis.exit_status);
+    if diagnosis.is_software {
+        page.line("software NIC: no Cassini hardware involved");
+    }
+    if !diagnosis.tests.is_empty() {
+        page.empty_line();
+        tests(&mut page, diagnosis);
+    }
+    for test in &diagnosis.tests {
+        if let Some(failure) = &test.failure {
+            page.paragraph(format!("{} failed: {failure}", test.test), "    ");
+        }
+    }
+    for why in &diagnosis.why {
+        if !why.causes.is_empty() {
+            page.line("\nWhy");
+            add_lines(&mut page, &diagnosis.roster, why);
+        } else if let Some(note) = &why.left_out {
+            page.empty_line();
+            page.paragraph(format!("note: {note}"), "    ");
+        }
+    }
+    page
+}
+
+/// Adds the table of the tests.
+fn tests(page: &mut Page, diagnosis: &NicDiagnosis) {
+    let device = &diagnosis.roster.nic(diagnosis.suspect).device;
+    let others = if diagnosis.controls.is_empty() { ">healthy" } else { ">good NICs" };
+    let columns = ["", "", &format!(">{device}"), others, "", ""];
+    let is_compared = !diagnosis.controls.is_empty();
+    page.table(&columns, diagnosis.tests.iter().map(|test| row(test, is_compared)));
+}
+
+/// Returns the row of a test; `is_compared` if there are good NICs.
+fn row(result: &TestResult, is_compared: bool) -> Vec<Words> {
+    let is_bandwidth = result.unit == "B/s";
+    let figure = |value: Option<f64>| value.map(|value| shown(value, is_bandwidth));
+    let outcome = match (&result.failure, result.outcome) {
+        (Some(_), _) => Words::verdict(Severity::Bad, "FAILED"),
+        (None, Some(Compared::Slower)) => Words::verdict(Severity::Bad, "SLOWER"),
+        (None, Some(Compared::Unclear)) => Words::verdict(Severity::Suspect, "unclear"),
+        (None, Some(Compared::Same)) => "same".into(),
+        (None, None) if result.own.is_none() => "not measured".into(),
+        (None, None) if is_compared => "not compared".into(),
+        (None, None) => Words::default(),
+    };
+    vec![
+        result.test.as_str().into(),
+        result.name.as_str().into(),
+        figure(result.own).map_or_else(|| "-".into(), Words::from),
+        figure(result.others).map_or_else(|| "-".into(), Words::from),
+        shown_unit(is_bandwidth).into(),
+        outcome,
+    ]
+}
+
+/// Returns the page for a ticket: the first line, how it was found, and the text.
+pub fn ticket(diagnosis: &NicDiagnosis) -> Page {
+    let mut text = Page::default();
+    text.heading(1, &diagnosis.summary);
+    let NicDiagnosis { arguments, cxidiag_version, started_unix_ms, .. } = diagnosis;
+    ticket::origin(&mut text, "why", arguments, cxidiag_version, *started_unix_ms);
+    text.empty_line();
+    text.preformatted(&page(diagnosis));
+    text
+}

@@ -8,7 +8,7 @@ use super::locations::Locations;
 use super::outputs::Notes;
 use super::request::RequestedTest;
 use campaign::coordinator::Program;
-use campaign::slots::members::Members;
+use campaign::slots::Members;
 use check::document::Check;
 use crew::introduction::Introduction;
 use health::identity::{CLASS_CEILING, ceiling};

@@ -11,10 +11,9 @@ use std::env;
 use std::time::{Duration, Instant};
 
 use campaign::quiet::roster::Roster;
-use campaign::timetable::histogram::Histogram;
 use campaign::timetable::{
-    Block, BlockTimes, PARTS, Report, Slot, SlotTask, SlotTimes, SurveyWork, Task, TaskAnswer,
-    TaskResult, Watched, blocks, by_slot,
+    Block, BlockTimes, Histogram, PARTS, Report, Slot, SlotTask, SlotTimes, SurveyWork, Task,
+    TaskAnswer, TaskResult, Watched, blocks, by_slot,
 };
 use crew::star::{Expected, Work};
 use facts::device::FabricAddress;

@@ -7,9 +7,9 @@ mod status;
 use std::time::{Duration, Instant};
 
 use campaign::quiet::conductor::{Conductor, Settings};
-use campaign::quiet::findings::{Certainty, Direction, Unit};
-use campaign::quiet::ids::{NicId, NodeId};
+use campaign::quiet::findings::{Certainty, Direction};
 use campaign::quiet::pairs::parse;
+use campaign::quiet::roster::{NicId, NodeId, Unit};
 use campaign::quiet::rounds::NicOrder;
 use campaign::quiet::testing::{Cluster, Effect, Fault};
 

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use campaign::quiet::answer::Figures;
 use campaign::quiet::findings::Test;
-use campaign::quiet::ids::{NicId, TestId};
+use campaign::quiet::roster::{NicId, TestId};
 use campaign::timetable::{
     Block, Report, SlotTask, SurveyWork, Task, TaskAnswer, TaskResult, TestSetup,
 };

@@ -9,7 +9,8 @@ use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
 use super::schema::assert_documented;
-use campaign::quiet::findings::{Certainty, Unit};
+use campaign::quiet::findings::Certainty;
+use campaign::quiet::roster::Unit;
 use check::document::testing::check;
 use check::fleet_document::{FleetCheck, testing as fleet_testing};
 use check::job::document::{JobCheck, ProcessSettings};
@@ -22,9 +23,8 @@ use page::openmetrics::{Family, Kind, Sample};
 use serve::probe_metrics;
 use stat::job::JobStat;
 use stat::{metrics as stat_metrics, testing as stat_testing};
-use survey::result::load_testing::mixed_load;
 use survey::result::metrics as survey_metrics;
-use survey::result::testing::{cause, explanation, loaded, mixed, survey};
+use survey::result::testing::{cause, explanation, loaded, mixed, mixed_load, survey};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/metrics.md");
 

@@ -8,7 +8,7 @@ use crate::cpus::{Work, cpus};
 use crate::harness::{Command, Fabric, schema, stderr, stdout};
 use campaign::quiet::answer::{Figures, Untested};
 use campaign::quiet::busy::HostLoad;
-use campaign::quiet::ids::NicId;
+use campaign::quiet::roster::NicId;
 use campaign::timetable::{Block, Report, SlotTask, SurveyWork, Task, TaskAnswer, TaskResult};
 use crew::host_list::expand;
 use crew::introduction::{IntroducedNic, Introduction};

@@ -120,8 +120,7 @@ mod tests {
     use super::*;
     use crate::changes::Changes;
     use ChangeVerdict::{Better, Ok as Same, Worse};
-    use survey::result::load_testing::{compared, good_load};
-    use survey::result::testing::{good, loaded, survey};
+    use survey::result::testing::{compared, good, good_load, loaded, survey};
 
     /// Returns a survey whose load has this mean bandwidth and this impact factor.
     fn with(mean: f64, impact: f64) -> Survey {

@@ -4,8 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::change::{Change, ChangeVerdict, percent};
-use campaign::quiet::findings::{Matrix, Population, Test};
-use campaign::quiet::states::State;
+use campaign::quiet::findings::{Matrix, Population, State, Test};
 use facts::host::HostIndex;
 use facts::robust::{spread, upper_median};
 use survey::result::nics::all_states;
@@ -249,7 +248,7 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
 mod tests {
     use super::*;
     use ChangeVerdict::{Better, Changed, Ok as Same, Unclear, Worse};
-    use campaign::quiet::ids::{NicId, TestId};
+    use campaign::quiet::roster::{NicId, TestId};
     use survey::result::testing;
 
     /// Returns a survey without causes. All pairs of the first test take 2 us, pairs of NIC 2

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use maud::{Markup, html};
 
 use super::parts::{more, time};
-use campaign::quiet::states::State;
+use campaign::quiet::findings::State;
 use facts::host::HostIndex;
 use survey::result::Survey;
 use survey::result::nics::all_states;

@@ -16,7 +16,7 @@ use load::findings::{
 use load::limits::{FAIRNESS, INCAST_SUM, SMALLEST_SHARE};
 use report::bins::{factor, merged};
 use survey::result::load_words::{self, certainty, units};
-use survey::result::{Survey, load_tables, load_text, words};
+use survey::result::{Survey, load_text, words};
 
 /// Rows of a table of judgements or of impact factors.
 const MOST_ROWS: usize = 200;
@@ -225,7 +225,7 @@ fn impacts(survey: &Survey, load: &LoadFindings) -> Markup {
         .iter()
         .flat_map(|impact| {
             let name = name_with_class(impact);
-            let far = load_tables::unnamed_far_victims(impact).iter();
+            let far = load_text::unnamed_far_victims(impact).iter();
             far.map(move |victim| format!("{name}: {}", victim.sentence(&survey.roster)))
         })
         .collect();
@@ -276,7 +276,7 @@ const MOST_PICTURES: usize = 24;
 /// Most bins with samples of a picture.
 const MOST_BINS: usize = 60;
 
-/// The bins of `campaign::timetable::histogram`: the lower edge of bin 0, and the ratio of the
+/// The bins of `Histogram` of `campaign::timetable`: the lower edge of bin 0, and the ratio of the
 /// edges of a bin.
 const FIRST_EDGE: f64 = 100.0;
 const RATIO: f64 = 1.01;
@@ -389,9 +389,9 @@ fn number(edge: f64) -> u32 {
 #[cfg(test)]
 mod load_latency_tests {
     use super::*;
-    use campaign::timetable::histogram::Histogram;
+    use campaign::timetable::Histogram;
     use load::findings::Spread;
-    use survey::result::load_testing::{good_load, impact};
+    use survey::result::testing::{good_load, impact};
 
     /// Returns the bins of a histogram with as many samples of each latency as the latency has us.
     fn bins(latencies: impl Iterator<Item = u64>) -> Vec<(f64, u64)> {

@@ -194,7 +194,7 @@ fn legend() -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use survey::result::load_testing::{bandwidth, links};
+    use survey::result::testing::{bandwidth, links};
 
     /// Returns the page of a matrix of this many groups, of which the first has slow links to the
     /// second.

@@ -1,10 +1,9 @@
 //! Tests of the part of the page about load.
 
 use super::*;
-use campaign::quiet::ids::NicId;
+use campaign::quiet::roster::NicId;
 use load::findings::{LoadFigure, LoadUnit};
-use survey::result::load_testing::{good_load, judgement, mixed_load, star};
-use survey::result::testing::{good, loaded, survey};
+use survey::result::testing::{good, good_load, judgement, loaded, mixed_load, star, survey};
 
 fn page(load: LoadFindings) -> String {
     let survey = loaded(load);

@@ -7,7 +7,7 @@ use super::matrix;
 use super::parts::{cell, first_rows, table};
 use super::quantity::Quantity;
 use campaign::quiet::findings::{Matrix, Statistic};
-use campaign::quiet::ids::NicId;
+use campaign::quiet::roster::NicId;
 use facts::robust::upper_median;
 use survey::result::{Survey, words};
 
@@ -170,7 +170,7 @@ fn nic_table(survey: &Survey, title: &str, facts: &[MatrixNic]) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use campaign::quiet::ids::TestId;
+    use campaign::quiet::roster::TestId;
     use survey::result::testing;
 
     /// Returns the page of a map in which NIC 5 takes 6 us, others 1.9 us, and a pair of NIC 7

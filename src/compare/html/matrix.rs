@@ -6,10 +6,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 
-use campaign::quiet::answer::Pair;
 use campaign::quiet::findings::{Matrix, Population};
-use campaign::quiet::ids::NicId;
-use campaign::quiet::roster::Roster;
+use campaign::quiet::roster::{NicId, Pair, Roster};
 use crew::location::Class;
 use survey::result::{Survey, words};
 
@@ -256,7 +254,7 @@ pub fn title(survey: &Survey, matrix: &Matrix) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use campaign::quiet::ids::TestId;
+    use campaign::quiet::roster::TestId;
     use survey::result::testing;
 
     /// The slow NIC, and the one without pairs.

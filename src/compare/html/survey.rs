@@ -8,12 +8,12 @@ use super::parts::{
 };
 use super::quantity::Quantity;
 use super::{load, map};
-use campaign::quiet::findings::{Aggregate, Cause, Certainty, Direction, Population, Unit};
-use campaign::quiet::ids::TestId;
+use campaign::quiet::findings::{Aggregate, Cause, Certainty, Direction, Population};
+use campaign::quiet::roster::{TestId, Unit};
 use facts::severity::Severity;
 use survey::result::next::advice;
 use survey::result::text::{UntestedGroup, untested_groups};
-use survey::result::{Conclusion, Survey, evidence, why_text, words};
+use survey::result::{Conclusion, Survey, why_text, words};
 use why::causes::cause::Why;
 use why::culprits::Explanation;
 
@@ -167,7 +167,7 @@ fn causes(survey: &Survey) -> Markup {
             badge(certainty(cause)),
             cell(role),
             html! {
-                @for sentence in evidence::sentences(survey, cause) { p { (sentence) } }
+                @for sentence in words::evidence_sentences(survey, cause) { p { (sentence) } }
             },
         ]
     };

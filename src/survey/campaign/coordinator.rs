@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::time::{Duration, Instant};
 
+use super::slots::Members;
 use super::timetable::{BlockTimes, blocks};
 use crate::quiet::findings::Test;
-use crate::slots::members::Members;
 use crate::slots::{
     AnsweredBlock, BlockLoad, CheckedNodes, Crew, LostMembers, MemberWork, ProgressText,
 };

@@ -5,14 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::findings::{BandwidthFigures, Grade, LoadUnit, SetFigures, StarFigures};
 use super::limits::{
-    EQUAL_FLOWS, EqualParts, FAIRNESS, INCAST_SUM, NIC, SET, SHARE, SMALLEST_SHARE, worst,
+    EQUAL_FLOWS, EqualParts, FAIRNESS, FabricShape, INCAST_SUM, NIC, SET, SHARE, SMALLEST_SHARE,
+    worst,
 };
-use super::rates::SlotRates;
-use super::slot::pattern_name;
+use super::slot::{SlotRates, pattern_name};
 use super::spec::{Distance, Pattern, Set};
-use super::theory::FabricShape;
-use campaign::quiet::ids::NicId;
-use campaign::quiet::roster::Roster;
+use campaign::quiet::roster::{NicId, Roster};
 use crew::location::Location;
 use facts::robust::{mean, median, quantile, sorted};
 
@@ -328,7 +326,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::super::findings::Grade;
-    use super::super::rates::SentRate;
+    use super::super::slot::SentRate;
     use super::*;
     use crate::slot::LoadFlow;
 

@@ -4,14 +4,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::bundles::{self, Bundle};
-use super::culprit::Culprit;
+use super::culprits::{Bundle, Culprit, bundle_ratios, explain_bundles, find_slow_nics};
 use super::findings::{LinkCoverage, LinkKind, LoadUnit};
-use super::rates::SlotRates;
-use super::slow_nics;
+use super::slot::SlotRates;
 use super::spec::{Distance, Pattern, Set};
-use campaign::quiet::ids::NicId;
-use campaign::quiet::roster::Roster;
+use campaign::quiet::roster::{NicId, Roster};
 use facts::robust::{median, sorted};
 
 /// Returns the slow parts of the fabric: each cause once, without its parts.
@@ -19,7 +16,7 @@ use facts::robust::{median, sorted};
 /// In a group of two switches, the links between both are all of its local links: they are blamed
 /// unless its links to other groups are slow too, then the group is.
 pub fn culprits(roster: &Roster, rates: &BTreeMap<Pattern, Vec<SlotRates>>) -> Vec<Culprit> {
-    let slow_nics = slow_nics::find(roster, rates);
+    let slow_nics = find_slow_nics(roster, rates);
     let mut culprits = slow_nics.culprits;
     let mut left_out = slow_nics.doubtful;
     let switches: BTreeSet<LoadUnit> = culprits.iter().map(|culprit| culprit.unit).collect();
@@ -66,7 +63,7 @@ fn local_causes(
     let patterns = slots_of(rates, crosses_switches);
     let bundle_of = |source: NicId, target: NicId| Bundle::switch_links(roster, source, target);
     // A group is slow with all of its bundles.
-    bundles::explain(&bundles::ratios(&patterns, bundle_of, left_out, 1.0 / groups(roster)))
+    explain_bundles(&bundle_ratios(&patterns, bundle_of, left_out, 1.0 / groups(roster)))
 }
 
 /// Returns the causes among the links between groups, and leaves out groups with a slow switch:
@@ -84,12 +81,7 @@ fn global_causes(
         bundle.filter(|bundle| !is_known(bundle.from) && !is_known(bundle.to))
     };
     // A group is slow with its bundles to and from all others.
-    bundles::explain(&bundles::ratios(
-        &patterns,
-        bundle_of,
-        left_out,
-        2.0 / groups(roster).max(2.0),
-    ))
+    explain_bundles(&bundle_ratios(&patterns, bundle_of, left_out, 2.0 / groups(roster).max(2.0)))
 }
 
 /// Returns the number of groups; at least 1.
@@ -251,13 +243,11 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::super::findings::{Grade, LoadFigure, LoadFindings, LoadUnit};
-    use super::super::model::{self, ModelFabric, SlowLinks, bisect, flows};
-    use super::super::rates::SentRate;
-    use super::super::slot::pattern_name;
+    use super::super::slot::{SentRate, pattern_name};
     use super::super::spec::{Distance, Pattern, Set};
-    use super::super::testing::{VECTOR_9, d4};
+    use super::super::testing::{ModelFabric, SlowLinks, VECTOR_9, bisect, d4, d4_model, flows};
     use super::*;
-    use campaign::quiet::ids::NicId;
+    use campaign::quiet::roster::NicId;
 
     #[test]
     fn the_best_slot_of_a_link_counts() {
@@ -307,14 +297,14 @@ mod tests {
 
     #[test]
     fn model_has_rates_of_vectors_9_and_11_to_13() {
-        near(&model::d4().rates(&flows(&VECTOR_9)), &[24.24; 8]);
+        near(&d4_model().rates(&flows(&VECTOR_9)), &[24.24; 8]);
         let shift = |by: u32| flows(&(0..16).map(|nic| (nic, (nic + by) % 16)).collect::<Vec<_>>());
-        near(&model::d4().rates(&shift(4)), &[12.12; 16]);
-        near(&model::d4().rates(&shift(1)), &[48.48; 16]);
-        near(&model::d4().rates(&shift(2)), &[24.24; 16]);
-        let mean = model::d4().rates(&shift(3)).iter().sum::<f64>() / 16.0;
+        near(&d4_model().rates(&shift(4)), &[12.12; 16]);
+        near(&d4_model().rates(&shift(1)), &[48.48; 16]);
+        near(&d4_model().rates(&shift(2)), &[24.24; 16]);
+        let mean = d4_model().rates(&shift(3)).iter().sum::<f64>() / 16.0;
         near(&[mean], &[20.20]);
-        let slow = model::d4().with(SlowLinks::Global(0, 2, false), 0.25);
+        let slow = d4_model().with(SlowLinks::Global(0, 2, false), 0.25);
         let (low, usual) = (6.06, 24.24);
         let expected = [low, usual, low, usual, usual, usual, usual, usual];
         near(&slow.rates(&flows(&VECTOR_9)), &expected);
@@ -322,7 +312,7 @@ mod tests {
 
     #[test]
     fn good_fabric_has_no_judgement_and_all_of_theory() {
-        let findings = model::d4().survey(SLOTS).findings();
+        let findings = d4_model().survey(SLOTS).findings();
         assert_eq!(findings.judgements, []);
         let quiet = findings.quiet_bandwidth.unwrap();
         near(&[quiet], &[48.48]);
@@ -340,11 +330,11 @@ mod tests {
     fn links_between_groups_are_blamed_in_their_direction() {
         // load.md 5, vectors 13 and 14 with minimal routes: no bytes arrive
         for ratio in [0.25, 0.0] {
-            let fabric = model::d4().with(SlowLinks::Global(0, 2, false), ratio);
+            let fabric = d4_model().with(SlowLinks::Global(0, 2, false), ratio);
             let (from, to) = (0, 2);
             let links = |both| LoadUnit::GroupLinks { from, to, both };
             assert_eq!(blamed(fabric), [(links(false), Grade::Bad)]);
-            let fabric = model::d4().with(SlowLinks::Global(0, 2, true), ratio);
+            let fabric = d4_model().with(SlowLinks::Global(0, 2, true), ratio);
             assert_eq!(blamed(fabric), [(links(true), Grade::Bad)]);
         }
     }
@@ -352,7 +342,7 @@ mod tests {
     #[test]
     fn switch_with_slow_ports_is_blamed_although_the_taper_hides_it() {
         // load.md 5, vector 15
-        let fabric = model::d4().with(SlowLinks::Ports(2, 0), 0.5);
+        let fabric = d4_model().with(SlowLinks::Ports(2, 0), 0.5);
         near(&fabric.rates(&flows(&VECTOR_9)), &[24.24; 8]);
         near(&fabric.rates(&flows(&[(8, 9)])), &[24.24]);
         let switch = LoadUnit::Switch { group: 2, switch: 0 };
@@ -361,7 +351,7 @@ mod tests {
 
     #[test]
     fn sets_are_compared_with_equal_sets_and_the_slowest_is_first() {
-        let findings = model::d4().with(SlowLinks::Ports(2, 0), 0.5).survey(SLOTS).findings();
+        let findings = d4_model().with(SlowLinks::Ports(2, 0), 0.5).survey(SLOTS).findings();
         let bandwidth = |pattern: &str| {
             let mut figures = findings.bandwidths.iter();
             figures.find(|bandwidth| bandwidth.pattern == pattern).unwrap()
@@ -385,7 +375,7 @@ mod tests {
     #[test]
     fn group_with_slow_links_is_one_cause() {
         // load.md 5, vector 16
-        let fabric = model::d4().with(SlowLinks::Group(3), 0.5);
+        let fabric = d4_model().with(SlowLinks::Group(3), 0.5);
         near(
             &fabric.rates(&flows(&[(0, 2), (1, 3), (12, 14), (13, 15)])),
             &[24.24, 24.24, 12.12, 12.12],
@@ -397,7 +387,7 @@ mod tests {
     fn local_links_of_two_switches_are_blamed_if_other_links_are_good() {
         let links = |both| LoadUnit::SwitchLinks { group: 3, from: 0, to: 1, both };
         for both in [false, true] {
-            let fabric = model::d4().with(SlowLinks::Local(3, 0, 1, both), 0.5);
+            let fabric = d4_model().with(SlowLinks::Local(3, 0, 1, both), 0.5);
             assert_eq!(blamed(fabric), [(links(both), Grade::Bad)]);
         }
     }
@@ -405,7 +395,7 @@ mod tests {
     #[test]
     fn path_with_loss_is_blamed_without_any_nic() {
         // load.md 5, vector 18, where the lost packets lower the bandwidth of the link
-        let fabric = model::d4().with(SlowLinks::Local(0, 0, 1, false), 0.7);
+        let fabric = d4_model().with(SlowLinks::Local(0, 0, 1, false), 0.7);
         let links = LoadUnit::SwitchLinks { group: 0, from: 0, to: 1, both: false };
         assert_eq!(blamed(fabric), [(links, Grade::Bad)]);
     }
@@ -418,7 +408,7 @@ mod tests {
             (SlowLinks::Transmit(NicId(5)), "Slow as sender only."),
             (SlowLinks::Nic(NicId(5)), "Slow as sender and as receiver."),
         ] {
-            let findings = model::d4().with(slow, 0.5).survey(SLOTS).findings();
+            let findings = d4_model().with(slow, 0.5).survey(SLOTS).findings();
             let found: Vec<LoadUnit> =
                 findings.judgements.iter().map(|judgement| judgement.unit).collect();
             assert_eq!(found, [LoadUnit::Nic(NicId(5))], "{slow:?}");
@@ -429,7 +419,7 @@ mod tests {
     #[test]
     fn part_that_retests_clear_explains_nothing() {
         let nic = NicId(5);
-        let mut fabric = model::d4().with(SlowLinks::Transmit(nic), 0.2);
+        let mut fabric = d4_model().with(SlowLinks::Transmit(nic), 0.2);
         let mut results = fabric.survey(SLOTS);
         fabric.run(&mut results, Pattern::Incast(2), flows(&[(5, 0), (9, 0)]));
         let found = |findings: LoadFindings| -> Vec<(LoadUnit, LoadFigure)> {
@@ -446,7 +436,7 @@ mod tests {
     #[test]
     fn nobody_is_named_where_sender_and_receiver_explain_a_slow_flow() {
         // Vector 17 from two NICs alone: 4 may be slow as sender, or 5 as receiver.
-        let mut fabric = model::d4().with(SlowLinks::Receive(NicId(5)), 0.5);
+        let mut fabric = d4_model().with(SlowLinks::Receive(NicId(5)), 0.5);
         let mut results = fabric.load_results();
         let pattern = bisect(Set::Switch, true);
         let pairs: Vec<(u32, u32)> = (0..16).map(|nic| (nic, nic ^ 1)).collect();
@@ -461,7 +451,7 @@ mod tests {
             (SlowLinks::Group(2), LoadUnit::Group(2)),
             (SlowLinks::Global(2, 3, false), LoadUnit::GroupLinks { from: 2, to: 3, both: false }),
         ] {
-            let mut fabric = model::d4().with(slow, 0.5);
+            let mut fabric = d4_model().with(slow, 0.5);
             let mut results = fabric.load_results();
             let pattern = Pattern::Shift(Distance::Group);
             (0..SLOTS).for_each(|_| fabric.run(&mut results, pattern, flows(&shift)));

@@ -1,27 +1,31 @@
 //! A fabric under load in progress: its settings, which load slots come next, and what the results
 //! so far say. The first slots have a part of the load, to see whether it is harmless (load.md
-//! 3.8). The coordinator of a survey drives it, and so does a model of a fabric.
+//! 3.8). The campaign of a survey drives it: load slots of aggressors and victims, until the
+//! conductor has no more of them, or the time is up. So does a model of a fabric.
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use super::bandwidths;
-use super::confirm::{RETESTS, Retest, certainty, remove_verdicts, steps_again};
 use super::course::{CourseFacts, CourseStep, course};
 use super::findings::{Grade, LeftOut, LoadFindings, LoadJudgement, LoadSettings};
 use super::flows::{flows, seeded_rng};
 use super::results::{LoadResults, ResultFacts};
 use super::roles::{RoleRules, part, placed, reordered};
-pub use super::round::LoadSizes;
 use super::round::{LoadRound, RoundFacts, RoundNics, timing_of};
-pub use super::safety::Cap;
-use super::safety::{Alarm, LEAST_LOST_NODES, alarms};
-use super::slot::{LoadMeasurement, LoadSlot};
+use super::safety::{Alarm, LEAST_LOST_NODES, alarms, foreign_traffic};
+use super::slot::{LoadMeasurement, LoadSlot, slot};
 use super::spec::LoadSpec;
-use super::verdicts::grade_patterns;
+use super::verdicts::{RETESTS, Retest, certainty, grade_patterns, remove_verdicts, steps_again};
 use campaign::quiet::findings::Certainty;
-use campaign::quiet::ids::{NicId, NodeId};
-use campaign::quiet::roster::Roster;
-use campaign::timetable::{SlotTimes, TaskResult};
+use campaign::quiet::roster::{NicId, NodeId, Roster};
+use campaign::slots::{BlockLoad, Crew, LostMembers, Members};
+use campaign::timetable::{Slot, SlotTask, SlotTimes, TaskResult, TestSetup, by_slot};
+use facts::error::Failure;
+use facts::interrupt;
+
+pub use super::round::LoadSizes;
+pub use super::safety::Cap;
 
 /// A fabric under load in progress.
 #[derive(Debug)]
@@ -341,12 +345,12 @@ pub struct LoadSetup {
 
 impl LoadSetup {
     /// Returns what the verdict of a round needs to know.
-    pub fn result_facts(&self, is_partial: bool, seed: u64) -> ResultFacts {
+    fn result_facts(&self, is_partial: bool, seed: u64) -> ResultFacts {
         ResultFacts { is_partial, seed, ..self.facts.clone() }
     }
 
     /// Returns what all rounds have in common. `rate` is the bandwidth of a NIC.
-    pub fn pass_facts<'a>(
+    fn pass_facts<'a>(
         &'a self,
         roster: &'a Roster,
         rules: RoleRules,
@@ -357,7 +361,7 @@ impl LoadSetup {
 }
 
 /// Part of the time of slots in which nothing is sent between blocks.
-const IDLE: f64 = 0.1;
+const IDLE_SHARE: f64 = 0.1;
 
 /// What a survey will send. Retests are not part of it.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -383,7 +387,7 @@ pub struct LoadPreview {
 }
 
 /// Returns what the steps of a round will send, after `ramp` slots of its widest pattern.
-pub fn preview(round: &LoadRound, facts: RoundFacts, ramp: u32) -> LoadPreview {
+fn preview(round: &LoadRound, facts: RoundFacts, ramp: u32) -> LoadPreview {
     let mut preview = LoadPreview { slots: ramp, ..LoadPreview::default() };
     // Seconds in which a NIC sends, added up over the NICs.
     let mut sending = 0.0;
@@ -402,7 +406,7 @@ pub fn preview(round: &LoadRound, facts: RoundFacts, ramp: u32) -> LoadPreview {
         preview.patterns.push((step.title(), step.slots()));
     }
     let steps_slots = f64::from(preview.slots - ramp).max(1.0);
-    preview.seconds *= (1.0 + f64::from(ramp) / steps_slots) * (1.0 + IDLE);
+    preview.seconds *= (1.0 + f64::from(ramp) / steps_slots) * (1.0 + IDLE_SHARE);
     preview.peak = facts.rate.map(|rate| rate * f64::from(preview.most_aggressors));
     preview.total_bytes = facts.rate.map(|rate| rate * sending);
     preview
@@ -413,7 +417,7 @@ const PARTS_OF_LOAD: [f64; 3] = [0.125, 0.25, 0.5];
 
 /// Returns load slots with parts of the sources of the widest pattern of a round, the smallest part
 /// last.
-pub fn ramp(round: &LoadRound, facts: RoundFacts, seed: u64) -> Vec<LoadSlot> {
+fn ramp(round: &LoadRound, facts: RoundFacts, seed: u64) -> Vec<LoadSlot> {
     let Some(pattern) = round.widest() else {
         return Vec::new();
     };
@@ -437,4 +441,112 @@ pub fn ramp(round: &LoadRound, facts: RoundFacts, seed: u64) -> Vec<LoadSlot> {
     let mut load_slots: Vec<LoadSlot> = counts.map(load_slot).collect();
     load_slots.reverse();
     load_slots
+}
+
+/// How long the fabric is idle between two blocks: a tenth of the longest block.
+const IDLE: Duration = Duration::from_millis(200);
+
+/// How long NICs are watched for traffic of others before the load.
+const WATCHED: Duration = Duration::from_secs(2);
+
+/// Prepares the members for the load, and finds out whether others use the fabric.
+///
+/// # Errors
+///
+/// An interruption.
+pub fn begin(
+    crew: &mut dyn Crew,
+    conductor: &mut LoadConductor,
+    course: &TestSetup,
+) -> Result<(), Failure> {
+    let roster = &crew.members().roster;
+    let present = roster.nodes.iter().filter(|node| node.absent.is_none());
+    let ranks: BTreeSet<u32> = present.map(|node| node.rank).collect();
+    let lost = crew.prepare(&ranks, course, &preparing)?;
+    lose(crew.members(), conductor, &lost);
+    if crew.members().roster.has_hardware() {
+        let members = crew.members();
+        let open = members.roster.nic_ids().filter(|nic| members.has_address(*nic));
+        let slot: Slot = open.map(|nic| (nic, SlotTask::Watch)).collect();
+        let load = BlockLoad { window_bytes: 0, idle: Duration::ZERO };
+        let watched = crew.run(&[slot], WATCHED, Some(load), &preparing)?;
+        let results = by_slot(watched.reports, 1).concat();
+        if let Some(why) = foreign_traffic(&results, WATCHED.as_secs_f64()) {
+            conductor.set_busy(why);
+        }
+        for (nic, reason) in &watched.failed {
+            conductor.lose(*nic, reason);
+        }
+        lose(crew.members(), conductor, &watched.lost);
+    }
+    let plan = conductor.preview();
+    crew.note(&format!(
+        "loading the fabric: at most {} of {} NICs send at once, {} slots in {:.0} s \
+         at least; retests take as long again, and busy hosts longer",
+        plan.most_aggressors, plan.nics, plan.slots, plan.seconds
+    ));
+    Ok(())
+}
+
+/// Loads the fabric until the conductor has no further load slots, or the time is up: at `until`,
+/// with this sentence about it. The targets of victims answer if `is_two_sided`.
+///
+/// # Errors
+///
+/// An interruption.
+pub fn run(
+    crew: &mut dyn Crew,
+    conductor: &mut LoadConductor,
+    is_two_sided: bool,
+    (until, why): (Instant, &str),
+) -> Result<(), Failure> {
+    loop {
+        interrupt::check()?;
+        if Instant::now() >= until {
+            conductor.stop(why);
+        }
+        let mut load_slots = conductor.next_load_slots();
+        if load_slots.is_empty() {
+            break;
+        }
+        let (done, planned, pattern) = conductor.progress();
+        let line = |_: &Roster, _| format!("load: slot {done} of {planned}, {pattern}");
+        let members = crew.members();
+        let has_address = |nic: NicId| members.has_address(nic);
+        let load_slot_slot = |load_slot: &mut LoadSlot| slot(load_slot, is_two_sided, has_address);
+        let slots: Vec<Slot> = load_slots.iter_mut().map(load_slot_slot).collect();
+        let length = Duration::from_nanos(load_slots[0].slot_ns);
+        let load = BlockLoad { window_bytes: load_slots[0].window_bytes, idle: IDLE };
+        let answered = crew.run(&slots, length, Some(load), &line)?;
+        for (nic, reason) in answered.failed {
+            conductor.lose(nic, &reason);
+            let name = crew.members().roster.name(nic);
+            conductor.stop(&format!("{name} cannot go on: {reason}"));
+        }
+        lose(crew.members(), conductor, &answered.lost);
+        for (load_slot, results) in
+            load_slots.iter().zip(by_slot(answered.reports, load_slots.len()))
+        {
+            conductor.add(load_slot, &results);
+        }
+    }
+    Ok(())
+}
+
+/// Leaves lost processes out of all further load slots.
+fn lose(members: &Members, conductor: &mut LoadConductor, lost: &LostMembers) {
+    for (rank, reason) in lost {
+        let Some(node) = members.node(*rank) else {
+            continue;
+        };
+        let roster = &members.roster;
+        for nic in roster.nic_ids().filter(|nic| roster.nic(*nic).node == node) {
+            conductor.lose(nic, reason);
+        }
+    }
+}
+
+/// Returns the line of progress before the load.
+fn preparing(_: &Roster, _: usize) -> String {
+    "preparing the load".into()
 }

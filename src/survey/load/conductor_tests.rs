@@ -10,9 +10,8 @@ use super::spec::{Pattern, Set};
 use super::testing::{all, conductor, d4, fabric, results, setup};
 use campaign::quiet::answer::Untested;
 use campaign::quiet::findings::Certainty;
-use campaign::quiet::ids::{NicId, NodeId};
-use campaign::timetable::histogram::Histogram;
-use campaign::timetable::{PARTS, TaskAnswer, TaskResult, Watched};
+use campaign::quiet::roster::{NicId, NodeId};
+use campaign::timetable::{Histogram, PARTS, TaskAnswer, TaskResult, Watched};
 
 /// Runs the load to its end. `report` makes the results of a load slot, with the number of the
 /// round.

@@ -8,7 +8,7 @@ use super::flows::{self, flows, seeded_rng};
 use super::roles::{LocatedNic, RoleRules, Roles, assign_roles, groups, switches, victim_pairs};
 use super::slot::{LoadFlow, LoadMeasurement, LoadSlot, VictimKey, pattern_name, purpose_name};
 use super::spec::{Distance, LoadPattern, LoadSpec, Pattern, Set};
-use campaign::quiet::answer::Pair;
+use campaign::quiet::roster::Pair;
 
 /// Fabrics up to this number of NICs are measured in fewer slots.
 const SMALL: usize = 32;
@@ -429,8 +429,7 @@ mod tests {
     use super::{CourseFacts, CourseStep, LoadCourse, course};
     use crate::slot::{LoadMeasurement, LoadSlot, VictimKey};
     use crate::spec::parse;
-    use campaign::quiet::ids::NicId;
-    use campaign::quiet::roster::Roster;
+    use campaign::quiet::roster::{NicId, Roster};
 
     const RULES: RoleRules =
         RoleRules { victims_percent: VICTIMS_PERCENT, most_aggressors: usize::MAX };
@@ -595,7 +594,7 @@ mod tests {
                     for slot in &slots[1..3] {
                         let (load, victims) = ends(slot);
                         if at_target {
-                            let is_at_target = |pair: &campaign::quiet::answer::Pair| {
+                            let is_at_target = |pair: &campaign::quiet::roster::Pair| {
                                 let mut peers = slot.flows.iter().flat_map(|flow| &flow.peers);
                                 peers.any(|peer| *peer == pair.target)
                                     && !load.contains(&pair.initiator)

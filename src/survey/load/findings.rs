@@ -6,9 +6,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use campaign::quiet::answer::Pair;
 use campaign::quiet::findings::{Certainty, Direction, Test};
-use campaign::quiet::ids::NicId;
+use campaign::quiet::roster::{NicId, Pair};
 use campaign::timetable::Watched;
 use crew::location::Class;
 use facts::severity::Severity;

@@ -380,9 +380,7 @@ mod tests {
     use super::super::testing::{VECTOR_9, all_placed, d4, fabric, fabric_of_wide_nodes};
     use super::{PEERS, flows};
     use crate::slot::LoadFlow;
-    use campaign::quiet::answer::Pair;
-    use campaign::quiet::ids::NicId;
-    use campaign::quiet::roster::Roster;
+    use campaign::quiet::roster::{NicId, Pair, Roster};
     use crew::location::Class;
 
     fn bisect(set: Set, both_ways: bool) -> Pattern {

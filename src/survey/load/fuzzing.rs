@@ -2,32 +2,34 @@
 //! panics that reads it. `tests/fuzz` runs the targets under libFuzzer, a test of this package on
 //! the stable toolchain.
 
-use serde_json::Value;
-pub use targets::targets;
-use targets::{block, course, load_block, rounds, tests};
+use std::collections::BTreeMap;
 
-use super::spec::Pattern;
+use serde_json::Value;
+
+use super::spec::{self, Pattern};
 use crate::conductor::{Cap, LoadConductor, LoadSetup, LoadSizes};
 use crate::results::ResultFacts;
 use crate::safety::foreign_traffic;
 use crate::slot::{LoadFlow, LoadMeasurement, LoadSlot};
-use crate::spec;
-use campaign::quiet::answer::{Figures, Pair};
-use campaign::quiet::busy::BusySlots;
+use campaign::quiet::answer::{Figures, RETRIES, Stage, Untested};
+use campaign::quiet::busy::{BusySlots, HostLoad};
 use campaign::quiet::conductor::{Conductor, Settings};
-use campaign::quiet::ids::{NicId, NodeId};
+use campaign::quiet::findings::Test;
 use campaign::quiet::pairs::Selection;
-use campaign::quiet::roster::{Nic, Node, Roster};
-use campaign::quiet::rounds::NicOrder;
+use campaign::quiet::roster::{Nic, NicId, Node, NodeId, Pair, Roster, TestId};
+use campaign::quiet::rounds::{NicOrder, Round};
 use campaign::slots::{LostMembers, pairs};
-use campaign::timetable::{Report, SurveyWork, TaskAnswer, by_slot};
-use crew::star::Order;
-use crew::star::fuzzing::{AcceptedMessage, StarFuzzer, assert_text};
-pub use crew::star::fuzzing::{RECEIVERS, Receiver};
+use campaign::timetable::{
+    Block, Histogram, PARTS, Report, SlotTask, SurveyWork, Task, TaskAnswer, TaskResult, TestSetup,
+    Watched, by_slot,
+};
+use crew::star::fuzzing::{
+    AcceptedMessage, FuzzTarget, StarFuzzer, assert_text, targets as star_targets,
+};
+use crew::star::{Order, Reply};
+use facts::device::FabricAddress;
 
-mod targets;
-#[cfg(test)]
-mod tests;
+pub use crew::star::fuzzing::{RECEIVERS, Receiver};
 
 /// Messages after which the conclusions of the survey are drawn, and it begins again.
 const RESULTS: usize = 500;
@@ -220,6 +222,259 @@ impl Survey {
             busy: BusySlots::default(),
             load,
             results: 0,
+        }
+    }
+}
+
+fn address(nic: u32) -> FabricAddress {
+    FabricAddress { nic, pid: 7 }
+}
+
+fn tests() -> Vec<Test> {
+    let test = |tool: &str, is_bandwidth| Test {
+        tool: tool.into(),
+        size_bytes: 8,
+        of_bandwidth: is_bandwidth,
+    };
+    vec![test("write-lat", false), test("write-bw", true)]
+}
+
+fn course() -> TestSetup {
+    TestSetup {
+        tests: tests(),
+        arguments: vec![vec!["-s".into(), "8".into()], Vec::new()],
+        pair_ns: 1_000_000,
+        first_nic: NicId(0),
+    }
+}
+
+/// Returns a block with a slot for each pair of NICs of different members, in both tests.
+fn block() -> Block {
+    let tasks = rounds().into_iter().zip(0..).map(|(round, slot)| {
+        let (test, pair) = (round.test, round.pairs[0]);
+        let (target, initiator) = (pair.target, pair.initiator);
+        let is_initiator = initiator < NicId(2);
+        let part = if is_initiator {
+            SlotTask::Measure { test, target, reads_all_counters: slot % 2 == 0 }
+        } else {
+            SlotTask::Answer { test, initiator }
+        };
+        Task { slot, nic: if is_initiator { initiator } else { target }, part }
+    });
+    Block {
+        number: 3,
+        begins_ns: 1_000,
+        slot_ns: 50,
+        slots: 12,
+        window_bytes: None,
+        tasks: tasks.collect(),
+        addresses: addresses(),
+    }
+}
+
+/// The rounds of [`block`].
+fn rounds() -> Vec<Round> {
+    let pairs = [(0, 2), (0, 3), (1, 2), (1, 3), (2, 0), (3, 1)];
+    let slots = [0, 1].into_iter().flat_map(|test| pairs.map(|pair| (test, pair)));
+    let round = |((test, (initiator, target)), slot): ((u16, (u32, u32)), usize)| Round {
+        test: TestId(test),
+        stage: [Stage::Sweep, Stage::Retest(1), Stage::Swap][slot % 3],
+        pairs: vec![Pair { initiator: NicId(initiator), target: NicId(target) }],
+    };
+    slots.zip(0..).map(round).collect()
+}
+
+fn addresses() -> BTreeMap<NicId, FabricAddress> {
+    NicId::first(4).map(|nic| (nic, address(nic.0))).collect()
+}
+
+/// The block under load of the member with rank 0: its NICs do what NICs can do.
+fn load_block() -> Block {
+    let (test, peer) = (TestId(0), NicId(2));
+    let parts = [
+        SlotTask::Send { test, targets: vec![peer, NicId(3)] },
+        SlotTask::Measure { test, target: peer, reads_all_counters: false },
+        SlotTask::Answer { test, initiator: peer },
+        SlotTask::Watch,
+    ];
+    let tasks = (0..).zip(parts).map(|(slot, part)| Task { slot, nic: NicId(slot % 2), part });
+    Block {
+        number: 4,
+        slot_ns: 5_000_000,
+        slots: 4,
+        window_bytes: Some(1 << 20),
+        tasks: tasks.collect(),
+        ..block()
+    }
+}
+
+fn load_report() -> Report {
+    let mut samples = Histogram::default();
+    samples.add(1_900, 1_000);
+    samples.add(9_000, 3);
+    let answers = [
+        TaskAnswer::Sent { bytes: [1 << 20; PARTS], unreached: vec![0] },
+        TaskAnswer::Latencies(samples),
+        TaskAnswer::Failed("no answer".into()),
+        TaskAnswer::Untested(Untested::Other("the link is down".into())),
+    ];
+    let results = load_block().tasks.into_iter().zip(answers);
+    let results = results.map(|(task, answer)| TaskResult {
+        waited_percent: 3,
+        watched: vec![(Watched::TxPaused, 7)],
+        ..TaskResult::new(task.slot, task.nic, answer)
+    });
+    Report { block: 4, results: results.collect(), beyond_ns: 0, load: None, ..report() }
+}
+
+fn report() -> Report {
+    let answers = [
+        TaskAnswer::Figures(Figures::Latency {
+            count: 2_000,
+            min_ns: 1_800,
+            p5_ns: Some(1_810),
+            median_ns: 1_900,
+            p90_ns: Some(2_100),
+            p99_ns: Some(2_200),
+            max_ns: 9_000,
+        }),
+        TaskAnswer::Figures(Figures::Bandwidth {
+            bytes_per_second: 2.5e10,
+            operations_per_second: 1e6,
+        }),
+        TaskAnswer::Failed("no answer".into()),
+        TaskAnswer::Untested(Untested::Late),
+        TaskAnswer::Untested(Untested::Other("the link is down".into())),
+    ];
+    let tasks = block().tasks.into_iter();
+    let results = tasks.enumerate().map(|(place, task)| {
+        let is_initiator = matches!(task.part, SlotTask::Measure { .. });
+        let answer = match (place % 3, task.part.test()) {
+            (0 | 1, Some(test)) if is_initiator => answers[test.index()].clone(),
+            (other, _) => answers[2 + other].clone(),
+        };
+        TaskResult {
+            waited_percent: 3,
+            counters: is_initiator.then(|| (RETRIES.to_owned(), 7)).into_iter().collect(),
+            ..TaskResult::new(task.slot, task.nic, answer)
+        }
+    });
+    Report {
+        block: 3,
+        rank: 0,
+        results: results.collect(),
+        addresses: vec![Ok(address(0)), Err("cxi1 was given up".into())],
+        beyond_ns: 8_000_000,
+        clock_uncertainty_ns: Some(20_000),
+        load: Some(HostLoad { mean: 3.5, cpus: 2, most: vec![("stress".into(), 1.5)] }),
+    }
+}
+
+/// Returns the targets, one for each message.
+pub fn targets() -> Vec<FuzzTarget> {
+    let order = |name, order| FuzzTarget::order::<SurveyWork>(name, order);
+    let reply =
+        |name, serial, report| FuzzTarget::reply::<SurveyWork>(name, serial, Reply::Report(report));
+    let mut targets = star_targets::<SurveyWork>(block());
+    targets.extend([
+        reply("report", 2, report()),
+        reply("report of load", 3, load_report()),
+        order("order of course", Order::TestSetup(course())),
+        order("order of block", Order::Block(block())),
+        order("order of load", Order::Block(load_block())),
+    ]);
+    targets
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use facts::text::MOST_TEXT;
+
+    /// Variable with the number of inputs for each target.
+    const RUNS: &str = "CXIDIAG_FUZZ_RUNS";
+
+    /// The messages that do more than change the state of a connection.
+    const WITH_EFFECT: [&str; 12] = [
+        "hello",
+        "knock",
+        "join",
+        "begun",
+        "report",
+        "report of load",
+        "checked",
+        "copied memory",
+        "order",
+        "order of course",
+        "order of block",
+        "order of end",
+    ];
+
+    /// Changes an input in one place.
+    fn mutate(rng: &mut fastrand::Rng, input: &mut Vec<u8>, others: &[FuzzTarget]) {
+        const EXTREMES: [&[u8]; 8] = [
+            &[0; 8],
+            &[0xff; 8],
+            &[0xff, 0xff, 0xff, 0xff, 0x0f],
+            &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01],
+            &f64::NAN.to_le_bytes(),
+            &f64::NEG_INFINITY.to_le_bytes(),
+            &(-1.0_f64).to_le_bytes(),
+            &1e300_f64.to_le_bytes(),
+        ];
+        if input.is_empty() {
+            input.push(rng.u8(..));
+        }
+        let place = rng.usize(..input.len());
+        match rng.u8(..7) {
+            0 => input[place] = rng.u8(..),
+            1 => input[place] ^= 1 << rng.u8(..8),
+            2 => input.insert(place, rng.u8(..)),
+            3 => drop(input.remove(place)),
+            4 => {
+                let more = EXTREMES[rng.usize(..EXTREMES.len())];
+                let end = (place + more.len()).min(input.len());
+                let place = if rng.bool() { place..end } else { place..place + 1 };
+                input.splice(place, more.iter().copied());
+            }
+            5 => {
+                let other = &others[rng.usize(..others.len())].seed;
+                let end = (place + rng.usize(..32)).min(other.len()).min(input.len());
+                if place < end {
+                    input[place..end].copy_from_slice(&other[place..end]);
+                }
+            }
+            _ => {
+                let text = [b'\x1b', b'x'][rng.usize(..2)];
+                let count = rng.usize(..2 * MOST_TEXT);
+                input.splice(place..place, std::iter::repeat_n(text, count));
+            }
+        }
+    }
+
+    /// Gives each target ten million inputs, with checks of overflows:
+    /// `CXIDIAG_FUZZ_RUNS=10000000 CARGO_PROFILE_TEST_OPT_LEVEL=2 cargo test -p load fuzzing
+    /// --target-dir target/fuzz`.
+    #[test]
+    fn no_message_does_harm() {
+        let runs = std::env::var(RUNS).map_or(300, |runs| runs.parse().expect(RUNS));
+        let targets = targets();
+        for (number, target) in targets.iter().enumerate() {
+            let mut fuzzer = Fuzzer::default();
+            let mut rng = fastrand::Rng::with_seed(number as u64);
+            // Valid messages have their effects, in some state.
+            (0..6).for_each(|state| fuzzer.receive(target.receiver, state, &target.seed));
+            let has_effect = WITH_EFFECT.contains(&target.name);
+            assert!(fuzzer.accepted() > 0 || !has_effect, "{}", target.name);
+            for run in 0..runs {
+                let mut input = target.seed.clone();
+                for _ in 0..=rng.u8(..4) {
+                    mutate(&mut rng, &mut input, &targets);
+                }
+                fuzzer.receive(target.receiver, run as u8, &input);
+            }
+            let accepted = fuzzer.accepted();
+            println!("{}: {runs} inputs, {accepted} accepted", target.name);
         }
     }
 }

@@ -11,8 +11,7 @@ use super::limits::{GradeLimits, IMPACT, IMPACT_P99, ISOLATION, ResultFacts, wor
 use super::slot::{VictimKey, under_name};
 use super::spec::Pattern;
 use super::victims::{self, MeasuredPair, P99, P999, PairMedians, Victims};
-use campaign::quiet::answer::Pair;
-use campaign::quiet::roster::Roster;
+use campaign::quiet::roster::{Pair, Roster};
 use crew::location::Class;
 use facts::robust::{LEAST_FOR_INTERVAL, mean, median, median_interval, sigma};
 
@@ -271,7 +270,7 @@ pub fn judgement(isolation: &IsolationFigures) -> Option<LoadJudgement> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use campaign::quiet::ids::NicId;
+    use campaign::quiet::roster::NicId;
 
     #[test]
     fn grade_of_all_victims_is_the_worst_of_their_classes() {

@@ -5,41 +5,33 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//! 10 | lib             the list of modules                                                       |
+//!  9 | lib          the list of modules                                                          |
 //!    +-------------------------------------------------------------------------------------------+
-//!  9 | load_campaign   the campaign that loads the fabric                                        |
+//!  8 | conductor    a fabric under load in progress, and its campaign                            |
 //!    +-------------------------------------------------------------------------------------------+
-//!  8 | conductor       a fabric under load in progress: which slots come next                    |
+//!  7 | round        the slots of all steps, once                                                 |
 //!    +-------------------------------------------------------------------------------------------+
-//!  7 | round           the slots of all steps, once                                              |
+//!  6 | results      all results under load so far, and what they say                             |
 //!    +-------------------------------------------------------------------------------------------+
-//!  6 | confirm         what is measured again, and what retests say                              |
-//!    | results         all results under load so far, and what they say                          |
+//!  5 | blame        which part of the fabric slow flows have in common                           |
+//!    | course       the steps of a survey under load                                             |
+//!    | verdicts     judgements on figures, and what retests say about them                       |
 //!    +-------------------------------------------------------------------------------------------+
-//!  5 | blame           which part of the fabric slow flows have in common                        |
-//!    | course          the steps of a survey under load                                          |
-//!    | verdicts        judgements on figures                                                     |
+//!  4 | bandwidths   bandwidths under a pattern                                                   |
 //!    +-------------------------------------------------------------------------------------------+
-//!  4 | bandwidths      bandwidths under a pattern                                                |
-//!    | bundles         slow links among parts that are linked each with each                     |
-//!    | slow_nics       NICs and switches that are slow by themselves                             |
+//!  3 | culprits     parts of the fabric that explain slow flows by themselves                    |
+//!    | flows        the flows of each pattern among NICs                                         |
+//!    | impacts      what load does to the latencies of victims                                   |
 //!    +-------------------------------------------------------------------------------------------+
-//!  3 | counters        what counters of NICs say about load                                      |
-//!    | culprit         a part of the fabric that explains slow flows                             |
-//!    | flows           the flows of each pattern among NICs                                      |
-//!    | impacts         what load does to the latencies of victims                                |
+//!  2 | safety       how much load is allowed, and when it ends early                             |
+//!    | victims      the latencies of victims                                                     |
 //!    +-------------------------------------------------------------------------------------------+
-//!  2 | rates           what NICs sent under load, slot by slot                                   |
-//!    | safety          how much load is allowed, and when it ends early                          |
-//!    | victims         the latencies of victims                                                  |
+//!  1 | limits       the limits of figures, and what the shape of a fabric allows                 |
+//!    | roles        who makes load and who is judged                                             |
+//!    | slot         all flows of one slot, and what NICs sent in it                              |
 //!    +-------------------------------------------------------------------------------------------+
-//!  1 | limits          the limits of figures under load                                          |
-//!    | roles           who makes load and who is judged                                          |
-//!    | slot            all flows of one slot, and what its results are counted for               |
-//!    | theory          what the shape of a fabric allows                                         |
-//!    +-------------------------------------------------------------------------------------------+
-//!  0 | findings        what the fabric does under load, as data                                  |
-//!    | spec            the patterns of load, and which of them the user wants                    |
+//!  0 | findings     what the fabric does under load, as data                                     |
+//!    | spec         the patterns of load, and which of them the user wants                       |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
 //!
@@ -49,35 +41,26 @@
 
 mod bandwidths;
 mod blame;
-mod bundles;
 pub mod conductor;
-mod confirm;
-mod counters;
 mod course;
-mod culprit;
+mod culprits;
 pub mod findings;
 mod flows;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzzing;
 mod impacts;
 pub mod limits;
-pub mod load_campaign;
-mod rates;
 pub mod results;
 pub mod roles;
 pub mod round;
 mod safety;
 pub mod slot;
-mod slow_nics;
 pub mod spec;
-pub mod theory;
 mod verdicts;
 mod victims;
 
 #[cfg(test)]
 mod conductor_tests;
-#[cfg(any(test, feature = "testing"))]
-pub mod model;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[cfg(any(test, feature = "testing"))]

@@ -6,9 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use fastrand::Rng;
 
 use super::findings::Spread;
-use campaign::quiet::answer::Pair;
-use campaign::quiet::ids::{NicId, NodeId};
-use campaign::quiet::roster::Roster;
+use campaign::quiet::roster::{NicId, NodeId, Pair, Roster};
 use crew::location::Class;
 
 /// Part of the nodes that are victims by default, in percent.
@@ -359,7 +357,7 @@ mod tests {
     use super::{
         LocatedNic, RoleRules, Roles, VICTIMS_PERCENT, assign_roles, groups, switches, victim_pairs,
     };
-    use campaign::quiet::ids::NodeId;
+    use campaign::quiet::roster::NodeId;
     use crew::location::Class;
 
     const SPREADS: [Spread; 3] = [Spread::Mixed, Spread::Switches, Spread::Groups];

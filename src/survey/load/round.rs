@@ -4,13 +4,12 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use super::course::CourseStep;
+use super::limits::FabricShape;
 use super::results::LoadResults;
 use super::roles::{LocatedNic, RoleRules};
 use super::slot::{LoadFlow, LoadMeasurement, LoadSlot};
 use super::spec::Pattern;
-use super::theory::FabricShape;
-use campaign::quiet::ids::NicId;
-use campaign::quiet::roster::Roster;
+use campaign::quiet::roster::{NicId, Roster};
 
 /// What all rounds have in common.
 #[derive(Clone, Copy, Debug)]

@@ -4,8 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::slot::LoadSlot;
-use campaign::quiet::ids::NicId;
-use campaign::quiet::roster::Roster;
+use campaign::quiet::roster::{NicId, Roster};
 use campaign::timetable::{TaskAnswer, TaskResult, Watched};
 
 /// How many NICs may be aggressors at once.
@@ -226,7 +225,7 @@ mod tests {
     use super::*;
     use crate::slot::{LoadFlow, LoadMeasurement, LoadSlot};
     use campaign::quiet::answer::Untested;
-    use campaign::quiet::ids::NicId;
+    use campaign::quiet::roster::NicId;
     use campaign::quiet::testing::pair;
     use campaign::timetable::{PARTS, TaskAnswer, TaskResult, Watched};
 

@@ -7,13 +7,11 @@ use fastrand::Rng;
 
 use super::conductor::{LoadConductor, LoadSetup};
 use super::findings::{Grade, LoadFigure, LoadFindings, LoadUnit};
-use super::model::{ModelFabric, SlowLinks};
-use super::testing::{all, setup};
-use super::theory::FabricShape;
+use super::limits::FabricShape;
+use super::testing::{ModelFabric, SlowLinks, all, setup};
 use crate::results::ResultFacts;
 use campaign::quiet::findings::Certainty;
-use campaign::quiet::ids::NicId;
-use campaign::quiet::roster::Roster;
+use campaign::quiet::roster::{NicId, Roster};
 use campaign::quiet::trials::{Correctness, Trial, TrialVerdict};
 
 /// Slots of each pattern in trials of a single round.

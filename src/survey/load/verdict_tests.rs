@@ -3,15 +3,14 @@
 use super::findings::{
     FarVictim, Grade, LoadFigure, LoadFindings, LoadJudgement, LoadUnit, Spread,
 };
-use super::model::{ModelFabric, bandwidth_load_slot, bisect, d4, flow, flows};
 use super::spec::{Pattern, Set};
+use super::testing::{ModelFabric, bandwidth_load_slot, bisect, d4_model, flow, flows};
 use super::verdicts::{grade_patterns, unexplained};
 use crate::results::{LoadResults, ResultFacts};
 use crate::slot::{LoadFlow, LoadMeasurement, LoadSlot, VictimKey};
-use campaign::quiet::answer::{Pair, Untested};
-use campaign::quiet::ids::NicId;
-use campaign::timetable::histogram::Histogram;
-use campaign::timetable::{PARTS, TaskAnswer, TaskResult, Watched};
+use campaign::quiet::answer::Untested;
+use campaign::quiet::roster::{NicId, Pair};
+use campaign::timetable::{Histogram, PARTS, TaskAnswer, TaskResult, Watched};
 
 const SYSTEM: Pattern = bisect(Set::System, false);
 
@@ -124,14 +123,14 @@ fn add_victims_that_waited(
 
 /// Returns what victims under an incast say whose latencies are these multiples of the quiet ones.
 fn impact_of(trial: Trial, impacts: [f64; 4]) -> LoadFindings {
-    let mut load_results = quiet_results(&d4());
+    let mut load_results = quiet_results(&d4_model());
     add_victims(&mut load_results, trial, impacts);
     load_results.findings()
 }
 
 /// The same for victims in the class of the load, and in another one whose quiet latency drifts.
 fn impact_of_classes(same: f64, other: f64, drift: f64) -> LoadFindings {
-    let mut load_results = quiet_results(&d4());
+    let mut load_results = quiet_results(&d4_model());
     add_victims(&mut load_results, INCAST, [same; 4]);
     let in_other_class =
         Trial { key: VictimKey { in_other_class: true, ..INCAST.key }, drift, ..INCAST };
@@ -169,7 +168,7 @@ fn victims_whose_processes_waited_do_not_count() {
     // A model explains the figures of a victim that has not waited, with all that delayed them.
     for (waited, counts) in [([25, 25], true), ([26, 0], false), ([1, 26], false), ([0, 100], true)]
     {
-        let mut load_results = quiet_results(&d4());
+        let mut load_results = quiet_results(&d4_model());
         add_victims_that_waited(&mut load_results, INCAST, [3.0; 4], waited);
         let findings = load_results.findings();
         assert_eq!(findings.impacts.is_empty(), !counts, "{waited:?}");
@@ -181,7 +180,7 @@ fn victims_whose_processes_waited_do_not_count() {
 #[test]
 fn pattern_is_unmeasured_if_most_of_it_does_not_count() {
     let unmeasured = |pattern: Pattern, waited: u32| {
-        let mut load_results = quiet_results(&d4());
+        let mut load_results = quiet_results(&d4_model());
         let pairs = [(0, 8), (1, 9), (2, 10), (3, 11)];
         let results = (0..4).map(|nic| TaskResult {
             waited_percent: if nic < waited { 100 } else { 0 },
@@ -210,7 +209,7 @@ fn tails_of_hardware_alone_have_a_verdict() {
     for (is_software, tail, grade) in
         [(false, 40, Grade::Bad), (true, 40, Grade::Good), (false, 10, Grade::Good)]
     {
-        let fabric = d4();
+        let fabric = d4_model();
         let facts = ResultFacts { is_software, ..fabric.facts() };
         let mut load_results = LoadResults::new(&fabric.roster, facts);
         add_victims(&mut load_results, Trial { tail, ..INCAST }, [1.0; 4]);
@@ -250,7 +249,7 @@ fn judgement_is_about_the_figure_that_is_bad() {
 /// Each of them is measured again.
 #[test]
 fn bad_patterns_have_judgements_of_their_own() {
-    let mut load_results = quiet_results(&d4());
+    let mut load_results = quiet_results(&d4_model());
     for (under, impact) in [(8, 5.0), (32, 3.0)] {
         let under = Pattern::Incast(under);
         add_victims(
@@ -268,7 +267,7 @@ fn bad_patterns_have_judgements_of_their_own() {
 /// Latencies beside half of the senders say nothing.
 #[test]
 fn victims_beside_idle_aggressors_do_not_count() {
-    let mut load_results = quiet_results(&d4());
+    let mut load_results = quiet_results(&d4_model());
     let pair = Pair { initiator: NicId(12), target: NicId(8) };
     for place in 0..4 {
         let is_quiet = place == 0 || place == 3;
@@ -309,7 +308,7 @@ fn spreads_show_where_interference_arises() {
     for (hit, words) in
         [(1, "in switches"), (2, "between switches of a group"), (3, "between groups")]
     {
-        let mut load_results = quiet_results(&d4());
+        let mut load_results = quiet_results(&d4_model());
         let spreads = [Spread::Mixed, Spread::Switches, Spread::Groups];
         for (place, spread) in spreads.into_iter().enumerate() {
             let impact = if place < hit { 3.0 } else { 1.0 };
@@ -351,7 +350,7 @@ fn victims_far_above_a_good_class_are_found() {
     assert!((victim.impact / 3.0 - 1.0).abs() < 0.02, "{victim:?}");
     assert!((victim.quiet_ratio - 1.0).abs() < 0.02, "{victim:?}");
     assert_eq!(
-        victim.sentence(&d4().roster),
+        victim.sentence(&d4_model().roster),
         "Far above its class: nid000015 cxi0 (003.01.01) to nid000011 cxi0 (002.01.01): impact factor \
          2.99, quiet latency 1.00 times the median of the class."
     );
@@ -386,7 +385,7 @@ fn load_without_impact_leaves_nothing_to_isolate_from() {
 
 #[test]
 fn low_sum_into_one_target_of_many_is_its_own() {
-    let mut load_results = quiet_results(&d4());
+    let mut load_results = quiet_results(&d4_model());
     for target in [3, 7, 11, 15] {
         let sources = [target - 1, target - 2].map(|source| (source, target));
         let load_slot = bandwidth_load_slot(Pattern::Incast(2), flows(&sources));
@@ -404,7 +403,7 @@ fn low_sum_into_one_target_of_many_is_its_own() {
 
 #[test]
 fn unequal_sources_are_no_fault_of_a_named_part() {
-    let mut load_results = quiet_results(&d4());
+    let mut load_results = quiet_results(&d4_model());
     for target in [3, 7, 11] {
         let load_slot = bandwidth_load_slot(Pattern::Incast(2), flows(&[(0, target), (1, target)]));
         load_results.add(&load_slot, &[sent(NicId(0), 45), sent(NicId(1), 5)]);
@@ -417,7 +416,7 @@ fn unequal_sources_are_no_fault_of_a_named_part() {
 
 #[test]
 fn share_of_theory_is_judged_unless_load_is_partial() {
-    let fabric = d4();
+    let fabric = d4_model();
     for (is_partial, expected) in [(false, 1), (true, 0)] {
         let facts = ResultFacts { is_partial, ..fabric.facts() };
         let mut load_results = LoadResults::new(&fabric.roster, facts);
@@ -451,7 +450,7 @@ fn with_counter_at(
     counter: (Watched, u64),
     at_target: bool,
 ) -> Vec<(LoadUnit, LoadFigure, Grade)> {
-    let mut load_results = quiet_results(&d4());
+    let mut load_results = quiet_results(&d4_model());
     let mut load_slot = bandwidth_load_slot(SYSTEM, flows(&[(0, 8)]));
     let key = VictimKey::new(SYSTEM, Spread::Groups);
     load_slot.purpose = LoadMeasurement::Victims(VictimKey { at_target, ..key });
@@ -481,7 +480,7 @@ fn counters_have_their_verdicts() {
 
 /// Returns the judgements on two slots of all2all in which NIC 0 does not reach some NICs.
 fn without_reaching(slot_lists: [&[u32]; 2]) -> Vec<LoadJudgement> {
-    let mut load_results = quiet_results(&d4());
+    let mut load_results = quiet_results(&d4_model());
     let load_slot = bandwidth_load_slot(
         Pattern::AllToAll,
         (0..16)
@@ -519,7 +518,7 @@ fn paths_on_which_operations_fail_again_are_bad() {
 
 #[test]
 fn unanswered_victims_are_bad() {
-    let mut load_results = quiet_results(&d4());
+    let mut load_results = quiet_results(&d4_model());
     add_victims(&mut load_results, INCAST, [1.0; 4]);
     let mut load_slot = bandwidth_load_slot(SYSTEM, flows(&[(0, 4)]));
     load_slot.purpose = LoadMeasurement::Victims(INCAST.key);

@@ -7,12 +7,9 @@ use fastrand::Rng;
 
 use super::findings::Compared;
 use super::slot::{LoadFlow, LoadSlot};
-use campaign::quiet::answer::Pair;
 use campaign::quiet::busy::most_waited_percent;
-use campaign::quiet::ids::NicId;
-use campaign::quiet::roster::Roster;
-use campaign::timetable::histogram::Histogram;
-use campaign::timetable::{TaskAnswer, TaskResult};
+use campaign::quiet::roster::{NicId, Pair, Roster};
+use campaign::timetable::{Histogram, TaskAnswer, TaskResult};
 use crew::location::Class;
 use facts::robust::{quantile, quantile_bin, sorted};
 

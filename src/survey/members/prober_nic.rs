@@ -4,8 +4,8 @@
 
 use std::time::{Duration, Instant};
 
+use super::targets::test::rates;
 use crate::targets::by_tool::{lists, portal};
-use crate::targets::instruments::rates;
 use crate::targets::nic::{NicPlan, TargetNic};
 use crate::targets::test::TestPlan;
 use crate::targets::window::{Attempt, Window};

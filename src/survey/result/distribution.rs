@@ -1,11 +1,10 @@
 //! The figures of all pairs, by test and class, and the switches and groups that stand out, as
-//! tables.
+//! tables. Classes without a limit.
 
-use super::mixed::{has_few_figures, is_incomparable};
 use super::{Survey, words};
 use campaign::blame::LEAST_FIGURES;
 use campaign::quiet::findings::{Aggregate, Population, Statistic, Test};
-use campaign::quiet::ids::TestId;
+use campaign::quiet::roster::TestId;
 use page::page::Page;
 
 /// Switches and groups that the text shows.
@@ -182,4 +181,22 @@ pub fn worst_places(page: &mut Page, survey: &Survey) {
 
 fn tested(survey: &Survey, test: TestId) -> &Test {
     &survey.setup.tests[test.index()]
+}
+
+/// Returns whether a class has too few pairs whose figures say something.
+fn has_few_figures(population: &Population) -> bool {
+    population.count < population.unjudged + LEAST_FIGURES as u64
+}
+
+/// Returns whether the pairs of a class have nothing to be compared with, and no limit of
+/// `--expect`.
+pub fn is_incomparable(population: &Population) -> bool {
+    population.incomparable && population.expected.is_none()
+}
+
+/// Returns whether pairs of a class differ too much for a limit. The survey cannot say then which
+/// of them are good.
+pub fn is_mixed(population: &Population) -> bool {
+    let has_no_limit = population.limit.is_none() && population.expected.is_none();
+    has_no_limit && !has_few_figures(population)
 }

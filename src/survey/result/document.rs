@@ -4,15 +4,14 @@
 use serde::{Deserialize, Serialize};
 
 use campaign::quiet::busy::BusyNode;
-use campaign::quiet::findings::{Findings, Test, Unit};
-use campaign::quiet::ids::TestId;
-use campaign::quiet::roster::Roster;
+use campaign::quiet::findings::{Findings, Test};
+use campaign::quiet::roster::{Roster, TestId, Unit};
 use crew::location::Class;
 use facts::error::{Failure, INTERRUPTED, Kind, UNDECIDED};
 use load::findings::LoadFindings;
 use page::problem::Problem;
-use why::causes::shared::SharedValue;
 use why::culprits::Explanation;
+use why::verdict::SharedValue;
 
 /// Version of the document. It changes when a field is removed or changes its meaning; new fields
 /// do not change it.
@@ -224,16 +223,15 @@ impl Conclusion {
 mod tests {
     use boon::{Compiler, Schemas};
 
-    use super::super::load_testing::mixed_load;
     use super::super::testing::{
-        cause, explanation, good, mixed, result, roster, shared_value, survey,
+        cause, explanation, good, mixed, mixed_load, result, roster, shared_value, survey,
     };
     use super::*;
     use campaign::quiet::answer::{Answer, Figures, PairResult, Stage};
     use std::time::{Duration, SystemTime};
 
     use campaign::quiet::findings::{Certainty, Matrix};
-    use campaign::quiet::ids::{NicId, TestId};
+    use campaign::quiet::roster::{NicId, TestId};
 
     /// Returns a survey with every kind of value.
     fn full() -> Survey {

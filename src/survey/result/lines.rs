@@ -13,10 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use super::Setup;
 use super::document::{COMMAND, SCHEMA_VERSION};
-use campaign::quiet::answer::{Answer, CounterEvidence, Pair, PairResult, Stage};
+use campaign::quiet::answer::{Answer, CounterEvidence, PairResult, Stage};
 use campaign::quiet::findings::Test;
-use campaign::quiet::ids::{NicId, TestId};
-use campaign::quiet::roster::Roster;
+use campaign::quiet::roster::{NicId, Pair, Roster, TestId};
 use crew::location::Class;
 use facts::error::{Failure, cause, invalid};
 use facts::host::HostIndex;

@@ -1,10 +1,12 @@
-//! Parts, figures and judgements under load, in words, and what judgements mean for the conclusion
-//! and for NICs.
+//! Parts, figures and judgements under load, in words, what judgements mean for the conclusion and
+//! for NICs, and the text of `--load=plan`: what a load would be and cost. Nothing is sent for it.
 
 use super::words;
-use campaign::quiet::findings::{Certainty, Unit};
-use campaign::quiet::roster::Roster;
+use campaign::quiet::findings::Certainty;
+use campaign::quiet::roster::{Roster, Unit};
+use load::conductor::LoadPreview;
 use load::findings::{Grade, LinkCoverage, LoadFigure, LoadFindings, LoadJudgement, LoadUnit};
+use page::table::{self, WIDTH, wrapped};
 
 /// Says that the load depends on the fabric.
 pub const CLOSED_LOOP: &str =
@@ -227,9 +229,65 @@ pub fn unit_of(unit: &LoadUnit) -> Option<Unit> {
     }
 }
 
+/// Returns the text of a plan, in lines of at most 80 columns where names allow it.
+pub fn plan_text(plan: &LoadPreview) -> Vec<String> {
+    let partial = if plan.is_partial { " (partial load)" } else { "" };
+    let senders = format!(
+        "plan: at most {} of {} would send at once{partial}; nothing was sent",
+        words::grouped(plan.most_aggressors.into()),
+        words::counted(plan.nics.into(), "NIC"),
+    );
+    let rate = plan
+        .peak
+        .map_or_else(|| "peak rate unknown".into(), |rate| format!("at most {}/s", amount(rate)));
+    let bytes = plan
+        .total_bytes
+        .map_or(String::new(), |bytes| format!(", at most {} in total", amount(bytes)));
+    let cost = format!(
+        "{} in {}; {rate}{bytes}",
+        words::counted(plan.slots.into(), "slot"),
+        time(plan.seconds),
+    );
+    let mut lines =
+        [senders, cost].iter().flat_map(|line| wrapped(line, WIDTH, "  ")).collect::<Vec<String>>();
+    if !plan.patterns.is_empty() {
+        lines.push(String::new());
+        let row = |(name, slots): &(String, u32)| vec![name.clone(), slots.to_string()];
+        let rows = plan.patterns.iter().map(row).collect();
+        lines.extend(table::lines(&["Pattern", ">Slots"], rows));
+    }
+    if !plan.left_out.is_empty() {
+        lines.extend([String::new(), "Left out".into()]);
+    }
+    for left_out in &plan.left_out {
+        let line = format!("{}: {}", left_out.what, left_out.reason);
+        lines.extend(wrapped(&line, WIDTH, "    "));
+    }
+    lines
+}
+
+/// Returns a number of bytes in the largest unit of 1,000 that leaves at least 1.
+fn amount(bytes: f64) -> String {
+    let units = [(1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB")];
+    let fitting = units.into_iter().find(|(factor, _)| bytes >= *factor);
+    let (factor, unit) = fitting.unwrap_or((1e3, "kB"));
+    let value = bytes / factor;
+    let decimals = usize::from(value < 99.95);
+    format!("{value:.decimals$} {unit}")
+}
+
+/// Returns a time: `42 s`, `2 min 20 s`.
+fn time(seconds: f64) -> String {
+    let whole = seconds.ceil() as u64;
+    match whole {
+        ..100 => format!("{whole} s"),
+        _ => format!("{} min {} s", whole / 60, whole % 60),
+    }
+}
+
 #[cfg(test)]
 mod load_verdict_tests {
-    use super::super::load_testing::{SWITCH, good_load, judgement};
+    use super::super::testing::{SWITCH, good_load, judgement};
     use super::*;
     use load::findings::LoadFigure;
 
@@ -253,5 +311,162 @@ mod load_verdict_tests {
 }
 
 #[cfg(test)]
-#[path = "load_words_tests.rs"]
-mod tests;
+mod tests {
+    use super::super::testing::{SWITCH, judgement, roster};
+    use super::*;
+    use campaign::quiet::roster::NicId;
+    use load::findings::LeftOut;
+
+    #[test]
+    fn names_parts() {
+        let switch_unit = |both| LoadUnit::SwitchLinks { group: 3, from: 12, to: 13, both };
+        let group_unit = |both| LoadUnit::GroupLinks { from: 0, to: 2, both };
+        for (part, text) in [
+            (LoadUnit::System, "the fabric"),
+            (LoadUnit::Nic(NicId(3)), "nid000417 cxi1"),
+            (SWITCH, "switch 003.12 (4 NICs)"),
+            (LoadUnit::Group(3), "group 003 (8 NICs)"),
+            (switch_unit(false), "links from switch 003.12 to switch 003.13"),
+            (switch_unit(true), "links between switches 003.12 and 003.13"),
+            (group_unit(false), "links from group 000 to group 002"),
+            (group_unit(true), "links between groups 000 and 002"),
+            (LoadUnit::TrafficClass, "a traffic class"),
+        ] {
+            assert_eq!(unit(&roster(), &part), text);
+        }
+    }
+
+    #[test]
+    fn writes_judgements_with_their_limits() {
+        let text_for = |figure, value, limit| {
+            sentence(&LoadJudgement { value, limit, ..judgement(SWITCH, figure, Grade::Bad, None) })
+        };
+        for (figure, value, limit, text) in [
+            (
+                LoadFigure::Bandwidth,
+                0.44,
+                0.9,
+                "bandwidth 0.44 times the median of equal parts under bisect:switch \
+                 (good: at least 0.90)",
+            ),
+            (
+                LoadFigure::Impact,
+                131.2,
+                1.2,
+                "median latency 131 times the quiet one under bisect:switch (good: at most 1.20)",
+            ),
+            (
+                LoadFigure::VictimsPaused,
+                0.03,
+                0.01,
+                "the switch paused victims with idle targets 3.0 % of the time under \
+                 bisect:switch (good: at most 1.0 %)",
+            ),
+            (
+                LoadFigure::Timeouts,
+                1204.0,
+                0.0,
+                "answers of packets lost: 1,204 under bisect:switch (good: at most 0)",
+            ),
+        ] {
+            assert_eq!(text_for(figure, value, limit), text);
+        }
+    }
+
+    #[test]
+    fn next_steps_name_what_to_look_at() {
+        let next = |unit, figure| next_step(&roster(), &judgement(unit, figure, Grade::Bad, None));
+        let nic = LoadUnit::Nic(NicId(3));
+        let links = LoadUnit::GroupLinks { from: 0, to: 2, both: false };
+        for (unit, figure, part) in [
+            (nic, LoadFigure::Bandwidth, "'cxidiag check' on nid000417; then check the cable"),
+            (
+                nic,
+                LoadFigure::TargetPauses,
+                "the host is too slow: run 'cxidiag check' on nid000417",
+            ),
+            (SWITCH, LoadFigure::Bandwidth, "all links of switch 003.12"),
+            (links, LoadFigure::Bandwidth, "list the links from group 000 to group 002"),
+            (SWITCH, LoadFigure::Timeouts, "links of switch 003.12 that went down"),
+            (LoadUnit::System, LoadFigure::VictimsPaused, "enable_fgfc"),
+            (LoadUnit::System, LoadFigure::Impact, "high in mixed alone: switches"),
+            (LoadUnit::System, LoadFigure::ShareOfTheory, "--load=bisect:switch,bisect:group"),
+            (LoadUnit::TrafficClass, LoadFigure::Isolation, "QoS profile"),
+        ] {
+            let text = next(unit, figure);
+            assert!(text.contains(part), "{text}");
+        }
+    }
+
+    #[test]
+    fn writes_ratios_with_three_digits() {
+        for (value, text) in [(0.444, "0.44"), (9.996, "10.0"), (25.06, "25.1"), (131.4, "131")] {
+            assert_eq!(ratio(value), text);
+        }
+        for (value, text) in [(0.004, "0.4 %"), (0.12, "12 %"), (1.0, "100 %")] {
+            assert_eq!(percent(value), text);
+        }
+    }
+
+    #[test]
+    fn says_what_would_be_done_and_what_it_costs() {
+        let plan = LoadPreview {
+            nics: 10_000,
+            most_aggressors: 64,
+            is_partial: true,
+            slots: 408,
+            seconds: 139.2,
+            peak: Some(1.6e12),
+            total_bytes: Some(84.8e12),
+            patterns: vec![("bisect:switch".into(), 16), ("all2all".into(), 64)],
+            left_out: vec![LeftOut {
+                what: "bisect:system".into(),
+                reason:
+                    "the groups of the NICs are not known: --topology or --locations gives them"
+                        .into(),
+            }],
+        };
+        let expected = "\
+plan: at most 64 of 10,000 NICs would send at once (partial load); nothing was
+  sent
+408 slots in 2 min 20 s; at most 1.6 TB/s, at most 84.8 TB in total
+
+Pattern        Slots
+bisect:switch     16
+all2all           64
+
+Left out
+bisect:system: the groups of the NICs are not known: --topology or --locations
+    gives them";
+        assert_eq!(plan_text(&plan).join("\n"), expected);
+    }
+
+    #[test]
+    fn says_which_costs_are_unknown() {
+        let plan = LoadPreview {
+            nics: 4,
+            most_aggressors: 4,
+            slots: 1,
+            seconds: 0.25,
+            ..LoadPreview::default()
+        };
+        let expected = [
+            "plan: at most 4 of 4 NICs would send at once; nothing was sent",
+            "1 slot in 1 s; peak rate unknown",
+        ];
+        assert_eq!(plan_text(&plan), expected);
+    }
+
+    #[test]
+    fn writes_amounts_in_their_unit() {
+        for (bytes, text) in [
+            (300.0, "0.3 kB"),
+            (25e6, "25.0 MB"),
+            (84.8e12, "84.8 TB"),
+            (150e12, "150 TB"),
+            (1.2e15, "1.2 PB"),
+        ] {
+            assert_eq!(amount(bytes), text);
+        }
+    }
+}

@@ -5,13 +5,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::Survey;
+use super::distribution::is_incomparable;
 use super::document::Conclusion;
-use super::mixed::is_incomparable;
 use super::progress::time;
 use campaign::quiet::answer::Untested;
 use campaign::quiet::findings::{Certainty, Statistic};
-use campaign::quiet::ids::NodeId;
-use campaign::quiet::roster::{NO_NIC, Node, Roster};
+use campaign::quiet::roster::{NO_NIC, Node, NodeId, Roster};
 use crew::host_list;
 use crew::launcher::command_line::CONTEXT;
 use facts::child::PROGRAM;
@@ -258,12 +257,11 @@ fn quoted(argument: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::load_testing::mixed_load;
-    use super::super::testing::{cause, good, mixed, survey};
+    use super::super::testing::{cause, good, mixed, mixed_load, survey};
     use super::*;
     use campaign::quiet::busy::{BusyNode, HostLoad};
-    use campaign::quiet::findings::{Findings, Unit, UntestedPart};
-    use campaign::quiet::ids::NicId;
+    use campaign::quiet::findings::{Findings, UntestedPart};
+    use campaign::quiet::roster::{NicId, Unit};
 
     /// Sets the line that has started the survey.
     fn start(survey: &mut Survey, launcher: &str, line: &[&str]) {

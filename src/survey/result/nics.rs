@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use super::Survey;
 use super::load_words::{certainties, unit_of};
-use campaign::quiet::findings::{Certainty, Unit};
-use campaign::quiet::states::{State, members, state_of, states};
+use campaign::quiet::findings::{Certainty, State, members, state_of, states};
+use campaign::quiet::roster::Unit;
 use crew::host_list::compress;
 
 /// Returns the state of each NIC of a survey, under load as well.
@@ -55,13 +55,12 @@ pub fn bad_nodes(survey: &Survey) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::load_testing::{SWITCH, good_load, judgement};
-    use super::super::testing::{cause, evidence, good, loaded, mixed, roster, survey};
+    use super::super::testing::{
+        SWITCH, cause, evidence, good, good_load, judgement, loaded, mixed, roster, survey,
+    };
     use super::*;
-    use campaign::quiet::answer::Pair;
     use campaign::quiet::findings::{self, Cause, Findings};
-    use campaign::quiet::ids::{NicId, NodeId, TestId};
-    use campaign::quiet::states;
+    use campaign::quiet::roster::{NicId, NodeId, Pair, TestId};
     use load::findings::{Grade, LoadFigure, LoadFindings, LoadUnit};
 
     #[test]
@@ -125,7 +124,7 @@ mod tests {
         let mut verdict = Findings { causes: vec![slow], ..good() };
         verdict.untested = vec![part(0, 1, false), part(1, 0, false), part(2, 0, true)];
         let states =
-            |verdict: &Findings| states::states_beside_bad(&roster(), verdict)[..4].to_vec();
+            |verdict: &Findings| findings::states_beside_bad(&roster(), verdict)[..4].to_vec();
         assert_eq!(states(&verdict), [Good, Untested, Good, Bad]);
         // A class that would have shown only larger faults says nothing about this one.
         verdict.populations.iter_mut().for_each(|one| one.sensitivity = Some(2.5));
@@ -135,7 +134,7 @@ mod tests {
     #[test]
     fn gives_nics_the_state_of_their_worst_part() {
         use State::{Bad, Good, Suspect, Untested};
-        let states = |verdict: &Findings| states::states(&roster(), verdict);
+        let states = |verdict: &Findings| findings::states(&roster(), verdict);
         assert_eq!(states(&good()), [Good; 8]);
         let mut verdict = mixed();
         let expected = [Good, Good, Good, Bad, Suspect, Untested, Suspect, Untested];

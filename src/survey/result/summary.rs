@@ -3,13 +3,14 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
 
+use super::distribution::{is_incomparable, is_mixed};
 use super::load_words::units;
-use super::mixed::{is_incomparable, is_mixed};
 use super::nics::all_states;
 use super::{Conclusion, Scope, Survey, load_words, words};
-use campaign::quiet::findings::{Cause, Certainty, Findings, LimitSource, Population, Test, Unit};
-use campaign::quiet::ids::{NicId, TestId};
-use campaign::quiet::states::{State, members};
+use campaign::quiet::findings::{
+    Cause, Certainty, Findings, LimitSource, Population, State, Test, members,
+};
+use campaign::quiet::roster::{NicId, TestId, Unit};
 use facts::number::listed;
 use page::table::WIDTH;
 

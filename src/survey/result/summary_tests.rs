@@ -1,11 +1,10 @@
 //! Tests of the first line.
 
+use super::super::testing::{SWITCH, bandwidth, good_load, judgement, links, mixed_load};
 use super::*;
-use crate::result::load_testing::{SWITCH, bandwidth, good_load, judgement, links, mixed_load};
 use crate::result::testing::{cause, evidence, good, loaded, mixed, survey};
 use campaign::quiet::findings::UntestedPart;
-use campaign::quiet::ids::NodeId;
-use campaign::quiet::roster::NO_NIC;
+use campaign::quiet::roster::{NO_NIC, NodeId};
 use facts::error::{Failure, Kind};
 use load::findings::{BandwidthFigures, Grade, LoadFigure, LoadFindings, LoadJudgement, LoadUnit};
 use std::time::{Duration, SystemTime};

@@ -8,11 +8,10 @@ use super::next::advice;
 use super::nics::bad_hosts;
 use super::progress::time;
 use super::summary::{pairs, tests_name};
-use super::{Survey, distribution, evidence, load_text, why_text, words};
+use super::{Survey, distribution, load_text, why_text, words};
 use campaign::quiet::busy::{BusyNode, HostLoad};
-use campaign::quiet::findings::{Cause, Certainty, Outlier, Unit, UntestedPart};
-use campaign::quiet::ids::NodeId;
-use campaign::quiet::roster::Nic;
+use campaign::quiet::findings::{Cause, Certainty, Outlier, UntestedPart};
+use campaign::quiet::roster::{Nic, NodeId, Unit};
 use crew::host_list::compress;
 use crew::location::Class;
 use cxi::address::virtual_function;
@@ -151,7 +150,7 @@ fn section(
     page.line(title);
     for cause in listed.iter().take(most) {
         let name = words::unit(&survey.roster, &cause.unit);
-        let all = evidence::sentences(survey, cause);
+        let all = words::evidence_sentences(survey, cause);
         let mut shown = all.iter().take(sentences);
         let first = shown.next().map_or(String::new(), |text| format!(": {text}"));
         page.paragraph(format!("{name}{first}"), "    ");
@@ -352,9 +351,8 @@ fn names(survey: &Survey, parts: &[&UntestedPart]) -> String {
 mod tests {
     use super::super::testing::{cause, good, mixed, survey};
     use super::*;
-    use campaign::quiet::answer::Pair;
     use campaign::quiet::findings::{Aggregate, Findings};
-    use campaign::quiet::ids::{NicId, TestId};
+    use campaign::quiet::roster::{NicId, Pair, TestId};
     use facts::error::Failure;
     use page::table::TextStyle;
 

@@ -5,7 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use super::load_words::certainty;
 use super::next::advice;
 use super::text::{measured, place};
-use super::{Survey, evidence, load_text, load_words, why_text, words};
+use super::{Survey, load_text, load_words, why_text, words};
 use campaign::quiet::findings::{Cause, Certainty};
 use page::page::Page;
 use why::culprits::Explanation;
@@ -51,7 +51,7 @@ fn parts(page: &mut Page, survey: &Survey) {
     for cause in parts().take(MOST) {
         let why = survey.why.iter().find(|explanation| explanation.culprit == cause.unit);
         let why = why.map_or(Vec::new(), |explanation| why_text::sentences(survey, explanation));
-        let figures = evidence::sentences(survey, cause).into_iter().take(MOST_SENTENCES);
+        let figures = words::evidence_sentences(survey, cause).into_iter().take(MOST_SENTENCES);
         let name = words::unit(&survey.roster, &cause.unit);
         section(page, 2, &name, figures.chain(why).collect());
     }
@@ -106,11 +106,9 @@ fn and_more(page: &mut Page, all: usize) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::load_testing::mixed_load;
-    use super::super::testing::{explanation, loaded, mixed, shared_value, survey};
+    use super::super::testing::{explanation, loaded, mixed, mixed_load, shared_value, survey};
     use super::*;
-    use campaign::quiet::findings::Unit;
-    use campaign::quiet::ids::NicId;
+    use campaign::quiet::roster::{NicId, Unit};
     use page::table::TextStyle;
 
     fn text(survey: &Survey) -> String {

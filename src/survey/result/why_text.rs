@@ -1,17 +1,16 @@
 //! Why culprits are slow, as text.
 
 use super::{Survey, words};
-use campaign::quiet::findings::Unit;
-use campaign::quiet::roster::Roster;
+use campaign::quiet::roster::{Roster, Unit};
 use facts::groups::by_key;
 use facts::number::listed;
 use health::majority::common_text;
 use page::page::Page;
 use why::causes::assessment::difference_text;
 use why::causes::cause::{Confidence, Observation, SAME, Why};
-use why::causes::shared::SharedValue;
 use why::causes::table::cause;
 use why::culprits::Explanation;
+use why::verdict::SharedValue;
 
 /// Most culprits in the text.
 const MOST: usize = 20;
@@ -238,7 +237,7 @@ pub fn shown(value: f64, is_bandwidth: bool) -> String {
 mod tests {
     use super::super::testing::{figures, item, mixed, shared_value, survey, why};
     use super::*;
-    use campaign::quiet::ids::NicId;
+    use campaign::quiet::roster::NicId;
     use page::table::TextStyle;
 
     fn explanation(nic: u32, causes: Vec<Why>) -> Explanation {

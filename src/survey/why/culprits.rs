@@ -8,10 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::causes::assessment::Case;
 use super::causes::cause::Why;
 use super::causes::comparison::FiguresByTest;
-use campaign::quiet::findings::{Cause, Certainty, Findings, LimitSource, Unit};
-use campaign::quiet::ids::NicId;
-use campaign::quiet::roster::Roster;
-use campaign::quiet::states;
+use campaign::quiet::findings::{self, Cause, Certainty, Findings, LimitSource};
+use campaign::quiet::roster::{NicId, Roster, Unit};
 use health::item::Readings;
 use health::majority::{self, Difference};
 
@@ -97,7 +95,7 @@ pub fn parts<'a>(roster: &Roster, verdict: &'a Findings) -> Parts<'a> {
         let nic = match cause.unit {
             Unit::Nic(nic) => Some(nic),
             Unit::Node(_) => {
-                let mut nics = states::members(roster, &cause.unit).into_iter();
+                let mut nics = findings::members(roster, &cause.unit).into_iter();
                 nics.find(|nic| roster.nic(*nic).failure.is_none())
             }
             _ => None,
@@ -124,7 +122,7 @@ pub fn parts<'a>(roster: &Roster, verdict: &'a Findings) -> Parts<'a> {
 /// Returns some NICs of a part, on different nodes.
 fn some_of(roster: &Roster, unit: &Unit) -> Vec<NicId> {
     let mut nodes = BTreeSet::new();
-    let mut nics = states::members(roster, unit);
+    let mut nics = findings::members(roster, unit);
     nics.retain(|nic| nodes.insert(roster.nic(*nic).node));
     nics.truncate(MOST_OF_PART);
     nics
@@ -214,9 +212,8 @@ impl Explanation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use campaign::quiet::answer::Pair;
     use campaign::quiet::findings::{Direction, Evidence, Statistic};
-    use campaign::quiet::ids::{NodeId, TestId};
+    use campaign::quiet::roster::{NodeId, Pair, TestId};
     use crew::location::Location;
     use facts::severity::Severity;
     use health::item::testing::reading;

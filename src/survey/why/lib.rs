@@ -5,17 +5,15 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//!  8 | lib             the list of modules                                                       |
+//!  7 | lib             the list of modules                                                       |
 //!    +-------------------------------------------------------------------------------------------+
-//!  7 | suspect         the campaign about one NIC                                                |
+//!  6 | suspect         the campaign about one NIC                                                |
 //!    +-------------------------------------------------------------------------------------------+
-//!  6 | verdict         the campaign after a survey                                               |
+//!  5 | verdict         the campaign after a survey                                               |
 //!    +-------------------------------------------------------------------------------------------+
-//!  5 | unmeasured      NICs, switches and groups of which only files are read                    |
+//!  4 | unmeasured      NICs, switches and groups of which only files are read                    |
 //!    +-------------------------------------------------------------------------------------------+
-//!  4 | investigation   the members read files and measure                                        |
-//!    +-------------------------------------------------------------------------------------------+
-//!  3 | links           the pairs that show why links between groups are slow                     |
+//!  3 | investigation   the members read files and measure                                        |
 //!    +-------------------------------------------------------------------------------------------+
 //!  2 | slots           what is measured for a culprit, and what has come of it                   |
 //!    +-------------------------------------------------------------------------------------------+
@@ -32,7 +30,6 @@
 pub mod causes;
 pub mod culprits;
 pub mod investigation;
-mod links;
 mod slots;
 pub mod suspect;
 mod unmeasured;

@@ -2,21 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use super::causes::procedure::DiagnosisCourse;
+use super::causes::procedure::{Column, DiagnosisCourse};
+use super::causes::readings::{Growth, MeasuredFlow, counter_readings, flow_reading};
 use super::culprits::CulpritNic;
-use crate::causes::columns::Column;
 use crate::causes::comparison::{
     Compared, DelayedMeasurement, FiguresByTest, Floor, Tail, TestFigures, compare,
 };
-use crate::causes::counters::Growth;
-use crate::causes::flows::MeasuredFlow;
 use crate::causes::procedure::{TESTS, TestCode, TestProcedure, TestRoute, TestStep};
-use crate::causes::{counters, flows};
-use campaign::quiet::answer::{Answer, Pair, PairResult};
+use campaign::quiet::answer::{Answer, PairResult};
 use campaign::quiet::busy::is_busy;
 use campaign::quiet::findings::Direction;
-use campaign::quiet::ids::{NicId, TestId};
-use campaign::quiet::roster::Roster;
+use campaign::quiet::roster::{NicId, Pair, Roster, TestId};
 use crew::location::Class;
 use crew::star::MemoryCopy;
 use facts::expect::Metric;
@@ -304,7 +300,7 @@ impl Found {
     pub fn counters(&self) -> Vec<Finding> {
         let all = [&self.to_others, &self.in_loopback];
         let mut found: Vec<Finding> = Vec::new();
-        for reading in all.into_iter().flat_map(|[own, others]| counters::readings(own, others)) {
+        for reading in all.into_iter().flat_map(|[own, others]| counter_readings(own, others)) {
             if found.iter().all(|candidate| candidate.code != reading.code) {
                 found.push(reading);
             }
@@ -314,7 +310,7 @@ impl Found {
 
     /// Returns what the flows between the groups of a culprit say, and the flows between others.
     pub fn flows(&self) -> [Option<Finding>; 2] {
-        self.flows.each_ref().map(|flows| flows::reading(flows))
+        self.flows.each_ref().map(|flows| flow_reading(flows))
     }
 
     /// Returns whether the culprit is slower in a test than good NICs.
@@ -357,8 +353,7 @@ impl Found {
 mod tests {
     use super::*;
     use campaign::quiet::answer::{CounterEvidence, Figures as Answered, RETRIES, Stage, Untested};
-    use campaign::quiet::ids::NodeId;
-    use campaign::quiet::roster::{Nic, Node};
+    use campaign::quiet::roster::{Nic, Node, NodeId};
     use crew::location::Location;
 
     /// Returns a roster with a NIC on a node of its own at each of these switches of a group.

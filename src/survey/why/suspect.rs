@@ -15,12 +15,9 @@ use super::investigation::{
 };
 use super::slots::{Found, SlotNics};
 use super::verdict::controls;
-use campaign::quiet::findings::{Cause, Certainty, Direction, Unit};
-use campaign::quiet::ids::NicId;
-use campaign::quiet::roster::Roster;
-use campaign::quiet::states::State;
-use campaign::slots::Crew;
-use campaign::slots::members::Members;
+use campaign::quiet::findings::{Cause, Certainty, Direction, State};
+use campaign::quiet::roster::{NicId, Roster, Unit};
+use campaign::slots::{Crew, Members};
 use crew::introduction::Introduction;
 use facts::error::Failure;
 use facts::host::is_same_host;

@@ -13,10 +13,8 @@ use super::causes::comparison::FiguresByTest;
 use super::causes::evaluation::{Diagnosis, evaluate};
 use super::culprits::{Explanation, FabricPart, LOOK_AT_SWITCHES, left_out, signature_of_files};
 use super::investigation::{Checks, by_kind, is_idle, is_same_kind};
-use campaign::quiet::findings::Unit;
-use campaign::quiet::ids::NicId;
-use campaign::quiet::roster::Roster;
-use campaign::quiet::states::State;
+use campaign::quiet::findings::State;
+use campaign::quiet::roster::{NicId, Roster, Unit};
 use health::item::Readings;
 
 /// Most nodes whose files are read.
@@ -147,8 +145,7 @@ fn in_all<T: Clone + PartialEq>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use campaign::quiet::ids::NodeId;
-    use campaign::quiet::roster::{Nic, Node};
+    use campaign::quiet::roster::{Nic, Node, NodeId};
     use facts::severity::Severity;
     use health::Finding;
     use health::item::testing::reading;

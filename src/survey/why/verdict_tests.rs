@@ -8,11 +8,10 @@ use super::causes::procedure::DiagnosisCourse;
 use super::suspect;
 use super::verdict::{Diagnoses, explain};
 use crate::causes::procedure::TESTS;
-use campaign::quiet::answer::Pair;
 use campaign::quiet::findings::{
-    Cause, Certainty, Direction, Evidence, Findings, LimitSource, Statistic, Test, Unit,
+    Cause, Certainty, Direction, Evidence, Findings, LimitSource, Statistic, Test,
 };
-use campaign::quiet::ids::{NicId, TestId};
+use campaign::quiet::roster::{NicId, Pair, TestId, Unit};
 use campaign::quiet::testing::{Cluster, Effect, Fault, pair};
 use campaign::slots::Crew;
 use campaign::slots::testing::ModelCrew;

@@ -6,64 +6,10 @@ use std::fmt::{self, Display};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::ids::{NicId, Role, TestId};
+use super::roster::{NicId, Pair, TestId};
 use facts::error::{Failure, Kind};
 
 pub use facts::figures::Figures;
-
-/// Two NICs, as indices in the roster. The initiator issues the operations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-pub struct Pair {
-    /// The NIC that issues operations.
-    pub initiator: NicId,
-    /// The NIC that the operations address; the initiator itself in loopback.
-    pub target: NicId,
-}
-
-/// A test and a pair.
-pub type TestPair = (TestId, Pair);
-
-impl Pair {
-    /// Returns the pair of a NIC with itself.
-    pub fn loopback(nic: NicId) -> Self {
-        Self { initiator: nic, target: nic }
-    }
-
-    /// Returns the pair in which `nic` has this role.
-    pub fn with_role(role: Role, nic: NicId, partner: NicId) -> Self {
-        let (initiator, target) = match role {
-            Role::Initiator => (nic, partner),
-            Role::Target => (partner, nic),
-        };
-        Self { initiator, target }
-    }
-
-    /// Returns the initiator and the target.
-    pub fn nics(self) -> [NicId; 2] {
-        [self.initiator, self.target]
-    }
-
-    /// Returns both NICs with their roles, the initiator first.
-    pub fn roles(self) -> [(Role, NicId); 2] {
-        [(Role::Initiator, self.initiator), (Role::Target, self.target)]
-    }
-
-    /// Returns the other NIC.
-    pub fn partner(self, nic: NicId) -> NicId {
-        if self.initiator == nic { self.target } else { self.initiator }
-    }
-
-    /// Returns the pair in the other direction.
-    pub fn reversed(self) -> Self {
-        Self { initiator: self.target, target: self.initiator }
-    }
-
-    /// Returns whether the pair is a NIC with itself.
-    pub fn is_loopback(self) -> bool {
-        self.initiator == self.target
-    }
-}
 
 /// The answer of a pair.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

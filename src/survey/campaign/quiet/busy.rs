@@ -1,12 +1,12 @@
-//! Nodes whose CPUs other programs used while the survey measured.
+//! Nodes whose CPUs other programs used while the survey measured, and the note that tells its user
+//! early that they disturb the survey.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use super::answer::{Answer, PairResult};
-use super::ids::NodeId;
-use super::roster::Roster;
+use super::roster::{NodeId, Roster};
 
 /// Fewest slots with a busy CPU after which a node is named, if they are half of its slots.
 const LEAST_SLOTS: u32 = 3;
@@ -84,10 +84,42 @@ impl BusySlots {
     }
 }
 
+/// Fewest disturbed pairs for a note.
+const FEWEST: usize = 5;
+
+/// The note appears if at least one of this many pairs was disturbed.
+const LEAST_PART: usize = 5;
+
+/// The number of pairs that busy CPUs disturbed.
+#[derive(Debug, Default)]
+pub struct BusyCpus {
+    disturbed: usize,
+    pairs: usize,
+    is_noted: bool,
+}
+
+impl BusyCpus {
+    /// Counts the pairs of a block. Returns a note if many pairs so far were disturbed, once.
+    pub fn add(&mut self, pairs: &[PairResult], is_bandwidth: bool) -> Option<String> {
+        let disturbed = pairs.iter().filter(|pair| is_busy(pair, is_bandwidth));
+        self.disturbed += disturbed.count();
+        self.pairs += pairs.len();
+        let Self { disturbed, pairs, .. } = *self;
+        if self.is_noted || disturbed < FEWEST || disturbed * LEAST_PART < pairs {
+            return None;
+        }
+        self.is_noted = true;
+        Some(format!(
+            "the CPUs are busy: processes waited for them in {disturbed} of {pairs} pairs so far; \
+             with free CPUs the survey finds more in less time"
+        ))
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::answer::{Stage, Untested};
-    use super::super::ids::TestId;
+    use super::super::answer::{Answer, Stage, Untested};
+    use super::super::roster::{NicId, Pair, TestId};
     use super::super::testing::{Cluster, pair};
     use super::*;
 
@@ -118,5 +150,37 @@ mod tests {
         };
         assert!(!is_busy(&waited(25), false) && is_busy(&waited(26), false));
         assert!(!is_busy(&waited(5), true) && is_busy(&waited(6), true));
+    }
+
+    /// Returns pairs that were not measured, all for this reason.
+    fn block(reason: Untested, pairs: usize) -> Vec<PairResult> {
+        let result = PairResult {
+            test: TestId(0),
+            pair: Pair { initiator: NicId(0), target: NicId(1) },
+            stage: Stage::Sweep,
+            round: 0,
+            active: 1,
+            answer: Answer::Untested(reason),
+            waited_percent: 0,
+            counters: Vec::new(),
+        };
+        vec![result; pairs]
+    }
+
+    #[test]
+    fn notes_many_disturbed_pairs_once() {
+        let mut busy = BusyCpus::default();
+        assert_eq!(busy.add(&block(Untested::NoReport, 16), false), None);
+        assert_eq!(busy.add(&block(Untested::Late, 4), false), None);
+        let note = busy.add(&block(Untested::NoCpu, 1), false).unwrap();
+        assert!(note.contains("5 of 21 pairs"), "{note}");
+        assert_eq!(busy.add(&block(Untested::Paused, 20), false), None);
+    }
+
+    #[test]
+    fn notes_no_small_part_of_disturbed_pairs() {
+        let mut busy = BusyCpus::default();
+        assert_eq!(busy.add(&block(Untested::NoReport, 26), false), None);
+        assert_eq!(busy.add(&block(Untested::Late, 6), false), None);
     }
 }

@@ -3,21 +3,19 @@
 
 use std::collections::BTreeSet;
 
-use super::answer::{Answer, Pair, PairResult, Stage, Untested};
+use super::answer::{Answer, PairResult, Stage, Untested};
 use super::conclusion::EndedSurvey;
-use super::coverage::Coverage;
+use super::coverage::{Coverage, ExcludedNics, why_unusable};
 use super::explanation::{FEW_NICS, explain};
 use super::findings::{Certainty, Findings, Test};
-use super::ids::{NicId, NodeId, TestId};
 use super::limits::Limits;
 use super::pairs::Selection;
 use super::plan::{RetestPlan, RoundPlan, SweepResults};
+pub use super::plan::{Settings, SurveyPhase, SurveyProgress};
 use super::population::MOST_EXACT;
 use super::result_store::ResultStore;
-use super::roster::Roster;
+use super::roster::{NicId, NodeId, Pair, Roster, TestId};
 use super::rounds::{Round, Sweep};
-pub use super::settings::{Settings, SurveyPhase, SurveyProgress};
-use super::unmeasured::{ExcludedNics, why_unusable};
 
 /// Most NICs whose figures are kept for pictures without a request.
 const NICS_OF_MATRIX: usize = 1024;

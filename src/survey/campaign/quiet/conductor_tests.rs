@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::answer::{Answer, Pair, PairResult, Stage};
+use super::answer::{Answer, PairResult, Stage};
 use super::conductor::{Conductor, Settings};
 use super::coverage::MOST_REPEATS;
-use super::findings::{Cause, Certainty, Direction, Findings, LimitSource, Unit, UntestedPart};
-use super::ids::{NicId, NodeId, TestId};
+use super::findings::{Cause, Certainty, Direction, Findings, LimitSource, UntestedPart};
+use super::roster::{NicId, NodeId, Pair, TestId, Unit};
 use super::testing::{Cluster, Effect, Fault, named, pair, run, settings, survey, survey_with};
 
 fn conductor(cluster: &Cluster, settings: Settings) -> Conductor {

@@ -3,14 +3,15 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::answer::{FEW_RETRIES, Pair, TestPair};
+use super::answer::FEW_RETRIES;
 use super::findings::{LimitSource, Statistic};
-use super::fit::{Fit, PairCost, PairResidual, fit, rank_correlation, upper_spread};
-use super::ids::{PopulationKey, TestId};
-use super::observation::{JudgedCost, PairFigures, statistics};
+use super::fit::{
+    Fit, JudgedCost, PairCost, PairFigures, PairResidual, fit, rank_correlation, statistics,
+    upper_spread,
+};
 use super::population::Sorted;
 use super::result_store::ResultStore;
-use super::roster::Roster;
+use super::roster::{Pair, PopulationKey, Roster, TestId, TestPair};
 use super::selection::{Selected, select};
 use crate::blame::{LEAST_FIGURES, score_limit};
 use crew::location::Class;

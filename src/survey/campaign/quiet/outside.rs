@@ -6,12 +6,11 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::answer::{Answer, Pair, PairResult, Stage, TestPair};
+use super::answer::{Answer, PairResult, Stage};
 use super::findings::LimitSource;
-use super::ids::{NicId, TestId};
-use super::observation::{PairFigures, figure};
+use super::fit::{PairFigures, figure};
 use super::result_store::ResultStore;
-use super::roster::Roster;
+use super::roster::{NicId, Pair, Roster, TestId, TestPair};
 use super::slow_parts::Judgement;
 use crate::blame::LEAST_PARTNERS;
 use crew::location::Class;
@@ -272,7 +271,8 @@ pub fn keep_failures(outside: &mut [Outside], answers: impl Fn(NicId) -> u32) {
 #[cfg(test)]
 mod tests {
     use super::super::answer::Figures;
-    use super::super::findings::{Certainty, Unit};
+    use super::super::findings::Certainty;
+    use super::super::roster::Unit;
     use super::super::testing::{Cluster, named, pair, settings, survey_with};
     use super::*;
 

@@ -3,12 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use super::answer::Pair;
-use super::findings::{Outlier, Statistic, Unit};
+use super::findings::{Outlier, Statistic};
 use super::fit::PairResidual;
-use super::ids::{NicId, PopulationKey, Role, TestId};
 use super::limits::{Limit, Limits};
-use super::roster::{Roster, crossing, members};
+use super::roster::{NicId, Pair, PopulationKey, Role, Roster, TestId, Unit, crossing, members};
 use super::selection::{PartEffect, Selected, select};
 use super::slow_parts::{ExplainedPairs, Judgement};
 use crate::blame::{FALSE_ALARM, error_of_median, score_limit};
@@ -295,10 +293,8 @@ fn found_with(pairs: usize, selected: &Selected) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::findings::{Cause, Certainty, Direction, Findings, Statistic, Unit};
-    use super::super::ids::NicId;
-    use super::super::roster::crossing;
-    use super::super::states::{State, states};
+    use super::super::findings::{Cause, Certainty, Direction, Findings, State, Statistic, states};
+    use super::super::roster::{NicId, Unit, crossing};
     use super::super::testing::{Cluster, Fault, Load, named, survey, survey_of_some};
 
     fn cluster(tool: &str, factor: f64) -> Cluster {

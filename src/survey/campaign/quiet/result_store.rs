@@ -6,13 +6,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::{Index, IndexMut};
 
 use super::answer::{
-    Answer, FEW_RETRIES, Figures, LINK_ERRORS, Pair, PairResult, RETRIES, Stage, TIMEOUTS, TestPair,
+    Answer, FEW_RETRIES, Figures, LINK_ERRORS, PairResult, RETRIES, Stage, TIMEOUTS,
 };
-use super::findings::{Test, Unit};
-use super::ids::{NicId, PopulationKey, Role, TestId};
-use super::observation::PairFigures;
+use super::findings::Test;
+use super::fit::PairFigures;
 use super::population::{FigureHistogram, MOST_EXACT, cost};
-use super::roster::{Roster, parts_of_pair};
+use super::roster::{
+    NicId, Pair, PopulationKey, Role, Roster, TestId, TestPair, Unit, parts_of_pair,
+};
 use crate::blame::LEAST_FIGURES;
 use crew::location::Class;
 use facts::expect::Expectation;

@@ -6,17 +6,16 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use fastrand::Rng;
 
-use super::answer::{Pair, Stage, TestPair};
+use super::answer::Stage;
+use super::coverage::why_unusable;
 use super::explanation::{FEW_NICS, FEW_SUSPECTS};
-use super::findings::{Certainty, Unit};
-use super::ids::{NicId, PopulationKey, Role, TestId};
+use super::findings::Certainty;
 use super::outside::Outside;
 use super::result_store::ResultStore;
-use super::roster::{Roster, members};
+use super::roster::{NicId, Pair, PopulationKey, Role, Roster, TestId, TestPair, Unit, members};
 use super::rounds::{NicOrder, Round};
 use super::search::PartExplanation;
 use super::slow_parts::Judgement;
-use super::unmeasured::why_unusable;
 use crew::location::Class;
 
 /// Pairs of a NIC, of a larger part or of a path that are retested at a time.

@@ -1,10 +1,9 @@
-//! The nodes and NICs of a survey, and the parts of a cluster that NICs and pairs belong to.
+//! The nodes and NICs of a survey, the parts of a cluster that NICs and pairs belong to, and the
+//! names of NICs, nodes, tests and pairs: indices of different types, so that the compiler
+//! distinguishes them.
 
 use serde::{Deserialize, Serialize};
 
-use super::answer::Pair;
-use super::findings::Unit;
-use super::ids::{NicId, NodeId, Role};
 use crew::location::{Class, Location};
 use facts::device::DeviceName;
 use facts::host::HostIndex;
@@ -205,4 +204,154 @@ pub fn crossing(roster: &Roster, pair: Pair) -> Option<(Unit, Role)> {
     let (one, other) = (group(pair.initiator)?, group(pair.target)?);
     let role = if one < other { Role::Initiator } else { Role::Target };
     (one != other).then(|| (Unit::GroupPair(one.min(other), one.max(other)), role))
+}
+
+/// Declares an index in a list.
+macro_rules! index {
+    ($(#[$about:meta])* $name:ident($number:ty)) => {
+        $(#[$about])*
+        #[derive(
+            Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+        )]
+        #[cfg_attr(feature = "testing", derive(schemars::JsonSchema), schemars(inline))]
+        #[serde(transparent)]
+        pub struct $name(pub $number);
+
+        impl $name {
+            /// Returns the first `count` of them.
+            pub fn first(count: usize) -> impl Iterator<Item = Self> + Clone {
+                (0..count as $number).map(Self)
+            }
+
+            /// Returns the index in their list.
+            pub fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+    };
+}
+
+index!(
+    /// A NIC: its index in the roster.
+    NicId(u32)
+);
+index!(
+    /// A node: its index in the roster.
+    NodeId(u32)
+);
+index!(
+    /// A test: its index in the list of tests.
+    TestId(u16)
+);
+
+/// A population: the pairs of one class in one test.
+pub type PopulationKey = (TestId, Class);
+
+facts::named_enum! {
+    /// What a NIC does in a pair.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Role {
+        /// It issues the operations.
+        Initiator = "initiator",
+        /// The operations address it.
+        Target = "target",
+    }
+    /// Its name in sentences.
+    pub fn name(self);
+}
+
+impl Role {
+    /// Both roles.
+    pub const BOTH: [Self; 2] = Self::ALL;
+
+    /// Returns the role of the partner.
+    pub fn other(self) -> Self {
+        match self {
+            Self::Initiator => Self::Target,
+            Self::Target => Self::Initiator,
+        }
+    }
+
+    /// Returns the index of this role in an array with both.
+    pub fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// Two NICs, as indices in the roster. The initiator issues the operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+pub struct Pair {
+    /// The NIC that issues operations.
+    pub initiator: NicId,
+    /// The NIC that the operations address; the initiator itself in loopback.
+    pub target: NicId,
+}
+
+/// A test and a pair.
+pub type TestPair = (TestId, Pair);
+
+impl Pair {
+    /// Returns the pair of a NIC with itself.
+    pub fn loopback(nic: NicId) -> Self {
+        Self { initiator: nic, target: nic }
+    }
+
+    /// Returns the pair in which `nic` has this role.
+    pub fn with_role(role: Role, nic: NicId, partner: NicId) -> Self {
+        let (initiator, target) = match role {
+            Role::Initiator => (nic, partner),
+            Role::Target => (partner, nic),
+        };
+        Self { initiator, target }
+    }
+
+    /// Returns the initiator and the target.
+    pub fn nics(self) -> [NicId; 2] {
+        [self.initiator, self.target]
+    }
+
+    /// Returns both NICs with their roles, the initiator first.
+    pub fn roles(self) -> [(Role, NicId); 2] {
+        [(Role::Initiator, self.initiator), (Role::Target, self.target)]
+    }
+
+    /// Returns the other NIC.
+    pub fn partner(self, nic: NicId) -> NicId {
+        if self.initiator == nic { self.target } else { self.initiator }
+    }
+
+    /// Returns the pair in the other direction.
+    pub fn reversed(self) -> Self {
+        Self { initiator: self.target, target: self.initiator }
+    }
+
+    /// Returns whether the pair is a NIC with itself.
+    pub fn is_loopback(self) -> bool {
+        self.initiator == self.target
+    }
+}
+
+/// A part of the cluster that can be a cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// A NIC, its cable, or its port of the switch; an index in the roster.
+    Nic(NicId),
+    /// A node: all of its NICs; an index in the roster.
+    Node(NodeId),
+    /// A switch.
+    Switch {
+        /// Its group.
+        group: u16,
+        /// Its number in the group.
+        switch: u16,
+    },
+    /// A group of switches.
+    Group(u16),
+    /// The links between two groups, the smaller number first.
+    GroupPair(u16, u16),
+    /// What lies between two NICs, in the direction of the pair.
+    Path(Pair),
 }

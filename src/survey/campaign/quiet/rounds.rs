@@ -3,11 +3,9 @@
 
 use std::collections::HashMap;
 
-use super::answer::{Pair, Stage};
-use super::ids::{NicId, TestId};
-use super::pairs::Selection;
-use super::roster::Roster;
-use super::shape::{Shape, rails, shape};
+use super::answer::Stage;
+use super::pairs::{Selection, Shape, rails, shape};
+use super::roster::{NicId, Pair, Roster, TestId};
 
 /// Disjoint pairs that are measured at the same time.
 #[derive(Clone, Debug, PartialEq, Eq)]

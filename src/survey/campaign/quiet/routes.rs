@@ -6,11 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::answer::Pair;
-use super::findings::Unit;
 use super::fit::{PairResidual, has_effect};
-use super::ids::{NicId, Role};
-use super::roster::{Roster, group_pair};
+use super::roster::{NicId, Pair, Role, Roster, Unit, group_pair};
 use crate::blame::LARGER_SHARE;
 
 /// Fewest pairs on a route that tell whether it is slow, and the part of the routes of a group from

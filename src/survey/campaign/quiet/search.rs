@@ -15,14 +15,13 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use super::answer::{Pair, TestPair};
-use super::findings::{Certainty, Direction, LimitSource, Unit};
-use super::fit::has_effect;
-use super::ids::{NicId, Role, TestId};
-use super::observation::PairFigures;
+use super::findings::{Certainty, Direction, LimitSource};
+use super::fit::{PairFigures, has_effect};
 use super::outside::{Outside, RetestOutcome, most_failing};
 use super::result_store::{ResultStore, RoleCounts};
-use super::roster::{Roster, crossing, group_pair, members, parts_of_nic};
+use super::roster::{
+    NicId, Pair, Role, Roster, TestId, TestPair, Unit, crossing, group_pair, members, parts_of_nic,
+};
 use super::selection::{LEAST_MEMBERS, are_enough_of_links};
 use super::slow_parts::{Judgement, SlowPart};
 use crate::blame::LEAST_PARTNERS;

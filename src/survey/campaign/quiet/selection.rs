@@ -8,11 +8,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::answer::Pair;
-use super::findings::Unit;
 use super::fit::{PairResidual, has_effect, spread};
-use super::ids::{NicId, Role};
-use super::roster::{self, Roster, crossing, parts_of_nic};
+use super::roster::{self, NicId, Pair, Role, Roster, Unit, crossing, parts_of_nic};
 use super::routes::{PairsByRoute, SwitchId};
 use crate::blame::{
     FALSE_ALARM, LARGER_SHARE, LEAST_ERROR, LEAST_PARTNERS, binomial_tail, error_of_median,

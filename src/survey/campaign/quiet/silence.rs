@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::answer::{TestPair, Untested};
+use super::answer::Untested;
 use super::findings::Statistic;
-use super::ids::{NicId, PopulationKey, Role, TestId};
-use super::observation::PairFigures;
+use super::fit::PairFigures;
 use super::result_store::ResultStore;
-use super::roster::Roster;
+use super::roster::{NicId, PopulationKey, Role, Roster, TestId, TestPair};
 use super::slow_parts::Judgement;
 use crate::blame::LEAST_FIGURES;
 use crew::location::Class;
@@ -135,9 +134,9 @@ impl Judgement {
 #[cfg(test)]
 mod tests {
     use super::super::answer::{Answer, Figures, PairResult, Stage};
-    use super::super::findings::{Certainty, Direction, Unit};
-    use super::super::ids::NodeId;
-    use super::super::settings::Settings;
+    use super::super::findings::{Certainty, Direction};
+    use super::super::plan::Settings;
+    use super::super::roster::{NodeId, Unit};
     use super::super::testing::{Cluster, Fault, Load, named, pair, settings, survey, survey_with};
     use super::*;
 

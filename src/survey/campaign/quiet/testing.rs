@@ -3,14 +3,11 @@
 
 use fastrand::Rng;
 
-use super::answer::{
-    Answer, CounterEvidence, Figures, LINK_ERRORS, Pair, PairResult, RETRIES, Untested,
-};
+use super::answer::{Answer, CounterEvidence, Figures, LINK_ERRORS, PairResult, RETRIES, Untested};
 use super::conductor::{Conductor, Settings};
-use super::findings::{Certainty, Direction, Findings, Test, Unit};
-use super::ids::{NicId, NodeId, TestId};
+use super::findings::{Certainty, Direction, Findings, Test};
 use super::pairs::parse;
-use super::roster::{Nic, Node, Roster};
+use super::roster::{Nic, NicId, Node, NodeId, Pair, Roster, TestId, Unit};
 use super::rounds::{NicOrder, Round};
 use crew::location::{Class, Location};
 

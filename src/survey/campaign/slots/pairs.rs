@@ -5,9 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::{AnsweredBlock, Crew, LostMembers, MemberWork, ProgressText};
-use crate::quiet::answer::{Answer, CounterEvidence, Pair, PairResult, Stage, Untested};
-use crate::quiet::ids::{NicId, TestId};
-use crate::quiet::roster::Roster;
+use crate::quiet::answer::{Answer, CounterEvidence, PairResult, Stage, Untested};
+use crate::quiet::roster::{NicId, Pair, Roster, TestId};
 use crate::quiet::rounds::Round;
 use crate::timetable::{Slot, SlotTask, TaskAnswer, TaskResult, by_slot};
 use facts::error::Failure;

@@ -4,17 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use super::answer_times::{self, AnswerTimes, Suspects, probes, windows};
-use super::busy_note::BusyCpus;
-use super::members::Members;
-use super::pace::{Pace, estimate, with_window};
-use super::{Crew, LostMembers, MemberWork, pairs};
-use crate::quiet::answer::{Answer, Pair, PairResult, Stage, Untested};
-use crate::quiet::busy::{BusyNode, BusySlots};
+use super::pace::{self, AnswerTimes, Pace, Suspects, estimate, probes, windows, with_window};
+use super::{Crew, LostMembers, MemberWork, Members, pairs};
+use crate::quiet::answer::{Answer, PairResult, Stage, Untested};
+use crate::quiet::busy::{BusyCpus, BusyNode, BusySlots};
 use crate::quiet::conductor::{Conductor, Settings, SurveyPhase, SurveyProgress};
 use crate::quiet::findings::{Findings, Test};
-use crate::quiet::ids::TestId;
-use crate::quiet::roster::Roster;
+use crate::quiet::roster::{Pair, Roster, TestId};
 use crate::quiet::rounds::Round;
 use crate::timetable::TestSetup;
 use crew::host_list::compress;
@@ -378,7 +374,7 @@ impl QuietSurvey {
         let size_bytes = self.tests()[test.index()].size_bytes;
         loop {
             let lone = self.answer_times.lone_pairs(&self.tests()[test.index()], block);
-            let slot = with_window(answer_times::WINDOWS[0]);
+            let slot = with_window(pace::PROBE_WINDOWS[0]);
             if lone.is_empty() {
                 break;
             }
@@ -389,11 +385,11 @@ impl QuietSurvey {
                 }
                 break;
             }
-            let some = answer_times::some_disjoint(lone.iter(), &mut BTreeSet::new());
+            let some = pace::some_disjoint(lone.iter(), &mut BTreeSet::new());
             for result in self.measure_singles(crew, recorder, test, some, slot)? {
                 match result.answer {
                     Answer::Measured(figures) => {
-                        let time = answer_times::time(figures, size_bytes);
+                        let time = pace::answer_time(figures, size_bytes);
                         self.answer_times.add_slow_pair(test, result.pair, time);
                     }
                     Answer::Failed(_) => self.answer_times.add_dead([result.pair]),
@@ -464,7 +460,7 @@ impl QuietSurvey {
             for result in self.measure_singles(crew, recorder, test, probes(&open), slot)? {
                 let class = self.conductor.roster().class(result.pair);
                 let time = match result.answer {
-                    Answer::Measured(figures) => answer_times::time(figures, size_bytes),
+                    Answer::Measured(figures) => pace::answer_time(figures, size_bytes),
                     Answer::Failed(_) => continue,
                     // A process was busy: nothing tells whether the pair is dead.
                     Answer::Untested(_) => Duration::ZERO,

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::members::Members;
 use super::pace::{longest, most_beyond};
-use super::{AnsweredBlock, BlockLoad, CheckedNodes, Crew, LostMembers, MemberWork, ProgressText};
-use crate::quiet::answer::{Answer, Figures, Pair, Untested};
-use crate::quiet::ids::{NicId, NodeId};
+use super::{
+    AnsweredBlock, BlockLoad, CheckedNodes, Crew, LostMembers, MemberWork, Members, ProgressText,
+};
+use crate::quiet::answer::{Answer, Figures, Untested};
+use crate::quiet::roster::{NicId, NodeId, Pair};
 use crate::quiet::testing::{Cluster, DEAD};
 use crate::timetable::{
     BlockTimes, Report, Slot, SlotTask, Task, TaskAnswer, TaskResult, TestSetup, blocks,

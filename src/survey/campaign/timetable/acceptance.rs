@@ -12,7 +12,7 @@ use super::{
 use crate::quiet::answer::{Figures, Untested};
 use crate::quiet::busy::HostLoad;
 use crate::quiet::findings::Test;
-use crate::quiet::ids::NicId;
+use crate::quiet::roster::NicId;
 use crew::star::{Expected, Work};
 use facts::device::FabricAddress;
 use facts::figures::LONGEST_NS;
@@ -235,10 +235,9 @@ fn is_within(number: f64, most: f64) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::histogram::Histogram;
-    use super::super::{PARTS, Watched};
+    use super::super::{Histogram, PARTS, Watched};
     use super::*;
-    use crate::quiet::ids::TestId;
+    use crate::quiet::roster::TestId;
 
     const PEER: FabricAddress = FabricAddress { nic: 1, pid: 2 };
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::tests::nic_plan;
 use super::*;
 use campaign::quiet::answer::Untested;
-use campaign::quiet::ids::TestId;
+use campaign::quiet::roster::TestId;
 use campaign::timetable::{SlotTask, Watched};
 use load::slot::{AGGRESSOR_TEST, VICTIM};
 use plan::testing::plan;

@@ -1,15 +1,14 @@
 //! What a process of a survey measures: its NICs, slot by slot.
 //!
 //! * This file: the NICs of the process, each in a thread of its own.
-//! * `nic`: one NIC, what it does in each slot, and when operations run there.
-//! * `load_task`: what a NIC does in a slot under load.
+//! * `nic`: one NIC, what it does in each slot, with load and without, and when operations run
+//!   there.
 //! * `counter_watch`: the counters of a NIC that may explain an answer.
 //! * `rules`: which options of a tool a survey can measure with.
 
 mod counter_watch;
 #[cfg(test)]
 mod load_process_tests;
-mod load_task;
 #[cfg(test)]
 mod load_tests;
 mod nic;
@@ -31,7 +30,7 @@ use nic::{CurrentStep, MemberNic, ThreadOrder};
 pub use rules::{buffer_bytes, is_two_sided};
 
 use campaign::quiet::answer::Untested;
-use campaign::quiet::ids::NicId;
+use campaign::quiet::roster::NicId;
 use campaign::timetable::{Block, Report, Task, TaskAnswer, TaskResult, TestSetup};
 use crew::introduction::IntroducedNic;
 use facts::device::FabricAddress;

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use super::tests::{PAIR, begin, nic_plan, pair};
 use super::*;
 use campaign::quiet::answer::{ERROR_COUNTERS, Figures, RETRIES};
-use campaign::quiet::ids::{NicId, TestId};
+use campaign::quiet::roster::{NicId, TestId};
 use campaign::slots::pace::{longest, most_beyond, sufficient};
 use facts::device::FabricAddress;
 use node::backend;

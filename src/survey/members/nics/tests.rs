@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use campaign::quiet::answer::Figures;
-use campaign::quiet::ids::{NicId, TestId};
+use campaign::quiet::roster::{NicId, TestId};
 use campaign::timetable::SlotTask;
 use node::machine::placement::Cpus;
 use node::service::ServiceOptions;

@@ -3,8 +3,7 @@
 use std::slice;
 use std::time::Duration;
 
-use super::instruments::{latency, rates};
-use super::test::{MeasurePair, NicTest, ServePair, TestOf, TestPlan};
+use super::test::{MeasurePair, NicTest, ServePair, TestOf, TestPlan, latency, rates};
 use diag::bench;
 use diag::bench::api::{Bandwidth, Benchmark, BenchmarkTask, OneSidedLatency, RoundTripLatency};
 use diag::run::compiled;

@@ -7,28 +7,22 @@
 //!
 //! * `nic`: a NIC with its targets; opened, opened again after a failed operation, released; the
 //!   CPUs of the sides of a pair.
-//! * `test`: the set-up, measurement and release of a pair.
-//! * `loaded`: the parts of a NIC in a slot under load.
-//! * `aggressor`: a NIC that puts to others in turn.
-//! * `load_times`: the parts of a slot under load.
-//! * `model`: whether the model of a fabric explains a figure.
+//! * `test`: the set-up, measurement and release of a pair, and its figures with the definitions of
+//!   the tools; whether a link of a modelled fabric was full.
 //! * `by_tool`: the code of a tool that measures a pair.
-//! * `instruments`: figures of a pair, with the definitions of the tools.
-//! * `full_links`: whether a link of a modelled fabric was full.
-//! * `window`: the time window, in place of the control connection.
+//! * `loaded`: what a NIC does in a slot under load, and whether the model of a fabric explains its
+//!   figures.
+//! * `aggressor`: a NIC that puts to others in turn.
+//! * `window`: the time window, in place of the control connection; the instants of a slot under
+//!   load.
 
 mod aggressor;
 pub mod by_tool;
-mod full_links;
-pub mod instruments;
-mod load_times;
 mod loaded;
-mod model;
 pub mod nic;
 pub mod test;
 pub mod window;
 
-pub use load_times::LoadTimes;
 pub use nic::{NicPlan, TargetNic};
 pub use test::{Done, TestPlan};
-pub use window::{Attempt, Window};
+pub use window::{Attempt, LoadTimes, Window};

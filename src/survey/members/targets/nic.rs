@@ -10,8 +10,7 @@ use cxi::placement::{self, Confined};
 use cxi::sys::C_PID_ANY;
 
 use super::by_tool::test;
-use super::instruments::Instruments;
-use super::test::{Done, NicTest, PairTime, TestPlan};
+use super::test::{Done, Instruments, NicTest, PairTime, TestPlan};
 use super::window::Attempt;
 use crew::location::Location;
 use diag::endpoint::Endpoint;

@@ -1,20 +1,24 @@
-//! A test on one NIC: set-up, measurement and release of a pair by the code of the tool.
+//! A test on one NIC: set-up, measurement and release of a pair by the code of the tool, and its
+//! figures with the definitions of the tools.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::full_links::FullLinks;
-use super::instruments::Instruments;
 use super::window::Attempt;
 use campaign::quiet::answer::Untested;
+use campaign::timetable::Histogram;
 use diag::bench::api::{Benchmark, Issued, Peer, SizeOfRun};
 use diag::bench::common::service_limits;
 use diag::endpoint::Endpoint;
 use diag::run::context::LoopContext;
+use diag::run::results::Samples;
 use diag::run::verify::Unwatched;
 use facts::device::FabricAddress;
 use facts::error::{Failure, Kind};
 use facts::figures::Figures;
-use measure::{CpuShare, Supervisor};
+use facts::percentile::Percentile;
+use measure::{ClockChoice, CpuShare, Rates, Recorder, RunClock, SideResult, Supervisor};
+use node::local_address::LocalAddress;
+use node::machine::Machine;
 use node::nic_states;
 use node::traffic_class::TrafficClass;
 use plan::run_options::{RunOptions, Side};
@@ -347,12 +351,129 @@ fn close<B: Benchmark>(resources: B::Resources, attempt: &Attempt) -> bool {
     attempt.beyond(Duration::ZERO, || B::close(resources).is_ok())
 }
 
+/// Fewest samples with a 90th percentile, of which surveys compare several pairs.
+const ENOUGH_FOR_P90: u64 = 30;
+
+/// What measures latencies on one NIC, for all tests.
+pub struct Instruments {
+    clock: RunClock,
+    recorder: Recorder,
+}
+
+impl Instruments {
+    /// Chooses the clock, and allocates the memory for samples.
+    ///
+    /// # Errors
+    ///
+    /// Not enough memory.
+    pub fn new() -> Result<Self, Failure> {
+        Ok(Self {
+            clock: RunClock::choose(ClockChoice::Auto, &Machine::this())?,
+            recorder: Recorder::new(None)?,
+        })
+    }
+
+    /// Forgets what was recorded before a pair.
+    pub fn clear(&mut self) {
+        self.recorder.clear();
+    }
+
+    /// Returns all recorded latencies, in bins.
+    pub fn histogram(&self) -> Histogram {
+        let mut histogram = Histogram::default();
+        for place in self.recorder.histogram().iter_recorded() {
+            histogram.add(place.value_iterated_to(), place.count_at_value());
+        }
+        histogram
+    }
+
+    /// Returns the mean of the recorded latencies, in nanoseconds.
+    pub fn mean(&self) -> f64 {
+        self.recorder.statistics().mean()
+    }
+
+    /// Returns the figures of the recorded latencies.
+    fn figures(&self) -> Figures {
+        let statistics = self.recorder.statistics();
+        let count = statistics.count();
+        let at = |percentile| self.recorder.percentile(percentile);
+        Figures::Latency {
+            count,
+            min_ns: statistics.min(),
+            p5_ns: at(Percentile::P5),
+            median_ns: at(Percentile::MEDIAN).unwrap_or_default(),
+            p90_ns: at(Percentile::P90).filter(|_| count >= ENOUGH_FOR_P90),
+            p99_ns: at(Percentile::P99).filter(|_| Percentile::P99.is_supported_by(count)),
+            max_ns: statistics.max(),
+        }
+    }
+}
+
+/// Measures latencies by `measure`, in addition to those that were recorded. Returns the figures of
+/// all, and the iterations of this call, with the warm-up.
+///
+/// # Errors
+///
+/// The errors of `measure`.
+pub fn latency(
+    run: &RunOptions,
+    instruments: &mut Instruments,
+    measure: impl FnOnce(Samples<'_>) -> Result<(), Failure>,
+) -> Result<(Figures, u64), Failure> {
+    let before = instruments.recorder.statistics().count();
+    // Figures do not say how the start times of a rate were kept.
+    let mut kept = None;
+    let clock = instruments.clock.clock();
+    measure(Samples::new(clock, &mut instruments.recorder, None, &mut kept))?;
+    let iterations = instruments.recorder.statistics().count() - before + run.warmup;
+    Ok((instruments.figures(), iterations))
+}
+
+/// Returns the figures of a side that has issued lists.
+pub fn rates(run: &RunOptions, own: &[SideResult]) -> Figures {
+    let own = SideResult::from_pairs(own);
+    let rates = Rates::of(run.min_size, [own, SideResult::default()], false);
+    let bytes_per_second = rates.megabytes * 1e6;
+    Figures::Bandwidth {
+        bytes_per_second,
+        operations_per_second: bytes_per_second / run.min_size as f64,
+    }
+}
+
+/// For how long the data of a pair filled a link while its bandwidth was measured, if a model of
+/// the fabric knows that: then busy CPUs did not lower it.
+struct FullLinks {
+    own: LocalAddress,
+    /// Each NIC, and for how long its data had filled links before.
+    nics: [(u32, Duration); 2],
+    began: Instant,
+}
+
+impl FullLinks {
+    /// Begins to watch the links on the way of the data between a NIC and its peer. `None` without
+    /// a model of these links.
+    pub fn watch(own: LocalAddress, peer: FabricAddress) -> Option<Self> {
+        let nics = [own.address.nic, peer.nic];
+        let [one, other] = nics.map(|nic| own.modelled_filling(nic));
+        Some(Self { own, nics: [(nics[0], one?), (nics[1], other?)], began: Instant::now() })
+    }
+
+    /// Returns for which part of the time the data filled no link, in percent.
+    fn idle_percent(&self) -> f64 {
+        let elapsed = self.began.elapsed();
+        let filled = self.nics.map(|(nic, before)| {
+            let after = self.own.modelled_filling(nic).unwrap_or(before);
+            after.saturating_sub(before)
+        });
+        // One of the two sends the data.
+        let filled = filled[0].max(filled[1]);
+        100.0 * (1.0 - filled.as_secs_f64() / elapsed.as_secs_f64()).clamp(0.0, 1.0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use super::super::by_tool::FIRST_PORTAL;
-    use super::super::instruments::latency;
     use super::super::window::Window;
     use super::*;
     use diag::bench::testing::endpoint;

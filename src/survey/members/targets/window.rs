@@ -1,11 +1,12 @@
 //! The time window in which one side measures a pair: its instants take the place of the control
-//! connection.
+//! connection. The instants of a slot under load, on the clock of this process.
 
 use std::cell::Cell;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use campaign::quiet::answer::Untested;
+use campaign::timetable::SlotTimes;
 use diag::run::context::{Barriers, LoopContext};
 use diag::run::watchdog::Notices;
 use facts::error::Failure;
@@ -208,7 +209,7 @@ impl Attempt {
 }
 
 /// Returns a time in whole milliseconds, as text.
-pub fn milliseconds(time: Duration) -> String {
+fn milliseconds(time: Duration) -> String {
     time_text(Duration::from_millis(time.as_millis() as u64))
 }
 
@@ -281,6 +282,122 @@ impl Barriers for Attempt {
     }
 }
 
+/// The parts of one slot; see [`SlotTimes`].
+#[derive(Clone, Copy, Debug)]
+pub struct LoadTimes {
+    /// Aggressors begin to send.
+    pub start: Instant,
+    /// Bytes count from here on; victims measure.
+    pub count: Instant,
+    /// Bytes count up to here; victims end.
+    pub counted: Instant,
+    /// Aggressors stop, and wait for answers.
+    pub stop: Instant,
+    /// All waits have ended.
+    pub end: Instant,
+}
+
+impl LoadTimes {
+    /// Returns the parts of a slot that begins at this instant.
+    pub fn new(begins: Instant, times: SlotTimes) -> Self {
+        let at = |ns| begins + Duration::from_nanos(ns);
+        Self {
+            start: at(times.start_ns),
+            count: at(times.count_ns),
+            counted: at(times.counted_ns),
+            stop: at(times.stop_ns),
+            end: at(times.end_ns),
+        }
+    }
+
+    /// Returns for how long bytes are counted.
+    pub fn counted_time(&self) -> Duration {
+        self.counted - self.count
+    }
+
+    pub fn aggressor_window(&self) -> Window {
+        Window { ready: self.start, ends: self.end }
+    }
+
+    /// Returns the window of other NICs. The last answer may take until the end of the slot.
+    pub fn other_window(&self) -> Window {
+        Window { ready: self.count, ends: self.end }
+    }
+}
+
 #[cfg(test)]
-#[path = "window_tests.rs"]
-mod tests;
+mod tests {
+    use super::*;
+    use facts::error::Kind;
+
+    /// Returns an attempt that began this long ago, whose window begins 10 s later and has 60 s.
+    fn attempt(age_ms: u64) -> Attempt {
+        let begins = Instant::now().checked_sub(Duration::from_millis(age_ms));
+        let ready = begins.unwrap() + Duration::from_secs(10);
+        let ends = ready + Duration::from_secs(60);
+        Attempt::new(Window { ready, ends }, Side::Client)
+    }
+
+    #[test]
+    fn adds_work_beyond_measurement() {
+        let attempt = attempt(0);
+        let work = |time_ms| move || thread::sleep(Duration::from_millis(time_ms));
+        attempt.beyond(Duration::from_secs(60), work(0));
+        assert_eq!(attempt.needed_beyond(), Duration::ZERO);
+        attempt.beyond(Duration::ZERO, work(1));
+        let first = attempt.needed_beyond();
+        attempt.beyond(Duration::from_millis(1), work(2));
+        assert!(first >= Duration::from_millis(1));
+        assert!(attempt.needed_beyond() >= first + Duration::from_millis(1));
+    }
+
+    #[test]
+    fn late_side_does_not_begin() {
+        let pair = Duration::from_secs(1);
+        assert!(attempt(60_000).begin(pair).is_ok());
+        let failure = attempt(69_500).begin(pair).unwrap_err();
+        assert_eq!(failure.kind, Kind::Environment);
+        assert_eq!(failure.error.downcast_ref(), Some(&Untested::Late));
+        assert!(attempt(40_000).check().is_ok());
+        assert!(attempt(70_001).check().is_err());
+    }
+
+    #[test]
+    fn operations_begin_before_the_end_of_the_window() {
+        let window = attempt(40_000).window;
+        let ended = window.ends - Duration::from_secs(31);
+        let attempt = Attempt::until(ended, window, Side::Client);
+        assert!(attempt.check().is_err() && attempt.left().is_zero());
+        assert!(!attempt.is_over());
+    }
+
+    #[test]
+    fn pause_of_process_explains_only_short_waits() {
+        let begun = |waited_s| {
+            let attempt = attempt(30_000);
+            attempt.looked.set(attempt.window.ready);
+            attempt.peer_is_there().unwrap();
+            let failure = attempt.no_answer("write", Duration::from_secs(waited_s));
+            assert_eq!(failure.message(), "no answer to a write within 1m");
+            attempt.stalled()
+        };
+        assert!(begun(29).is_some());
+        assert_eq!(begun(30), None);
+        assert_eq!(attempt(20_000).stalled(), None);
+    }
+
+    #[test]
+    fn late_start_is_needed_time() {
+        let ready = Instant::now() + Duration::from_millis(20);
+        let ends = ready + Duration::from_secs(60);
+        let attempt = Attempt::new(Window { ready, ends }, Side::Client);
+        attempt.begin(Duration::ZERO).unwrap();
+        assert!(attempt.needed_beyond() > Duration::ZERO);
+    }
+
+    #[test]
+    fn waits_end_with_the_window() {
+        assert!(!attempt(40_000).is_over() && !attempt(40_000).peer_waits());
+        assert!(attempt(70_001).is_over() && attempt(70_001).peer_waits());
+    }
+}

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use super::cause::{Confidence, Why, evidence, item};
+use super::procedure::Column;
 use crate::causes::cause::{CauseRule, ExpectedResult, Sign};
-use crate::causes::columns::Column;
 use crate::causes::comparison::{Compared, Comparison, FiguresByTest, SLOWER_SHARE, compare};
 use crate::causes::table::CAUSES;
 use facts::severity::Severity;

@@ -3,8 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::columns::Column;
 use super::comparison::Comparison;
+use super::procedure::Column;
 
 #[derive(Debug)]
 pub struct CauseRule {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::causes::columns::Column;
-use crate::causes::flows::heaps;
+use super::procedure::Column;
+use super::readings::heaps;
 use crate::causes::procedure::{HOPS, LARGE, LIST_SIZE, TestCode};
 use facts::figures::{LEAST_BANDWIDTH, MOST_LATENCY};
 use facts::robust::lower_median;

@@ -9,11 +9,11 @@ use std::cmp::Reverse;
 
 use super::assessment::{Assessed, Assessment, Case};
 use super::cause::{Confidence, Observation, Why, evidence, item};
-use super::columns::Column::{
+use super::comparison::{Compared, Comparison, TestFigures};
+use super::procedure::Column::{
     self, FastFlows, Hop, Read, ReadBandwidth, Received, Sent, Write, WriteBandwidth, WriteFrom,
     WriteTo,
 };
-use super::comparison::{Compared, Comparison, TestFigures};
 use super::procedure::TestCode;
 use super::table::cause;
 use health::item::{Readings, find};

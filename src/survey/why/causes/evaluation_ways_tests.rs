@@ -2,7 +2,7 @@
 //! counters.
 
 use super::*;
-use crate::causes::flows::{self, FLOW_HEAPS, MeasuredFlow};
+use crate::causes::readings::{FLOW_HEAPS, MeasuredFlow, flow_reading};
 
 /// Returns bandwidths with this factor, except for these tests.
 fn bandwidths_without(factor: f64, cured: &[TestCode]) -> FiguresByTest {
@@ -296,7 +296,7 @@ fn links(
         (TestCode::O, bandwidth(rates(own), rates(others))),
     ]
     .into();
-    let readings = |flows| flows::reading(flows).into_iter().collect();
+    let readings = |flows| flow_reading(flows).into_iter().collect();
     let (own, others): (Readings, Readings) = (readings(own), readings(others));
     let found = evaluate(Case {
         own: &own,
@@ -343,5 +343,5 @@ fn other_flows_have_other_causes() {
     let slower = ordered(12e9, 0.4, &SLOW);
     let found = links(&slower, half, &good);
     assert!(found.iter().all(|(_, how)| *how >= Confidence::AlsoFound), "{found:?}");
-    assert_eq!(flows::reading(&slower).unwrap().code, FLOW_HEAPS);
+    assert_eq!(flow_reading(&slower).unwrap().code, FLOW_HEAPS);
 }

@@ -3,11 +3,8 @@
 
 pub mod assessment;
 pub mod cause;
-pub mod columns;
 pub mod comparison;
-pub mod counters;
 pub mod evaluation;
-pub mod flows;
 pub mod procedure;
-pub mod shared;
+pub mod readings;
 pub mod table;

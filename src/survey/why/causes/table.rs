@@ -3,18 +3,18 @@
 //!
 //! A new cause is a new row. Cells that the matrix leaves open are left out.
 
+use super::procedure::Column::{
+    self, CommandRead, FastFlows, Hop, HostRead, HugePages, Memory, OtherClass, Pause, Read,
+    ReadBandwidth, Received, Sent, SlowFlows, Survey, Tail, Waiting, Write, WriteBandwidth,
+    WriteFrom, WriteTo, WriteToInOtherClass,
+};
+use super::readings::FLOW_HEAPS;
 use crate::causes::cause::ExpectedResult::{
     AsSign, AtLeast, MustBeAsSign, MustBeSame, MustBeShare, MustBeSlower, Same, Share, Slower,
     Varies,
 };
 use crate::causes::cause::Sign::{Bad, BadAlone, Cures, Differs, Less, More, Wrong};
 use crate::causes::cause::{By, CauseRule, ExpectedResult};
-use crate::causes::columns::Column::{
-    self, CommandRead, FastFlows, Hop, HostRead, HugePages, Memory, OtherClass, Pause, Read,
-    ReadBandwidth, Received, Sent, SlowFlows, Survey, Tail, Waiting, Write, WriteBandwidth,
-    WriteFrom, WriteTo, WriteToInOtherClass,
-};
-use crate::causes::flows::FLOW_HEAPS;
 
 /// How a PCIe link shows that is slower than the links of good NICs.
 const SLOW_PCIE: &[(Column, ExpectedResult)] = &[
