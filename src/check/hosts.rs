@@ -9,7 +9,7 @@ use diag::run::served::{Taken, take_client};
 use facts::device::DeviceName;
 use facts::error::Failure;
 use page::json;
-use session::question::{CheckOrder, Question};
+use session::requests::{CheckOrder, Question};
 
 /// Why a host was not asked before a survey.
 const NOT_ASKED: &str = "not asked: a quarter of --time-limit was over";

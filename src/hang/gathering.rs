@@ -15,7 +15,7 @@ use diag::run::served::{Taken, take_client};
 use facts::error::{Failure, Kind};
 use facts::job::Job;
 use page::json;
-use session::question::{Question, RanksOrder};
+use session::requests::{Question, RanksOrder};
 
 /// Reads the ranks of this node as a task of a launcher, one task a node. The coordinator alone
 /// reports.

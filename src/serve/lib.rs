@@ -83,7 +83,7 @@ use plan::typed::Typed;
 use plan::{Plan, Role};
 use probing::{ProbeRequest, Probing};
 use session::arrivals::{Arrival, Rules, receive_all};
-use session::{RefusalLog, ServerTotals, status};
+use session::{RefusalLog, ServerTotals, requests};
 use supervisor::ClientSupervisor;
 
 /// The options of the tools that `serve` has as well, by their long forms.
@@ -147,7 +147,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     }
     if request.status {
         let host = plan.listening.bind.clone().unwrap_or_else(|| loopback().to_string());
-        return page::print(&status::ask(&plan, &host)?);
+        return page::print(&requests::ask_status(&plan, &host)?);
     }
     backend::check(plan.device)?;
     let announcement = request.probes.announcement(&plan);

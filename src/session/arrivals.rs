@@ -13,15 +13,13 @@ use ipnet::IpNet;
 use super::admission::Credentials;
 use super::connection;
 use super::handshake::{self, Refusal};
-use super::option_block::OPTIONS_SIZE;
 use super::peer_facts::{
     PROBE, PeerFacts, RequestedCommand, greeting, machine, queue_announcement,
 };
-use super::reception::{Dialogue, DialogueState, HandshakeLine, Reception};
-use super::refusal_log::RefusalLog;
-use super::status::STATUS;
+use super::reception::{Dialogue, DialogueState, HandshakeLine, Reception, RefusalLog};
+use super::requests::STATUS;
 use super::terms::{self, LocalHost};
-use super::wire::{self, BUSY};
+use super::wire::{self, BUSY, OPTIONS_SIZE};
 use facts::advice::{Advise, Situation};
 use facts::device::DeviceName;
 use facts::error::Failure;

@@ -50,7 +50,6 @@
 
 #![forbid(unsafe_code)]
 
-mod accepted_client;
 mod admission;
 pub mod arrivals;
 mod connect;
@@ -59,30 +58,25 @@ pub mod control_line;
 mod counters;
 pub mod dry_run;
 mod handshake;
-pub mod invitation;
 mod join;
 mod link_error;
 mod open;
-mod option_block;
 mod peer_facts;
 pub mod probe_feed;
-pub mod question;
 mod reception;
-mod refusal_log;
+pub mod requests;
 mod server;
-pub mod status;
 mod terms;
 mod wait;
 mod wire;
 
-pub use crate::accepted_client::AcceptedClient;
 pub use connection::PeerCheck;
 pub use handshake::Agreed;
-pub use join::{TurnSignal, join};
+pub use join::{AcceptedClient, TurnSignal, join};
 pub use link_error::{is_interruption_of_peer, is_reason_of_peer};
 pub use open::Session;
 pub use peer_facts::RequestedCommand;
-pub use refusal_log::{LineLimit, RefusalLog, ServerTotals};
+pub use reception::{LineLimit, RefusalLog, ServerTotals};
 pub use server::{LISTENING, Server};
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ use rustix::net::sockopt;
 
 use super::connect::ServerSearch;
 use super::control_line::NodeState;
-use super::invitation::greet;
 use super::peer_facts::PROBE;
+use super::requests::greet;
 use super::wire::{self, REFUSAL};
 use facts::error::{Context, Failure};
 use facts::limit;

@@ -7,9 +7,9 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::option_block::OPTIONS_SIZE;
 use super::server::LISTENING;
 use super::terms::{self, LocalHost};
+use super::wire::OPTIONS_SIZE;
 use super::{Agreed, Server, Session, join};
 use facts::device::FabricAddress;
 use facts::error::Failure;

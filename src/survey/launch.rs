@@ -27,7 +27,7 @@ use facts::{interrupt, threads};
 use node::machine::usable_cpus;
 use plan::DEFAULT_PORT;
 use plan::tools::TOOLS;
-use session::invitation::{self, Invitation, Invited};
+use session::requests::{self, Invitation, Invited};
 
 /// Number of servers that are invited at the same time.
 const MOST_AT_ONCE: usize = 64;
@@ -153,7 +153,7 @@ impl<'a> Launch<'a> {
         plan.admission.token = own.clone();
         let text = |token: &Token| token.text().to_string_lossy().into_owned();
         let (addresses, mut lost) =
-            self.at_each(&self.invited, |_, host| invitation::addresses(&plan, host))?;
+            self.at_each(&self.invited, |_, host| requests::addresses(&plan, host))?;
         let devices = self.invited_devices.as_deref().unwrap_or(request.devices());
         let test = |own: &RequestedTest| (own.test.tool.clone(), own.arguments.clone());
         let invitation = |rank| Invitation {

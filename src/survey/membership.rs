@@ -15,7 +15,7 @@ use crew::star::{Event, Root};
 use facts::error::Failure;
 use facts::limit;
 use facts::number::time_text;
-use session::invitation::Invited;
+use session::requests::Invited;
 
 /// How much longer than [`SIGHT_LIMIT`] the coordinator waits for tasks that do not see its file.
 const GRACE: Duration = Duration::from_secs(1);

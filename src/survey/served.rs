@@ -13,7 +13,7 @@ use members::nics::NicPlan;
 use plan::tools::TOOLS;
 use session::AcceptedClient;
 use session::control_line::{Called, ControlLine, Ready, ServerOrder};
-use session::invitation::Invitation;
+use session::requests::Invitation;
 
 /// Joins the survey of the client of this process, when it is the client's turn. `own` has the NIC
 /// of the server, with which the process measures if the coordinator names none and the NIC is a

@@ -521,8 +521,7 @@ pub const SESSION: Package = Package {
         floors: &[
             &[
                 ("link_error", "why an exchange of messages failed"),
-                ("option_block", "the options of a run, bytes <-> record"),
-                ("wire", "messages, bytes <-> records"),
+                ("wire", "messages and the option block, bytes <-> records"),
             ],
             &[
                 ("admission", "whether two sides measure together: jobs, tokens, busy servers"),
@@ -538,27 +537,26 @@ pub const SESSION: Package = Package {
                 ("connect", "how a client finds its server"),
                 ("handshake", "identifies the peer and agrees on the run; without a socket"),
             ],
+            &[("open", "an open session, from the handshake to the last barrier")],
             &[
-                ("open", "an open session, from the handshake to the last barrier"),
-                ("refusal_log", "the lines about clients that were refused"),
-                ("status", "the question for the state of a server of all tools"),
-            ],
-            &[
-                ("accepted_client", "how another process takes a client over"),
                 ("counters", "the counters of a server's NIC as messages"),
-                ("reception", "the connections to a server in their handshake"),
+                (
+                    "reception",
+                    "the connections to a server in their handshake, and lines about refused ones",
+                ),
             ],
+            &[("dry_run", "the handshake on bytes without a socket, for fuzzing")],
+            &[(
+                "join",
+                "how a client begins a session, its turn, and the process that takes it over",
+            )],
             &[
                 ("arrivals", "how a server of all tools receives its clients"),
-                ("dry_run", "the handshake on bytes without a socket, for fuzzing"),
-            ],
-            &[
-                ("invitation", "how a survey gets a process on the host of a server"),
-                ("join", "how a client begins a session, and its wait for its turn"),
-            ],
-            &[
                 ("probe_feed", "the figures of the probes of a server"),
-                ("question", "what a client asks the servers of many hosts for"),
+                (
+                    "requests",
+                    "requests to `cxidiag serve`: documents of nodes, a process for a survey, its state",
+                ),
                 ("server", "a server's socket, from client to client, and its answers to others"),
             ],
             &[("lib", "the list of modules")],
