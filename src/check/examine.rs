@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use super::document::DeviceResult;
 use super::lock::Lock;
-use super::request::CheckRequest;
+use super::options::CheckRequest;
 use super::traffic::{self, Runs};
 use facts::device::DeviceName;
 use facts::error::Failure;

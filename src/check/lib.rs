@@ -38,22 +38,18 @@
 #![forbid(unsafe_code)]
 
 pub mod cxi_heatsink_check;
-pub mod cxi_heatsink_check_text;
 pub mod document;
 mod examine;
 pub mod fleet;
 pub mod fleet_document;
-mod hosts;
 pub mod job;
 mod lock;
 pub mod metrics;
 mod note;
 mod of_node;
 pub mod options;
-mod request;
 pub mod stress;
 pub mod stress_document;
-mod stress_watch;
 pub mod text;
 mod traffic;
 
@@ -65,8 +61,7 @@ use self::document::Check;
 pub use self::examine::{files_with, others, require};
 pub use self::of_node::name_unreadable;
 pub use self::options::usage;
-use self::request::CheckRequest;
-pub use self::request::{LINK_SPEED, gigabits};
+use crate::options::CheckRequest;
 use cli::output;
 use crew::launcher::LauncherTask;
 use diag::run::served::is_started_for_client;
@@ -75,7 +70,7 @@ use facts::error::Failure;
 use facts::interrupt;
 use node::{backend, reading};
 pub use of_node::SurveyChecks;
-pub use options::link_speed as site_link_speed;
+pub use options::{LINK_SPEED, gigabits, link_speed as site_link_speed};
 use page::documents::{Documents, Places};
 use page::json;
 
@@ -98,13 +93,13 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     output::or_early_failure(request.json.as_ref(), ready)?;
     reading::limit_waits();
     if is_started_for_client() {
-        return hosts::run(request);
+        return fleet::run_ordered(request);
     }
     if let Some(time) = request.stress {
         return stress::run(&request, time);
     }
     if let Some(hosts) = &request.hosts {
-        return fleet::report(&request, || hosts::ask_all(hosts, &request));
+        return fleet::report(&request, || fleet::ask_all(hosts, &request));
     }
     let task = if request.is_local {
         None
@@ -175,7 +170,7 @@ pub fn before_survey(
         }
         Nodes::OfServers(hosts, port) => {
             request.port = port;
-            fleet::report(&request, || hosts::ask_all(hosts, &request))
+            fleet::report(&request, || fleet::ask_all(hosts, &request))
         }
     }
 }

@@ -29,7 +29,6 @@
 pub mod gathering;
 pub mod host_list;
 pub mod introduction;
-pub mod joining;
 pub mod launcher;
 pub mod location;
 pub mod meeting_point;

@@ -54,7 +54,6 @@ pub mod job;
 pub mod job_findings;
 mod launch;
 pub mod metrics;
-mod new_record;
 mod nics;
 mod note;
 mod options;
@@ -62,16 +61,12 @@ mod outliers;
 pub mod output;
 mod parallel_program;
 pub mod record;
-mod roster;
-mod sampler;
 pub mod series;
 mod step_directory;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod text;
 mod top;
-mod top_screen;
-pub mod trace;
 
 use std::ffi::OsString;
 

@@ -15,8 +15,7 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown, sockopt};
 
-use super::message::{MAX_HELLO, MAX_MESSAGE, Message, decode, frame};
-use super::work::Work;
+use crate::star::message::{MAX_HELLO, MAX_MESSAGE, Message, Work, decode, frame};
 use facts::error::cause;
 use facts::net::framing::Incoming;
 

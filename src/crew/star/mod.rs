@@ -25,29 +25,24 @@ mod clock;
 mod connection;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzzing;
-mod join_request;
 mod link;
 mod listener;
 #[cfg(any(test, feature = "testing"))]
 pub mod many_members;
 mod member;
 mod message;
-mod open_files;
 mod root;
-mod work;
 
 use std::net::SocketAddr;
 
 pub use clock::now_ns;
-pub use join_request::{KnockAnswer, knock};
 pub use link::Traffic;
-pub use member::{JOIN_LIMIT, Member};
+pub use listener::allow_connections;
+pub use member::{JOIN_LIMIT, KnockAnswer, Member, knock};
 #[cfg(any(test, feature = "testing"))]
 pub use message::Reply;
-pub use message::{MemoryCopy, Order};
-pub use open_files::allow_connections;
+pub use message::{Expected, MemoryCopy, NoWork, Order, Work};
 pub use root::{Event, GRACE, Root};
-pub use work::{Expected, NoWork, Work};
 
 use facts::token::Token;
 
@@ -60,10 +55,6 @@ pub struct Meeting {
     pub token: Token,
 }
 
-#[cfg(test)]
-mod hostile_tests;
-#[cfg(test)]
-mod loss_tests;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[cfg(test)]
