@@ -369,27 +369,27 @@ fn rule(nic: &StressedNic) -> String {
 fn summary_text(
     out: &mut impl Write,
     nic: &StressedNic,
-    summary_text: &HeatsinkSummary,
+    summary: &HeatsinkSummary,
 ) -> io::Result<()> {
     let rule = rule(nic);
-    let [tx, rx] = &summary_text.memory;
-    let address = format!("NIC {:#x} VNI {}", summary_text.own.address.nic, summary_text.own.vni);
-    let entries = if summary_text.has_persistent_entries { "Enabled" } else { "Disabled" };
-    let board = if summary_text.is_dual { "Dual-NIC" } else { "Single-NIC" };
+    let [tx, rx] = &summary.memory;
+    let address = format!("NIC {:#x} VNI {}", summary.own.address.nic, summary.own.vni);
+    let entries = if summary.has_persistent_entries { "Enabled" } else { "Disabled" };
+    let board = if summary.is_dual { "Dual-NIC" } else { "Single-NIC" };
     let lines = [
         ("Device", Some(nic.name.clone())),
-        ("Service ID", Some(summary_text.own.svc_id.to_string())),
+        ("Service ID", Some(summary.own.svc_id.to_string())),
         ("TX Mem", Some(tx.clone())),
         ("RX Mem", Some(rx.clone())),
-        ("GPU Type", summary_text.gpu_type.clone()),
-        ("Duration", Some(format!("{} seconds", summary_text.duration))),
-        ("Sensor Interval", Some(format!("{} seconds", summary_text.interval))),
-        ("TX/RX Processes", Some(summary_text.processes.to_string())),
-        ("Processor List", Some(summary_text.processors.clone())),
-        ("RDMA Write Size", Some(summary_text.size.to_string())),
-        ("List Size", Some(summary_text.list_size.to_string())),
-        ("HRP", Some(setting(summary_text.hrp).into())),
-        ("IDC", Some(setting(summary_text.idc).into())),
+        ("GPU Type", summary.gpu_type.clone()),
+        ("Duration", Some(format!("{} seconds", summary.duration))),
+        ("Sensor Interval", Some(format!("{} seconds", summary.interval))),
+        ("TX/RX Processes", Some(summary.processes.to_string())),
+        ("Processor List", Some(summary.processors.clone())),
+        ("RDMA Write Size", Some(summary.size.to_string())),
+        ("List Size", Some(summary.list_size.to_string())),
+        ("HRP", Some(setting(summary.hrp).into())),
+        ("IDC", Some(setting(summary.idc).into())),
         ("Persistent LEs", Some(entries.into())),
         ("Local Address", Some(address)),
         ("Board Type", Some(board.into())),
@@ -400,7 +400,7 @@ fn summary_text(
             writeln!(out, "{label:<16}: {value}")?;
         }
     }
-    if let Some(count) = summary_text.gpu_count {
+    if let Some(count) = summary.gpu_count {
         writeln!(out, "Found {count} GPU(s)")?;
     }
     writeln!(out, "{rule}\n{}", titles(nic))

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::time::{Instant, SystemTime};
 
 use cli::output;
-use diag::run::served::{Taken, take_client};
+use diag::run::serve::{Taken, take_client};
 use facts::device::DeviceName;
 use facts::error::Failure;
 use facts::severity::Severity;

@@ -64,7 +64,7 @@ pub use self::options::usage;
 use crate::options::CheckRequest;
 use cli::output;
 use crew::launcher::LauncherTask;
-use diag::run::served::is_started_for_client;
+use diag::run::serve::is_started_for_client;
 use facts::device::DeviceName;
 use facts::error::Failure;
 use facts::interrupt;

@@ -28,7 +28,6 @@
 pub mod arguments;
 pub mod definition;
 pub mod derived;
-pub mod nearest;
 pub mod output;
 pub mod parser;
 pub mod usage;

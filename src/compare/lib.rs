@@ -45,7 +45,6 @@ pub mod grouping;
 pub mod html;
 pub mod layer_costs;
 pub mod layers;
-pub mod layers_text;
 pub mod printed;
 pub mod printed_run;
 pub mod program_run;

@@ -17,10 +17,9 @@ use std::time::{Duration, Instant};
 
 use facts::error::{Failure, Kind, cause, invalid};
 use facts::host::host_name;
-use facts::net::race;
 use facts::number::time_text;
 use facts::token::{TOKEN_VARIABLE, Token};
-use facts::{interrupt, limit};
+use facts::{interrupt, limit, net};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -388,8 +387,8 @@ impl MeetingPoint {
     pub fn find(&self, task: &LauncherTask, end: Instant) -> Result<Coordinator, Failure> {
         match self {
             Self::Agreed { host, port, token } => {
-                let addresses = race::addresses(host, *port)?.map_err(|error| {
-                    let reason = race::resolution(&error);
+                let addresses = net::addresses(host, *port)?.map_err(|error| {
+                    let reason = net::resolution(&error);
                     Failure::environment(format!("cannot resolve {host}: {reason}"))
                 })?;
                 Ok(Coordinator { host: host.clone(), addresses, token: token.clone() })
@@ -457,7 +456,7 @@ fn knock_at_first_host(task: &LauncherTask) -> Result<Option<KnockAnswer>, Failu
     let Some(host) = task.hosts.first() else {
         return Ok(None);
     };
-    let addresses = race::addresses(host, port(task))?;
+    let addresses = net::addresses(host, port(task))?;
     Ok(addresses.ok().and_then(|found| knock(&found, task.rank)))
 }
 

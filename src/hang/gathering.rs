@@ -11,7 +11,7 @@ use crate::merging::merged;
 use crate::reading::{self, INTERVAL, NodeReading, ReadingTimes, SHORTEST_INTERVAL, STACK_TIME};
 use crew::gathering::Gathering;
 use crew::launcher::LauncherTask;
-use diag::run::served::{Taken, take_client};
+use diag::run::serve::{Taken, take_client};
 use facts::error::{Failure, Kind};
 use facts::job::Job;
 use page::json;

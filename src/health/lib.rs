@@ -51,11 +51,10 @@ pub mod link_down;
 pub mod link_rates;
 pub mod majority;
 pub mod pcie;
-pub mod power;
 pub mod presence;
 pub mod sensors;
 pub mod services;
-pub mod temperature;
+pub mod temperature_power;
 pub mod traffic;
 
 pub use item::{Finding, Item, LIMIT, NONE_OF_ITS_OWN};
@@ -91,9 +90,9 @@ pub static ITEMS: [&Item; 67] = [
     &pcie::UNCORRECTED,
     &pcie::CORRECTED,
     &identity::MEMORY_ERRORS,
-    &temperature::ASIC,
-    &temperature::MEDIA,
-    &temperature::REGULATOR,
+    &temperature_power::ASIC,
+    &temperature_power::MEDIA,
+    &temperature_power::REGULATOR,
     &address::ALGORITHMIC,
     &address::RETRY_HANDLER,
     &address::PARKED,
@@ -110,11 +109,11 @@ pub static ITEMS: [&Item; 67] = [
     &identity::FIRMWARE,
     &identity::DRIVER,
     &identity::ESM,
-    &power::POWERS[0].1,
-    &power::POWERS[1].1,
-    &power::POWERS[2].1,
-    &power::POWERS[3].1,
-    &power::VOLTAGES,
+    &temperature_power::POWERS[0].1,
+    &temperature_power::POWERS[1].1,
+    &temperature_power::POWERS[2].1,
+    &temperature_power::POWERS[3].1,
+    &temperature_power::VOLTAGES,
     &traffic::WRITE,
     &traffic::READ,
     &traffic::WRITE_BANDWIDTH,

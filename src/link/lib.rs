@@ -20,9 +20,7 @@
 
 #![forbid(unsafe_code)]
 
-mod counted;
 pub mod cxi_stat;
-pub mod cxi_stat_text;
 pub mod document;
 pub mod options;
 pub mod text;
@@ -31,17 +29,16 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use self::counted::CountedNic;
 pub use self::options::usage;
-use crate::document::LinkReport;
-use crate::options::{ChosenNics, LinkRequest, WINDOW, chosen};
 use check::document::Check;
 use cli::output;
+use document::{CountedNic, LinkReport};
 use facts::error::Failure;
 use facts::interrupt;
 use facts::time_of_day::Clocks;
 use node::machine::Machine;
 use node::{backend, reading};
+use options::{ChosenNics, LinkRequest, WINDOW, chosen};
 use page::documents::{Documents, Places};
 use page::page::style_of_stdout;
 use page::progress_line::has_cursor;

@@ -37,21 +37,17 @@ mod own_error;
 pub mod rank_test;
 mod rates;
 mod recorder;
-mod run_clock;
-mod stability;
 mod stats;
 pub mod wait_policy;
 
-pub use clock::{ChosenClock, Clock, CounterClock, MonotonicRaw};
+pub use clock::{
+    ChosenClock, Clock, ClockChoice, CounterClock, MeasuringClock, MonotonicRaw, RunClock,
+};
 pub use crowding::CpuShare;
-pub use gauge::Gauge;
-pub use gauge::LatencyCounts;
+pub use gauge::{Gauge, LatencyCounts};
 pub use memory_copy::memory_copy_rate;
 pub use own_error::{Distribution, MeasurementError};
-pub use rates::{Rates, SideResult};
-pub use rates::{SideView, ViewTimer};
-pub use recorder::Recorder;
-pub use run_clock::{ClockChoice, MeasuringClock, RunClock};
-pub use stability::{StabilityCheck, Until};
+pub use rates::{Rates, SideResult, SideView, ViewTimer};
+pub use recorder::{Recorder, StabilityCheck, Until};
 pub use stats::Statistics;
 pub use wait_policy::{PollTimer, Supervisor, WaitPolicy};

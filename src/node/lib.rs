@@ -34,7 +34,6 @@ pub mod gpu;
 pub mod local_address;
 pub mod machine;
 pub mod nic;
-pub mod nic_states;
 pub mod programs;
 pub mod reading;
 pub mod service;

@@ -31,7 +31,6 @@ pub mod csv;
 pub mod destination;
 pub mod documents;
 pub mod json;
-pub mod json_lines;
 pub mod openmetrics;
 pub mod page;
 pub mod problem;

@@ -23,6 +23,4 @@
 
 pub mod command;
 pub mod document;
-pub mod options;
-pub mod rounds;
 pub mod text;

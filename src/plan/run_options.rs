@@ -12,9 +12,8 @@ pub use crate::extensions::DURATIONS;
 use crate::extensions::Extensions;
 use facts::atomic::{Atomic, AtomicOp};
 use facts::error::{Failure, Invalid, invalid};
-use facts::number::time_text;
+use facts::number::{is_range, is_size, time_text};
 use facts::rate::{Period, Rate};
-use facts::size::{is_range, is_size};
 
 /// Maximum pause after an iteration in microseconds: in nanoseconds it fits into 64 bits.
 pub const MAX_GAP_US: u64 = u64::MAX / 1000;

@@ -23,7 +23,7 @@ use super::wire::{self, BUSY, OPTIONS_SIZE};
 use facts::advice::{Advise, Situation};
 use facts::device::DeviceName;
 use facts::error::Failure;
-use facts::net::listener::Listener;
+use facts::net::Listener;
 use node::gpu::OnGpus;
 use plan::Plan;
 use plan::run_options::Side;
@@ -401,7 +401,7 @@ mod tests {
 
     use super::super::testing::{CLIENT, LONG, Script, default_options, plan};
     use super::*;
-    use facts::net::listener::Reach;
+    use facts::net::Reach;
     use plan::tools::peer_tools;
 
     const NAME: &str = "cxi_write_lat";

@@ -57,7 +57,7 @@ const QUEUEING: &str = "while this client waited for its turn";
 /// # Errors
 ///
 /// A server that ends or refuses, the end of the time limit, and an interruption.
-pub fn wait(connection: &Connection, plan: &Plan, agreed: &Agreed) -> Result<(), Failure> {
+fn wait(connection: &Connection, plan: &Plan, agreed: &Agreed) -> Result<(), Failure> {
     wait_in_queue(connection, plan, agreed).map_err(|failure| failure.in_step(Step::Turn))
 }
 

@@ -15,8 +15,7 @@ use super::requests::greet;
 use super::wire::{self, REFUSAL};
 use facts::error::{Context, Failure};
 use facts::limit;
-use facts::net::framing::{Incoming, TooLong, message};
-use facts::net::listener::first_of_largest_host;
+use facts::net::{Incoming, TooLong, first_of_largest_host, message};
 use plan::Plan;
 
 /// Time from one sign of life to the next.

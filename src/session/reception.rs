@@ -17,8 +17,7 @@ use std::time::{Duration, Instant};
 use facts::error::{Failure, cause};
 use facts::interrupt;
 use facts::limit::ANSWER_LIMIT;
-use facts::net::framing::{Incoming, TooLong, message};
-use facts::net::listener::{Listener, first_of_largest_host, out_of};
+use facts::net::{Incoming, Listener, TooLong, first_of_largest_host, message, out_of};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
@@ -497,7 +496,7 @@ fn print(program: &str, out: &mut dyn Write, text: &str) {
 #[cfg(test)]
 mod tests {
     use facts::error::Failure;
-    use facts::net::listener::Reach;
+    use facts::net::Reach;
 
     use super::*;
 

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use facts::child::PROGRAM;
 use facts::error::{Context, Failure, Step};
 use facts::limit::ANSWER_LIMIT;
-use facts::net::framing::message;
+use facts::net::message;
 use facts::number::time_text;
 use facts::token::Token;
 use facts::{interrupt, text, threads};
@@ -357,7 +357,7 @@ fn exchange(connection: &Connection, payload: &[u8]) -> Result<Vec<u8>, Failure>
 }
 
 /// A message that was `received`, or the reason of a server that refuses this client.
-pub(super) fn answer(
+fn answer(
     connection: &Connection,
     received: Result<Vec<u8>, LinkError>,
     doing: &str,
@@ -420,9 +420,9 @@ pub fn ask_status(plan: &Plan, host: &str) -> Result<String, Failure> {
     let what = format!("the server ({host}) did not answer");
     let asked = stream.write_all(&message(&wire::string(STATUS)));
     asked.environment(&what)?;
-    let mut answer_status = Vec::new();
+    let mut answer = Vec::new();
     let mut part = [0; 4096];
-    while answer_status.len() < MOST_STATUS {
+    while answer.len() < MOST_STATUS {
         let left = end.saturating_duration_since(Instant::now());
         if !interrupt::wait(&stream, PollFlags::IN, Some(left))? {
             let limit = time_text(ANSWER_LIMIT);
@@ -430,13 +430,13 @@ pub fn ask_status(plan: &Plan, host: &str) -> Result<String, Failure> {
         }
         match stream.read(&mut part).environment(&what)? {
             0 => break,
-            length => answer_status.extend(&part[..length]),
+            length => answer.extend(&part[..length]),
         }
     }
-    if answer_status.is_empty() {
+    if answer.is_empty() {
         return Err(Failure::environment(what).with_hint("only `cxidiag serve` reports its state"));
     }
-    Ok(text::shown_lines(&String::from_utf8_lossy(&answer_status)).into_owned())
+    Ok(text::shown_lines(&String::from_utf8_lossy(&answer)).into_owned())
 }
 
 /// Answers the question with `text`.

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use cxi::placement::Confined;
 use facts::error::{Context, Failure, cause};
 use facts::interrupt;
-use facts::net::listener::{Listener, Reach};
+use facts::net::{Listener, Reach};
 use facts::number::time_text;
 use facts::phase::{Phase, enter};
 use node::local_address::LocalAddress;
@@ -130,7 +130,7 @@ type Met = (Connection, Agreed);
 /// # Errors
 ///
 /// An interruption, and a process without free file descriptors.
-pub fn first_client<'a>(
+fn first_client<'a>(
     listener: &'a Listener,
     us: &'a HandshakeIntroduction,
     refusals: RefusalLog<'a>,
@@ -157,7 +157,7 @@ pub fn first_client<'a>(
 /// Tells each client that the server is busy, until `end` is readable or closed. The connection of
 /// a client that waits for its turn stays open until then, or until the limit of its answer.
 /// Connections that come later stay with the listener.
-pub fn turn_away<'a>(
+fn turn_away<'a>(
     listener: &'a Listener,
     us: &'a HandshakeIntroduction,
     refusals: RefusalLog<'a>,
@@ -323,7 +323,7 @@ mod tests {
     use std::time::Duration;
 
     use facts::error::Kind;
-    use facts::net::framing::message;
+    use facts::net::message;
 
     use super::*;
     use crate::testing::{

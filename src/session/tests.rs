@@ -11,7 +11,7 @@ use super::testing::{
 };
 use super::wire::{OPTIONS_SIZE, OptionBlock, encode_address, string};
 use facts::device::FabricAddress;
-use facts::net::framing::message;
+use facts::net::message;
 use node::local_address::LocalAddress;
 
 #[test]

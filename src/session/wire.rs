@@ -3,7 +3,7 @@
 //! sockets. The option block has raw numbers, which `terms` checks.
 
 use facts::device::FabricAddress;
-use facts::net::framing::{HEADER_SIZE, message};
+use facts::net::{HEADER_SIZE, message};
 use measure::{SideResult, SideView};
 
 /// Size of an address, in bytes.

@@ -15,7 +15,7 @@ use crew::star::{JOIN_LIMIT, Member, MemoryCopy, Order};
 use facts::device::DeviceName;
 use facts::error::{Failure, Kind};
 use facts::host::host_name;
-use facts::net::race::loopback;
+use facts::net::loopback;
 use facts::token::Token;
 use measure::memory_copy_rate;
 use members::nics::{NicPlan, Nics, TestPlan};

@@ -10,8 +10,8 @@ use cli::arguments::TypedArguments;
 use cli::usage::{Completion, Usage};
 use cli::{arguments as shared, derived};
 use facts::error::{Failure, invalid};
-use plan::ineffective::{self, Ineffective};
 use plan::tools::peer_tools;
+use plan::typed::{self, Ineffective};
 
 /// Returns what the command takes.
 pub fn usage() -> Usage {
@@ -73,7 +73,7 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<SurveyRequest>, Failure> {
             reason: "the file stays empty: --loopback has no nodes of a cluster",
         });
     }
-    request.without_effect = ineffective::note(&without_effect);
+    request.without_effect = typed::ineffective_note(&without_effect);
     let further = [request.service.arguments(), tool_texts].concat();
     let bounds = request.bounds.as_deref().unwrap_or_default();
     request.tests = tests(&tools, &request.sizes, &further, bounds)?;

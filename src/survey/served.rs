@@ -5,7 +5,7 @@ use super::member::{self, MemberGrant, ProcessIdentity};
 use super::request::SurveyRequest;
 use crew::meeting_point::Coordinator;
 use crew::star::JOIN_LIMIT;
-use diag::run::served::{LOST, Taken, next, take_client};
+use diag::run::serve::{LOST, Taken, next, take_client};
 use facts::device::DeviceName;
 use facts::error::{Context, Failure};
 use facts::token::Token;

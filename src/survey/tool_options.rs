@@ -4,9 +4,9 @@ use std::ffi::OsString;
 
 use facts::error::Failure;
 use plan::command_line::{self, Request};
-use plan::ineffective::{self, Ineffective};
 use plan::options::{Governs, ToolOption};
 use plan::tool::Tool;
+use plan::typed::{self, Ineffective};
 
 /// The effect of a tool option in a survey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +93,7 @@ pub fn without_effect(
                 "unexpected argument '{address}' after '--': expected options of the tools"
             )));
         }
-        found.extend(ineffective::find(&typed));
+        found.extend(typed::find_ineffective(&typed));
     }
     Ok(found)
 }

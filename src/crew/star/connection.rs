@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use facts::error::{Context, Failure};
 use facts::groups::by_key;
 use facts::limit::{self, ANSWER_LIMIT};
-use facts::net::race::{connect_first, reason};
+use facts::net::{connect_first, reason};
 use facts::token::random;
 use facts::{interrupt, text};
 use rustix::event::PollFlags;
@@ -507,7 +507,7 @@ impl<W: Work> MemberConnection<W> {
 mod tests {
     use std::net::TcpListener;
 
-    use facts::net::race::testing::silent;
+    use facts::net::testing::silent;
 
     use super::*;
     use crate::star::NoWork;

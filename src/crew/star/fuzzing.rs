@@ -9,8 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
 use facts::device::FabricAddress;
-use facts::net::framing;
-use facts::net::listener::{Listener, Reach};
+use facts::net::{self, Listener, Reach};
 use facts::text::MOST_TEXT;
 use facts::token::Token;
 
@@ -169,7 +168,7 @@ impl<W: Work> StarFuzzer<W> {
 fn link<W: Work>(messages: &[&[u8]], set: &PollSet) -> (StarLink<W>, UnixStream) {
     let (mut near, far) = UnixStream::pair().expect("a pair of sockets");
     for bytes in messages {
-        near.write_all(&framing::message(bytes)).expect("a short message");
+        near.write_all(&net::message(bytes)).expect("a short message");
     }
     near.shutdown(Shutdown::Write).expect("a socket");
     (StarLink::from_pair(far, set).expect("a connection"), near)

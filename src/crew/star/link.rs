@@ -17,7 +17,7 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown, sockopt}
 
 use crate::star::message::{MAX_HELLO, MAX_MESSAGE, Message, Work, decode, frame};
 use facts::error::cause;
-use facts::net::framing::Incoming;
+use facts::net::Incoming;
 
 /// Time without traffic before the kernel probes the host of the other process, and the interval of
 /// further probes: few, because a measurement is in progress.

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use facts::error::Failure;
 use facts::limit::ANSWER_LIMIT;
-use facts::net::listener::{Listener, out_of};
+use facts::net::{Listener, out_of};
 use facts::text;
 use facts::token::{Token, random};
 use rustix::process::{Resource, Rlimit, setrlimit};

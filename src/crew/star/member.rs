@@ -9,8 +9,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use facts::error::Failure;
-use facts::net::framing::Incoming;
-use facts::net::race::connect_first;
+use facts::net::{Incoming, connect_first};
 use facts::{limit, text};
 
 use crate::introduction::Introduction;

@@ -5,7 +5,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use facts::net::framing;
+use facts::net;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -183,7 +183,7 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
 
 /// Returns a message with its length in front.
 pub fn frame<W: Work>(message: &Message<W>) -> Arc<[u8]> {
-    framing::message(&encode(message)).into()
+    net::message(&encode(message)).into()
 }
 
 /// What orders and reports carry.

@@ -19,7 +19,7 @@ use crate::star::link::{PollSet, Traffic};
 use crate::star::listener::{MOST_PENDING, Rejection, SurveyListener, pending_connections};
 use crate::star::message::{MemoryCopy, Message, Order, Work, frame};
 use facts::error::{Context, Failure};
-use facts::net::listener::Listener;
+use facts::net::Listener;
 use facts::token::Token;
 use facts::{interrupt, limit};
 use record::MemberRecord;

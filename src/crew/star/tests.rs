@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use facts::error::Failure;
-use facts::net::framing;
+use facts::net;
 use facts::text::MOST_TEXT;
 use proptest::prelude::*;
 
@@ -129,7 +129,7 @@ fn member_refuses_coordinator_without_token() {
         thread::spawn(move || Member::<TestWork>::join(&meeting, introduction(0, 1), limit));
     let (mut stream, _) = listener.accept().unwrap();
     let mut receive = |most| {
-        let mut incoming = framing::Incoming::new(most);
+        let mut incoming = net::Incoming::new(most);
         loop {
             let count = stream.read(incoming.room()).unwrap();
             if let Some(bytes) = incoming.advance(count).unwrap() {
@@ -258,9 +258,9 @@ const ATTACKS: [Attack; 15] = [
     (|_| {}, None),
     // It has announced more than it sends.
     (|member| member.send_bytes(&[0, 0, 16, 0, 7]), None),
-    (|member| member.send_bytes(&framing::message(&[0xff])), Some(NO_MESSAGE)),
+    (|member| member.send_bytes(&net::message(&[0xff])), Some(NO_MESSAGE)),
     (|member| member.send_bytes(&(MAX_MESSAGE as u32 + 1).to_le_bytes()), Some(NO_MESSAGE)),
-    (|member| member.send_bytes(&framing::message(&[])), Some(NO_MESSAGE)),
+    (|member| member.send_bytes(&net::message(&[])), Some(NO_MESSAGE)),
     (|member| member.send(&Message::Ready), Some(OUT_OF_TURN)),
     (|member| member.send(&Message::Abort("a lie".into())), Some(OUT_OF_TURN)),
     (|member| member.send(&Message::Knock { rank: 0 }), Some(OUT_OF_TURN)),
@@ -358,7 +358,7 @@ fn mutated_messages_disturb_no_other_member() {
             bytes[place] = dice.u8(..);
         }
         root.send_checks([rank]);
-        hostile.send_bytes(&framing::message(&bytes));
+        hostile.send_bytes(&net::message(&bytes));
         kept.push(hostile);
     }
     for number in 0..3 {

@@ -6,8 +6,7 @@ use std::cmp::Ordering;
 use super::{Conclusion, Shortfall, Survey};
 use campaign::quiet::findings::{Population, Test};
 use crew::location::Class;
-use facts::expect::{Expectation, parse_lines};
-use facts::profile::{ACROSS_GROUPS, SAME_SWITCH};
+use facts::expect::{ACROSS_GROUPS, Expectation, SAME_SWITCH, parse_lines};
 
 /// Speed of the links that the profiles are for, in Gb/s.
 const LINK_GBPS: u32 = 200;

@@ -25,13 +25,12 @@ pub const FACTS: Package = Package {
                 ("host", "this host"),
                 ("job", "the batch job of this process"),
                 ("limit", "time limits of waits"),
-                ("number", "numbers as users type them"),
+                ("number", "numbers as users type them, sizes of operations"),
                 ("percentile", "percentiles by nearest rank"),
                 ("rate", "rates that a run is to keep: intended start times"),
                 ("release", "the sources that this program was built from"),
                 ("robust", "robust statistics: medians, spreads, quantiles"),
                 ("severity", "how good something is that was checked"),
-                ("size", "sizes of operations in bytes"),
                 ("text", "texts from outside"),
                 ("threads", "threads of this program"),
                 ("time_of_day", "the time of day without steps of the clock"),
@@ -42,9 +41,11 @@ pub const FACTS: Package = Package {
                 ("advice", "what a refused call or a bad event means, and what to do"),
                 ("child", "processes of this program that another one starts"),
                 ("device", "names of NICs, and the library that opens them"),
-                ("expect", "bounds on metrics, as typed after `--expect`"),
+                (
+                    "expect",
+                    "bounds on metrics, as typed after `--expect`, and published figures of NICs",
+                ),
                 ("interrupt", "early ends of a run: signals, output without a reader"),
-                ("profile", "published figures of a kind of NIC, for `--expect`"),
             ],
             &[
                 ("figures", "the figures of one measurement between two NICs"),
@@ -70,10 +71,12 @@ pub const NODE: Package = Package {
         shown_in: &["src/node/lib.rs"],
         floors: &[
             &[
-                ("explain", "errors of libcxi and of the NIC -> failures with remedies"),
+                (
+                    "explain",
+                    "errors of libcxi and of the NIC, and its states -> failures with remedies",
+                ),
                 ("gpu", "buffers on GPUs"),
                 ("nic", "the files of a NIC: counters, link, PCIe"),
-                ("nic_states", "what the NIC says about its queues and portals, in words"),
                 ("programs", "programs of the host that show more than its files"),
                 ("reading", "files that may not answer"),
             ],
@@ -117,10 +120,12 @@ pub const HEALTH: Package = Package {
                 ("host", "items: settings of the host"),
                 ("identity", "what has no limit: generation, firmware, driver, QoS profile"),
                 ("pcie", "items: lanes and speed of the connection to the host"),
-                ("power", "items: supplies"),
                 ("presence", "items: whether the NICs are there"),
                 ("services", "item: who may use the NIC"),
-                ("temperature", "items: chip, end of the cable, voltage regulators"),
+                (
+                    "temperature_power",
+                    "items: chip, end of the cable, voltage regulators, supplies",
+                ),
                 ("traffic", "items: loopback writes and reads"),
             ],
             &[("cable", "items: firmware of the cable, switch port")],
@@ -147,24 +152,17 @@ pub const MEASURE: Package = Package {
         module: "",
         shown_in: &["src/measure/lib.rs"],
         floors: &[
+            &[("rank_test", "the Mann-Whitney U test"), ("stats", "exact statistics of latencies")],
             &[
-                ("clock", "the clocks that the measuring loops read"),
-                ("rank_test", "the Mann-Whitney U test"),
-                ("rates", "bandwidth and packet rate of one size"),
-                ("stats", "exact statistics of latencies"),
-            ],
-            &[
+                ("clock", "the clocks that the measuring loops read, and the clock of one run"),
                 ("crowding", "waits on a CPU that the peer needs too"),
                 ("gauge", "the progress of a measurement, for another thread"),
                 ("memory_copy", "how fast the memory of a node is copied"),
                 ("own_error", "what the tool itself adds to a latency"),
-                ("run_clock", "the clock of one run: choice and calibration"),
+                ("rates", "bandwidth and packet rate of one size"),
             ],
-            &[
-                ("recorder", "takes all samples of one size"),
-                ("wait_policy", "waits for the NIC with a time limit"),
-            ],
-            &[("stability", "how well the median of a run is known")],
+            &[("wait_policy", "waits for the NIC with a time limit")],
+            &[("recorder", "takes all samples of one size; how well their median is known")],
             &[("lib", "the list of modules")],
         ],
     },
@@ -185,7 +183,6 @@ pub const PAGE: Package = Package {
         floors: &[
             &[
                 ("csv", "comma-separated values"),
-                ("json", "data -> one JSON document"),
                 ("problem", "a failure in documents"),
                 ("progress_line", "one line on a terminal"),
                 ("stream", "output without waiting forever for its reader"),
@@ -196,7 +193,7 @@ pub const PAGE: Package = Package {
                 ("page", "what people read of a result: data -> terminals, Markdown"),
             ],
             &[
-                ("json_lines", "one line for each run, appended to a file"),
+                ("json", "data -> one JSON document, or one line for each run"),
                 ("openmetrics", "metrics as text"),
             ],
             &[("documents", "documents: opened, written whole")],
@@ -218,12 +215,12 @@ pub const CLI: Package = Package {
         module: "",
         shown_in: &["src/cli/lib.rs"],
         floors: &[
+            &[("values", "values: from what was typed to what is set")],
             &[
-                ("nearest", "the name that a misspelt one may stand for"),
-                ("values", "values: from what was typed to what is set"),
-            ],
-            &[
-                ("parser", "arguments -> what was typed; refusals in our words"),
+                (
+                    "parser",
+                    "arguments -> what was typed; refusals in our words, names for misspelt ones",
+                ),
                 ("usage", "what a command takes: help, manual, completion"),
             ],
             &[("derived", "the options of a command, from the struct of its request")],
@@ -365,8 +362,7 @@ pub const PLAN: Package = Package {
                 ("tools", "the registry of the tools"),
             ],
             &[("role", "the role of a process, and how it meets its peer")],
-            &[("typed", "the parsed command line")],
-            &[("ineffective", "typed options without effect")],
+            &[("typed", "the parsed command line; typed options without effect")],
             &[("lib", "options and defaults -> one valid, immutable `Plan`")],
             &[("options", "the options of tools, each declared once")],
             &[("command_line", "arguments of tools -> what was typed; help")],
@@ -654,13 +650,9 @@ pub const PING: Package = Package {
         module: "",
         shown_in: &["src/ping/lib.rs"],
         floors: &[
-            &[
-                ("document", "the answers, as data and as JSON"),
-                ("options", "what the command takes"),
-            ],
+            &[("document", "the answers, as data and as JSON")],
             &[("text", "the answers as text")],
-            &[("rounds", "writes to each NIC, one after the other")],
-            &[("command", "the course of the command")],
+            &[("command", "what the command takes, and its rounds of writes")],
             &[("lib", "the list of modules")],
         ],
     },
@@ -727,13 +719,11 @@ pub const LINK: Package = Package {
         shown_in: &["src/link/lib.rs"],
         floors: &[
             &[
-                ("counted", "the files of a NIC at one moment, and what its counters did"),
-                ("cxi_stat_text", "the text of HPE's cxi_stat"),
-                ("document", "the links of NICs, as data and as JSON"),
+                ("document", "the links of NICs and what their counters did, as data and as JSON"),
                 ("options", "what `link` takes"),
             ],
             &[
-                ("cxi_stat", "HPE's cxi_stat: its options and its course"),
+                ("cxi_stat", "HPE's cxi_stat: its options, its course and its text"),
                 ("text", "the links of NICs as text"),
             ],
             &[("lib", "arguments -> document and text")],
@@ -885,9 +875,8 @@ pub const COMPARE: Package = Package {
             ],
             &[("grouping", "runs of two sides, grouped by what they measured")],
             &[("comparison", "runs of two sides compared")],
-            &[("layers", "what each layer of software adds, and which one changed")],
             &[
-                ("layers_text", "layers as text"),
+                ("layers", "what each layer of software adds, and which one changed"),
                 ("results", "any results of ours, read back"),
                 ("text", "a comparison as text"),
             ],
