@@ -4,32 +4,28 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//!  6 | lib                       arguments -> one of these checks                                |
+//!  6 | lib                  arguments -> one of these checks                                     |
 //!    +-------------------------------------------------------------------------------------------+
-//!  5 | job                       whether the settings of a job take effect                       |
+//!  5 | job                  whether the settings of a job take effect                            |
 //!    +-------------------------------------------------------------------------------------------+
-//!  4 | stress                    `check --stress`: its course                                    |
+//!  4 | cxi_heatsink_check   HPE's cxi_heatsink_check: its options, its course and its text       |
+//!    | stress               `check --stress`: its course; reads sensors and counts bytes         |
 //!    +-------------------------------------------------------------------------------------------+
-//!  3 | cxi_heatsink_check        HPE's cxi_heatsink_check: its options and its course            |
-//!    | hosts                     the checks of other hosts, through `cxidiag serve`              |
-//!    | of_node                   the check of this node                                          |
+//!  3 | fleet                the checks of many nodes: asked through `cxidiag serve`, and in one  |
+//!    | of_node              the check of this node                                               |
 //!    +-------------------------------------------------------------------------------------------+
-//!  2 | examine                   the check of one NIC, from first reading to findings            |
-//!    | fleet                     the checks of many nodes in one                                 |
+//!  2 | examine              the check of one NIC, from first reading to findings                 |
 //!    +-------------------------------------------------------------------------------------------+
-//!  1 | cxi_heatsink_check_text   the text of HPE's cxi_heatsink_check                            |
-//!    | lock                      one check with traffic at a time                                |
-//!    | metrics                   the health of NICs as metrics                                   |
-//!    | options                   what `check` takes                                              |
-//!    | stress_watch              reads sensors and counts bytes                                  |
-//!    | text                      the health of NICs as text                                      |
+//!  1 | lock                 one check with traffic at a time                                     |
+//!    | metrics              the health of NICs as metrics                                        |
+//!    | options              what `check` takes, and what its arguments ask for                   |
+//!    | text                 the health of NICs as text                                           |
 //!    +-------------------------------------------------------------------------------------------+
-//!  0 | document                  the health of NICs, as data and as JSON                         |
-//!    | fleet_document            the health of many nodes, as data and as JSON                   |
-//!    | note                      lines on standard error beside the check                        |
-//!    | request                   what the arguments ask for                                      |
-//!    | stress_document           NICs under load, as data and as JSON                            |
-//!    | traffic                   short runs of tools through one NIC                             |
+//!  0 | document             the health of NICs, as data and as JSON                              |
+//!    | fleet_document       the health of many nodes, as data and as JSON                        |
+//!    | note                 lines on standard error beside the check                             |
+//!    | stress_document      NICs under load, as data and as JSON                                 |
+//!    | traffic              short runs of tools through one NIC                                  |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
 //!

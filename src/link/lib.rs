@@ -4,15 +4,13 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//!  2 | lib             arguments -> document and text                                            |
+//!  2 | lib        arguments -> document and text                                                 |
 //!    +-------------------------------------------------------------------------------------------+
-//!  1 | cxi_stat        HPE's cxi_stat: its options and its course                                |
-//!    | text            the links of NICs as text                                                 |
+//!  1 | cxi_stat   HPE's cxi_stat: its options, its course and its text                           |
+//!    | text       the links of NICs as text                                                      |
 //!    +-------------------------------------------------------------------------------------------+
-//!  0 | counted         the files of a NIC at one moment, and what its counters did               |
-//!    | cxi_stat_text   the text of HPE's cxi_stat                                                |
-//!    | document        the links of NICs, as data and as JSON                                    |
-//!    | options         what `link` takes                                                         |
+//!  0 | document   the links of NICs and what their counters did, as data and as JSON             |
+//!    | options    what `link` takes                                                              |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
 //!

@@ -7,20 +7,18 @@
 //!    +-------------------------------------------------------------------------------------------+
 //!  4 | lib           the list of modules                                                         |
 //!    +-------------------------------------------------------------------------------------------+
-//!  3 | stability     how well the median of a run is known                                       |
+//!  3 | recorder      takes all samples of one size; how well their median is known               |
 //!    +-------------------------------------------------------------------------------------------+
-//!  2 | recorder      takes all samples of one size                                               |
-//!    | wait_policy   waits for the NIC with a time limit                                         |
+//!  2 | wait_policy   waits for the NIC with a time limit                                         |
 //!    +-------------------------------------------------------------------------------------------+
-//!  1 | crowding      waits on a CPU that the peer needs too                                      |
+//!  1 | clock         the clocks that the measuring loops read, and the clock of one run          |
+//!    | crowding      waits on a CPU that the peer needs too                                      |
 //!    | gauge         the progress of a measurement, for another thread                           |
 //!    | memory_copy   how fast the memory of a node is copied                                     |
 //!    | own_error     what the tool itself adds to a latency                                      |
-//!    | run_clock     the clock of one run: choice and calibration                                |
-//!    +-------------------------------------------------------------------------------------------+
-//!  0 | clock         the clocks that the measuring loops read                                    |
-//!    | rank_test     the Mann-Whitney U test                                                     |
 //!    | rates         bandwidth and packet rate of one size                                       |
+//!    +-------------------------------------------------------------------------------------------+
+//!  0 | rank_test     the Mann-Whitney U test                                                     |
 //!    | stats         exact statistics of latencies                                               |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```

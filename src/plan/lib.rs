@@ -7,15 +7,13 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//! 10 | command_line   arguments of tools -> what was typed; help                                 |
+//!  9 | command_line   arguments of tools -> what was typed; help                                 |
 //!    +-------------------------------------------------------------------------------------------+
-//!  9 | options        the options of tools, each declared once                                   |
+//!  8 | options        the options of tools, each declared once                                   |
 //!    +-------------------------------------------------------------------------------------------+
-//!  8 | lib            options and defaults -> one valid, immutable `Plan`                        |
+//!  7 | lib            options and defaults -> one valid, immutable `Plan`                        |
 //!    +-------------------------------------------------------------------------------------------+
-//!  7 | ineffective    typed options without effect                                               |
-//!    +-------------------------------------------------------------------------------------------+
-//!  6 | typed          the parsed command line                                                    |
+//!  6 | typed          the parsed command line; typed options without effect                      |
 //!    +-------------------------------------------------------------------------------------------+
 //!  5 | role           the role of a process, and how it meets its peer                           |
 //!    +-------------------------------------------------------------------------------------------+

@@ -1,10 +1,10 @@
-//! The connections to a server in their handshake, among unrelated ones (defect T16 of tools.md), and
-//! the lines that a server prints about refused connections.
+//! The connections to a server in their handshake, among unrelated ones (defect T16 of tools.md),
+//! and the lines that a server prints about refused connections.
 //!
 //! One thread reads the messages of all connections at the same time: a silent one delays no other,
 //! and costs a file descriptor for [`ANSWER_LIMIT`] at most. What the server says to each is its
-//! [`Dialogue`]: `first_client` for a server of one tool, `arrivals` for one of all tools. The lines
-//! are limited in number so that a flood of connections does not fill a disk.
+//! [`Dialogue`]: `first_client` for a server of one tool, `arrivals` for one of all tools. The
+//! lines are limited in number so that a flood of connections does not fill a disk.
 
 use std::io::{ErrorKind, Read, Write};
 use std::mem;

@@ -3,9 +3,9 @@
 //! * A [`Question`] to the servers of many hosts asks for a document of each node, which the server
 //!   there has a process make. The process receives an order and answers with the document.
 //! * An [`Invitation`] gets a survey without a launcher a process on another host. The client names
-//!   the first tool and adds a word to its version by which the server starts a process of `survey`.
-//!   The process receives the invitation from the coordinator, joins the survey, and ends when this
-//!   connection does.
+//!   the first tool and adds a word to its version by which the server starts a process of
+//!   `survey`. The process receives the invitation from the coordinator, joins the survey, and ends
+//!   when this connection does.
 //! * The question for the state of the server, which processes of its machine may ask: the server
 //!   answers the name [`STATUS`] with lines of text.
 

@@ -1,10 +1,12 @@
 //! The parallel program that a process of `stat` belongs to: its launcher, its name, its nodes. Its
-//! processes on one node: which of them leads, and whether the others have ended (monitoring.md 1.3).
+//! processes on one node: which of them leads, and whether the others have ended (monitoring.md
+//! 1.3).
 //!
-//! The processes of a node share a file in memory. Each of them holds a shared lock of it; a process
-//! that is not the leader appends one byte and hands the lock on to its command, which it executes. So
-//! the leader sees how many have come, and gets an exclusive lock as soon as all have ended. It removes
-//! the file. A file whose leader was killed has no locks, and goes with the next leader of this user.
+//! The processes of a node share a file in memory. Each of them holds a shared lock of it; a
+//! process that is not the leader appends one byte and hands the lock on to its command, which it
+//! executes. So the leader sees how many have come, and gets an exclusive lock as soon as all have
+//! ended. It removes the file. A file whose leader was killed has no locks, and goes with the next
+//! leader of this user.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};

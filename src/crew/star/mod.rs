@@ -1,16 +1,16 @@
 //! How the processes of a survey talk: each member has one TCP connection to the coordinator, and
 //! no other one.
 //!
-//! * `message`: what members and coordinator send each other, and what members do, which the user of
-//!   the star chooses.
+//! * `message`: what members and coordinator send each other, and what members do, which the user
+//!   of the star chooses.
 //! * `link`: a connection on which nothing waits, and how much was sent and received.
 //! * `clock`: the clock of the coordinator in a member.
-//! * `listener`: where the coordinator lets members in, which prove that they have the token, and the
-//!   limit of open files, and so of members.
+//! * `listener`: where the coordinator lets members in, which prove that they have the token, and
+//!   the limit of open files, and so of members.
 //! * `root`: the coordinator.
 //! * `connection`: the way of a member to the coordinator.
-//! * `member`: a member as its measuring thread sees it, and how a task that does not see the meeting
-//!   point learns why.
+//! * `member`: a member as its measuring thread sees it, and how a task that does not see the
+//!   meeting point learns why.
 //! * `fuzzing`: any bytes in place of each message, for tests.
 //! * `many_members`: thousands of members in one thread, for tests.
 //!

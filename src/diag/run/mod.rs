@@ -13,8 +13,8 @@
 //! * `nic_counters`: what the counters of the NICs did during a run.
 //! * `route`: the two NICs of a run, for messages about errors of a NIC.
 //! * `size_loop`: warm-up, pause, iterations or duration, and the time limits of the peer.
-//! * `serve`: the clients of a server: one, or one after another; the process that serves one client
-//!   of `cxidiag serve`; the file of the port.
+//! * `serve`: the clients of a server: one, or one after another; the process that serves one
+//!   client of `cxidiag serve`; the file of the port.
 //! * `verify`: the check of the data after each size.
 //! * `watchdog`: watches the control connection while this side waits for the NIC.
 //! * `loopback`: both roles in one command.

@@ -41,10 +41,7 @@ pub const FACTS: Package = Package {
                 ("advice", "what a refused call or a bad event means, and what to do"),
                 ("child", "processes of this program that another one starts"),
                 ("device", "names of NICs, and the library that opens them"),
-                (
-                    "expect",
-                    "bounds on metrics, as typed after `--expect`, and published figures of NICs",
-                ),
+                ("expect", "bounds on metrics, as typed after `--expect`, and published figures"),
                 ("interrupt", "early ends of a run: signals, output without a reader"),
             ],
             &[
@@ -534,21 +531,15 @@ pub const SESSION: Package = Package {
                 ("counters", "the counters of a server's NIC as messages"),
                 (
                     "reception",
-                    "the connections to a server in their handshake, and lines about refused ones",
+                    "connections to a server in their handshake, lines about refused ones",
                 ),
             ],
             &[("dry_run", "the handshake on bytes without a socket, for fuzzing")],
-            &[(
-                "join",
-                "how a client begins a session, its turn, and the process that takes it over",
-            )],
+            &[("join", "how a client begins a session, and how a process takes it over")],
             &[
                 ("arrivals", "how a server of all tools receives its clients"),
                 ("probe_feed", "the figures of the probes of a server"),
-                (
-                    "requests",
-                    "requests to `cxidiag serve`: documents of nodes, a process for a survey, its state",
-                ),
+                ("requests", "requests to `cxidiag serve` other than a run"),
                 ("server", "a server's socket, from client to client, and its answers to others"),
             ],
             &[("lib", "the list of modules")],
