@@ -64,10 +64,10 @@ pub struct RunOptions {
     pub warmup: u64,
     /// Pause after each iteration in microseconds: 0 to [`MAX_GAP_US`].
     pub gap_us: u64,
-    /// First size in bytes: 1 to [`facts::size::MAX_SIZE`]. In an atomic tool both sizes are the
+    /// First size in bytes: 1 to [`facts::number::MAX_SIZE`]. In an atomic tool both sizes are the
     /// size of the type.
     pub min_size: u64,
-    /// Upper end of the sizes in bytes: `min_size` to [`facts::size::MAX_SIZE`].
+    /// Upper end of the sizes in bytes: `min_size` to [`facts::number::MAX_SIZE`].
     pub max_size: u64,
     /// Unrestricted (ordered) operations.
     pub unrestricted: bool,

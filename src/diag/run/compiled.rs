@@ -48,7 +48,7 @@ macro_rules! compiled {
     }};
 }
 
-/// See [`one_sided::measure`].
+/// See [`latency::measure_one_sided`].
 pub fn measure_one_sided<B: OneSidedLatency>() -> MeasureLatency<B, ()> {
     compiled!(
         latency::measure_one_sided as MeasureLatency<B, ()>:
@@ -58,7 +58,7 @@ pub fn measure_one_sided<B: OneSidedLatency>() -> MeasureLatency<B, ()> {
     )
 }
 
-/// See [`round_trip::measure`].
+/// See [`latency::measure_round_trips`].
 pub fn measure_round_trip<B: RoundTripLatency>() -> MeasureLatency<B, ExtraMedians> {
     compiled!(
         latency::measure_round_trips as MeasureLatency<B, ExtraMedians>:
@@ -67,7 +67,7 @@ pub fn measure_round_trip<B: RoundTripLatency>() -> MeasureLatency<B, ExtraMedia
     )
 }
 
-/// See [`round_trip::serve`].
+/// See [`latency::serve_round_trips`].
 pub fn serve_round_trip<B: RoundTripLatency>() -> ServeMessages<B> {
     compiled!(
         latency::serve_round_trips as ServeMessages<B>:
