@@ -26,7 +26,7 @@
 //! <!-- End of what tests/tidy/houses.rs says. -->
 //!
 //! A second thread receives connections (`session::arrivals`). Each client gets a process of its
-//! own (`run::served`), so that the end of a run, whatever its reason, releases all that it has
+//! own (`run::serve`), so that the end of a run, whatever its reason, releases all that it has
 //! taken, and ends nothing else.
 
 #![forbid(unsafe_code)]
