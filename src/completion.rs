@@ -18,7 +18,7 @@ use crate::multicall::program_name;
 use cli::usage::{Completion, Usage};
 use facts::child::PROGRAM;
 use node::machine::{Machine, shown};
-use plan::command_line::help::{overview, usage};
+use plan::command_line::{overview, usage};
 use plan::tools::{TOOLS, legacy_form};
 
 /// Stands for the names of files in bash, which finds and quotes them itself.

@@ -77,10 +77,10 @@ pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err((program, failure)) => (program, Err(failure)),
         Ok(Call::Help) => (
             PROGRAM.into(),
-            page::print(&command_line::help::overview(TOOLS, command::summaries()).to_string()),
+            page::print(&command_line::overview(TOOLS, command::summaries()).to_string()),
         ),
         Ok(Call::Version) => (PROGRAM.into(), page::print(&cli::arguments::version())),
-        Ok(Call::List) => (PROGRAM.into(), page::print(&command_line::help::list(TOOLS))),
+        Ok(Call::List) => (PROGRAM.into(), page::print(&command_line::list(TOOLS))),
         Ok(Call::Command { command, program, arguments }) => {
             // A program that `stat` runs gets the mask that `stat` has inherited.
             if !command::runs_a_program(command, &arguments) {
@@ -137,13 +137,10 @@ fn start(
         failure
     };
     match command_line::parse(tool, arguments).map_err(refused)? {
-        Request::Help { is_long } => {
-            page::print(&command_line::help::usage(tool, program).text(is_long))
+        Request::Help { is_long } => page::print(&command_line::usage(tool, program).text(is_long)),
+        Request::Version => {
+            cli::arguments::print_version(program, command_line::replaced_version(tool, program))
         }
-        Request::Version => cli::arguments::print_version(
-            program,
-            command_line::help::replaced_version(tool, program),
-        ),
         Request::Run(mut typed) => {
             typed.token = typed.token.or_else(Token::from_environment);
             let libcxi = env::var_os(LIBCXI_VARIABLE).filter(|path| !path.is_empty());

@@ -7,7 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use crate::command::{Command, LEGACY_COMMANDS, legacy_command};
-use cli::nearest::{nearest, question, unknown_option};
+use cli::parser::{nearest, question, unknown_option};
 use facts::child::PROGRAM;
 use facts::error::Failure;
 use plan::tool::Tool;

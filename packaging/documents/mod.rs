@@ -14,7 +14,7 @@ use cli::usage::Usage;
 use cxidiag::command::completion::{self, SHELLS};
 use cxidiag::command::{self, COMMANDS, LEGACY_COMMANDS};
 use facts::child::PROGRAM;
-use plan::command_line::help;
+use plan::command_line;
 use plan::tools::{TOOLS, legacy_form};
 
 /// One subcommand of the program.
@@ -34,8 +34,8 @@ pub fn subcommands() -> Vec<Subcommand> {
     let tools = TOOLS.iter().map(|tool| Subcommand {
         name: tool.name,
         legacy_name: Some(tool.legacy_name),
-        usage: help::usage(tool, &format!("{PROGRAM} {}", tool.name)),
-        legacy_usage: Some(help::usage(legacy_form(tool), tool.legacy_name)),
+        usage: command_line::usage(tool, &format!("{PROGRAM} {}", tool.name)),
+        legacy_usage: Some(command_line::usage(legacy_form(tool), tool.legacy_name)),
     });
     let commands = COMMANDS.iter().map(|command| {
         let mut legacy = LEGACY_COMMANDS.iter();
@@ -52,7 +52,7 @@ pub fn subcommands() -> Vec<Subcommand> {
 
 /// Returns what the program as a whole takes.
 pub fn overview() -> Usage {
-    help::overview(TOOLS, command::summaries())
+    command_line::overview(TOOLS, command::summaries())
 }
 
 /// A generated file: its path and its text.

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use super::document::DeviceResult;
 use super::lock::Lock;
-use super::request::CheckRequest;
+use super::options::CheckRequest;
 use super::traffic::{self, Runs};
 use facts::device::DeviceName;
 use facts::error::Failure;
@@ -15,7 +15,7 @@ use health::code_words::{self, CodeWords};
 use health::pcie::{self, Monitor};
 use health::services::{self, ResourceUse};
 use health::traffic::Octets;
-use health::{Finding, address, host, identity, link, power, presence, temperature};
+use health::{Finding, address, host, identity, link, presence, temperature_power};
 use node::backend;
 use node::explain::Explain;
 use node::machine::Machine;
@@ -199,7 +199,7 @@ impl Examination {
         findings.extend(pcie_findings(&files, generation));
         findings.extend(Monitor::read(&files).evaluate(first.monitor, &files));
         findings.push(identity::memory_errors(&files));
-        findings.extend(temperature::temperatures(&files));
+        findings.extend(temperature_power::temperatures(&files));
         findings.extend([
             address::algorithmic(&files),
             address::retry_handler(&files),
@@ -217,7 +217,7 @@ impl Examination {
         ]);
         findings.extend(identity::versions(&files, generation, is_software));
         findings.push(identity::extended_speed(&files));
-        findings.extend(power::supplies(&files));
+        findings.extend(temperature_power::supplies(&files));
         findings.extend(self.traffic);
         result(findings, self.failure.as_ref())
     }

@@ -4,32 +4,28 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//!  6 | lib                       arguments -> one of these checks                                |
+//!  6 | lib                  arguments -> one of these checks                                     |
 //!    +-------------------------------------------------------------------------------------------+
-//!  5 | job                       whether the settings of a job take effect                       |
+//!  5 | job                  whether the settings of a job take effect                            |
 //!    +-------------------------------------------------------------------------------------------+
-//!  4 | stress                    `check --stress`: its course                                    |
+//!  4 | cxi_heatsink_check   HPE's cxi_heatsink_check: its options, its course and its text       |
+//!    | stress               `check --stress`: its course; reads sensors and counts bytes         |
 //!    +-------------------------------------------------------------------------------------------+
-//!  3 | cxi_heatsink_check        HPE's cxi_heatsink_check: its options and its course            |
-//!    | hosts                     the checks of other hosts, through `cxidiag serve`              |
-//!    | of_node                   the check of this node                                          |
+//!  3 | fleet                the checks of many nodes: asked through `cxidiag serve`, and in one  |
+//!    | of_node              the check of this node                                               |
 //!    +-------------------------------------------------------------------------------------------+
-//!  2 | examine                   the check of one NIC, from first reading to findings            |
-//!    | fleet                     the checks of many nodes in one                                 |
+//!  2 | examine              the check of one NIC, from first reading to findings                 |
 //!    +-------------------------------------------------------------------------------------------+
-//!  1 | cxi_heatsink_check_text   the text of HPE's cxi_heatsink_check                            |
-//!    | lock                      one check with traffic at a time                                |
-//!    | metrics                   the health of NICs as metrics                                   |
-//!    | options                   what `check` takes                                              |
-//!    | stress_watch              reads sensors and counts bytes                                  |
-//!    | text                      the health of NICs as text                                      |
+//!  1 | lock                 one check with traffic at a time                                     |
+//!    | metrics              the health of NICs as metrics                                        |
+//!    | options              what `check` takes, and what its arguments ask for                   |
+//!    | text                 the health of NICs as text                                           |
 //!    +-------------------------------------------------------------------------------------------+
-//!  0 | document                  the health of NICs, as data and as JSON                         |
-//!    | fleet_document            the health of many nodes, as data and as JSON                   |
-//!    | note                      lines on standard error beside the check                        |
-//!    | request                   what the arguments ask for                                      |
-//!    | stress_document           NICs under load, as data and as JSON                            |
-//!    | traffic                   short runs of tools through one NIC                             |
+//!  0 | document             the health of NICs, as data and as JSON                              |
+//!    | fleet_document       the health of many nodes, as data and as JSON                        |
+//!    | note                 lines on standard error beside the check                             |
+//!    | stress_document      NICs under load, as data and as JSON                                 |
+//!    | traffic              short runs of tools through one NIC                                  |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
 //!
@@ -38,22 +34,18 @@
 #![forbid(unsafe_code)]
 
 pub mod cxi_heatsink_check;
-pub mod cxi_heatsink_check_text;
 pub mod document;
 mod examine;
 pub mod fleet;
 pub mod fleet_document;
-mod hosts;
 pub mod job;
 mod lock;
 pub mod metrics;
 mod note;
 mod of_node;
 pub mod options;
-mod request;
 pub mod stress;
 pub mod stress_document;
-mod stress_watch;
 pub mod text;
 mod traffic;
 
@@ -65,17 +57,16 @@ use self::document::Check;
 pub use self::examine::{files_with, others, require};
 pub use self::of_node::name_unreadable;
 pub use self::options::usage;
-use self::request::CheckRequest;
-pub use self::request::{LINK_SPEED, gigabits};
+use crate::options::CheckRequest;
 use cli::output;
 use crew::launcher::LauncherTask;
-use diag::run::served::is_started_for_client;
+use diag::run::serve::is_started_for_client;
 use facts::device::DeviceName;
 use facts::error::Failure;
 use facts::interrupt;
 use node::{backend, reading};
 pub use of_node::SurveyChecks;
-pub use options::link_speed as site_link_speed;
+pub use options::{LINK_SPEED, gigabits, link_speed as site_link_speed};
 use page::documents::{Documents, Places};
 use page::json;
 
@@ -98,13 +89,13 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     output::or_early_failure(request.json.as_ref(), ready)?;
     reading::limit_waits();
     if is_started_for_client() {
-        return hosts::run(request);
+        return fleet::run_ordered(request);
     }
     if let Some(time) = request.stress {
         return stress::run(&request, time);
     }
     if let Some(hosts) = &request.hosts {
-        return fleet::report(&request, || hosts::ask_all(hosts, &request));
+        return fleet::report(&request, || fleet::ask_all(hosts, &request));
     }
     let task = if request.is_local {
         None
@@ -175,7 +166,7 @@ pub fn before_survey(
         }
         Nodes::OfServers(hosts, port) => {
             request.port = port;
-            fleet::report(&request, || hosts::ask_all(hosts, &request))
+            fleet::report(&request, || fleet::ask_all(hosts, &request))
         }
     }
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use super::document::{Check, DeviceResult};
 use super::examine::Examination;
+use super::lock;
 use super::note::note;
-use super::request::{CheckRequest, WINDOW};
+use super::options::{self, CheckRequest, WINDOW};
 use super::traffic::Runs;
-use super::{lock, options};
 use facts::device::DeviceName;
 use facts::error::Failure;
 use facts::interrupt;

@@ -13,11 +13,10 @@
 //!    +-------------------------------------------------------------------------------------------+
 //!  2 | derived      the options of a command, from the struct of its request                     |
 //!    +-------------------------------------------------------------------------------------------+
-//!  1 | parser       arguments -> what was typed; refusals in our words                           |
+//!  1 | parser       arguments -> what was typed; refusals in our words, names for misspelt ones  |
 //!    | usage        what a command takes: help, manual, completion                               |
 //!    +-------------------------------------------------------------------------------------------+
-//!  0 | nearest      the name that a misspelt one may stand for                                   |
-//!    | values       values: from what was typed to what is set                                   |
+//!  0 | values       values: from what was typed to what is set                                   |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
 //!
@@ -28,7 +27,6 @@
 pub mod arguments;
 pub mod definition;
 pub mod derived;
-pub mod nearest;
 pub mod output;
 pub mod parser;
 pub mod usage;

@@ -42,7 +42,7 @@ pub fn runs_a_program(command: &Command, arguments: &[OsString]) -> bool {
 /// All commands, in the order of listings.
 pub static COMMANDS: &[Command] = &[
     Command { name: "devices", usage: devices::command::usage, run: devices::command::run },
-    Command { name: "ping", usage: ping::options::usage, run: ping::command::run },
+    Command { name: "ping", usage: ping::command::usage, run: ping::command::run },
     Command { name: "link", usage: link::usage, run: link::run },
     Command { name: "check", usage: check::usage, run: check::run },
     Command { name: "selftest", usage: selftest::usage, run: selftest::run },
@@ -95,7 +95,7 @@ pub fn legacy_command(name: &str) -> Option<&'static Command> {
 #[cfg(test)]
 mod tests {
     use cli::usage::testing::check_help;
-    use plan::command_line::help::overview;
+    use plan::command_line::overview;
     use plan::tools::TOOLS;
 
     use super::*;

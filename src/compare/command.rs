@@ -10,13 +10,13 @@ use std::sync::LazyLock;
 
 use clap::{Args, Command};
 
-use crate::changes::Changes;
+use crate::changes::{self, Changes};
 use crate::comparison::{Comparison, MAX_REGRESS};
 use crate::expected::StoredVerdicts;
-use crate::layers::LayerComparison;
-use crate::results::ComparedResult;
-use crate::runs::{ReadRun, RunSource};
-use crate::{changes, layers_text, results, runs, text};
+use crate::layers::{self, LayerComparison};
+use crate::results::{self, ComparedResult};
+use crate::runs::{self, ReadRun, RunSource};
+use crate::text;
 use check::document::Check;
 use cli::arguments::TypedArguments;
 use cli::parser::hint_before;
@@ -26,7 +26,6 @@ use facts::error::{Context, Failure, invalid};
 use facts::expect::{self, Expectation, Metric};
 use facts::number::percent;
 use facts::percentile::Percentile;
-use facts::profile;
 use page::destination::Place;
 use page::documents::Documents;
 use page::page::{Page, style_of_stdout};
@@ -172,7 +171,7 @@ fn compare_layers(request: &ComparisonRequest, arguments: &[OsString]) -> Result
     };
     let compared = output::or_failure(&documents, compare())?;
     let result = compared.result();
-    let page = shown(request, layers_text::page(&compared), &result);
+    let page = shown(request, layers::page(&compared), &result);
     documents.print_page(request.form(), &page)?;
     documents.write_json(&compared)?;
     result
@@ -377,7 +376,7 @@ struct ComparisonRequest {
     /// or program, and is then for the sizes that it measured. The files may be logs of several
     /// tools, and text that they printed, also the legacy ones. Text has no percentiles. Not with
     /// --figure, --max-regress, --layers or --json.
-    #[arg(long, value_name = "LIST", value_parser = bounds, add = Completion::Words(profile::names))]
+    #[arg(long, value_name = "LIST", value_parser = bounds, add = Completion::Words(expect::profile_names))]
     expect: Vec<Bounds>,
 
     /// Show what each layer adds for one pair of NICs: libcxi (cxidiag, legacy tools), libfabric
@@ -441,7 +440,7 @@ fn figure(typed: &str) -> Result<Metric, String> {
 }
 
 fn bounds(typed: &str) -> Result<Bounds, String> {
-    match profile::text(typed)? {
+    match expect::profile_text(typed)? {
         Some(text) => expect::parse_lines(&text, None),
         // The metrics of bandwidth tools are bw and rate.
         None => expect::parse(typed, typed.contains("bw") || typed.contains("rate")),

@@ -4,18 +4,16 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//!  9 | lib           the list of modules                                                         |
+//!  8 | lib           the list of modules                                                         |
 //!    +-------------------------------------------------------------------------------------------+
-//!  8 | report        `report`: what it takes, and its course                                     |
+//!  7 | report        `report`: what it takes, and its course                                     |
 //!    +-------------------------------------------------------------------------------------------+
-//!  7 | command       `compare`: what it takes, and its course                                    |
+//!  6 | command       `compare`: what it takes, and its course                                    |
 //!    | html          the page of `report`                                                        |
 //!    +-------------------------------------------------------------------------------------------+
-//!  6 | layers_text   layers as text                                                              |
+//!  5 | layers        what each layer of software adds, and which one changed                     |
 //!    | results       any results of ours, read back                                              |
 //!    | text          a comparison as text                                                        |
-//!    +-------------------------------------------------------------------------------------------+
-//!  5 | layers        what each layer of software adds, and which one changed                     |
 //!    +-------------------------------------------------------------------------------------------+
 //!  4 | comparison    runs of two sides compared                                                  |
 //!    +-------------------------------------------------------------------------------------------+
@@ -45,7 +43,6 @@ pub mod grouping;
 pub mod html;
 pub mod layer_costs;
 pub mod layers;
-pub mod layers_text;
 pub mod printed;
 pub mod printed_run;
 pub mod program_run;

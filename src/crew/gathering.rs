@@ -8,13 +8,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::introduction::Introduction;
-use crate::joining::join;
 use crate::launcher::{LauncherTask, nodes_of_tasks};
-use crate::meeting_point::MeetingPoint;
+use crate::meeting_point::{MeetingPoint, join};
 use crate::star::{Event, JOIN_LIMIT, Member, NoWork, Order, Root, allow_connections};
 use facts::error::{Failure, Kind};
 use facts::host::{HostIndex, host_name};
-use facts::net::listener::{Listener, Reach};
+use facts::net::{Listener, Reach};
 use facts::number::time_text;
 use facts::token::Token;
 use facts::{limit, threads};

@@ -4,13 +4,11 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//!  6 | lib             the list of modules                                                       |
+//!  5 | lib             the list of modules                                                       |
 //!    +-------------------------------------------------------------------------------------------+
-//!  5 | gathering       the documents of the tasks of a launcher in one place                     |
+//!  4 | gathering       the documents of the tasks of a launcher in one place                     |
 //!    +-------------------------------------------------------------------------------------------+
-//!  4 | joining         how a process joins its coordinator                                       |
-//!    +-------------------------------------------------------------------------------------------+
-//!  3 | meeting_point   where processes find their coordinator                                    |
+//!  3 | meeting_point   where processes find their coordinator, and how they join it              |
 //!    +-------------------------------------------------------------------------------------------+
 //!  2 | star            how the processes of a crew talk                                          |
 //!    +-------------------------------------------------------------------------------------------+
@@ -29,7 +27,6 @@
 pub mod gathering;
 pub mod host_list;
 pub mod introduction;
-pub mod joining;
 pub mod launcher;
 pub mod location;
 pub mod meeting_point;

@@ -1,5 +1,6 @@
 //! The meeting point of a survey: where its processes find the address and the token of their
-//! coordinator. A launcher starts them on many nodes, and connects none of them to another one.
+//! coordinator, and how they join it. A launcher starts them on many nodes, and connects none of
+//! them to another one.
 //!
 //! * Usually it is a file, readable by its owner only, in a directory that all nodes share. The
 //!   coordinator writes it, and removes it at the end.
@@ -14,20 +15,20 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{self, Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use facts::error::{Failure, Kind, cause, invalid};
+use facts::host::host_name;
+use facts::number::time_text;
+use facts::token::{TOKEN_VARIABLE, Token};
+use facts::{interrupt, limit, net};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
 
-use super::launcher::LauncherTask;
-use super::star::{KnockAnswer, knock};
-use facts::error::{Failure, cause, invalid};
-use facts::host::host_name;
-use facts::net::race;
-use facts::number::time_text;
-use facts::token::{TOKEN_VARIABLE, Token};
-use facts::{interrupt, limit};
+use crate::introduction::Introduction;
+use crate::launcher::LauncherTask;
+use crate::star::{KnockAnswer, Meeting, Member, Work, knock};
 
 /// Start of the name of a file, before job and step.
 const FILE_NAME: &str = ".cxidiag-survey";
@@ -386,8 +387,8 @@ impl MeetingPoint {
     pub fn find(&self, task: &LauncherTask, end: Instant) -> Result<Coordinator, Failure> {
         match self {
             Self::Agreed { host, port, token } => {
-                let addresses = race::addresses(host, *port)?.map_err(|error| {
-                    let reason = race::resolution(&error);
+                let addresses = net::addresses(host, *port)?.map_err(|error| {
+                    let reason = net::resolution(&error);
                     Failure::environment(format!("cannot resolve {host}: {reason}"))
                 })?;
                 Ok(Coordinator { host: host.clone(), addresses, token: token.clone() })
@@ -455,8 +456,55 @@ fn knock_at_first_host(task: &LauncherTask) -> Result<Option<KnockAnswer>, Failu
     let Some(host) = task.hosts.first() else {
         return Ok(None);
     };
-    let addresses = race::addresses(host, port(task))?;
+    let addresses = net::addresses(host, port(task))?;
     Ok(addresses.ok().and_then(|found| knock(&found, task.rank)))
+}
+
+/// How long a process tries to reach one coordinator.
+const ATTEMPT: Duration = Duration::from_secs(15);
+
+/// Pause before the next attempt: a coordinator notes each process that it refuses.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Joins the coordinator. Looks for it again after a failure, because a killed coordinator may have
+/// left its meeting point.
+///
+/// # Errors
+///
+/// A coordinator that is not found or refuses this process, and an interruption.
+pub fn join<W: Work>(
+    introduction: &Introduction,
+    end: Instant,
+    coordinator: impl Fn(Instant) -> Result<Coordinator, Failure>,
+) -> Result<Member<W>, Failure> {
+    let mut unreached: Option<Failure> = None;
+    loop {
+        // The next coordinator replaces what a killed one has left.
+        let search_end = match unreached {
+            Some(_) => end.min(Instant::now() + limit::in_effect(SIGHT_LIMIT)),
+            None => end,
+        };
+        let Coordinator { addresses, token, .. } = match coordinator(search_end) {
+            // A coordinator that could not be reached has removed its meeting point meanwhile.
+            Err(failure) if failure.kind != Kind::Interrupted => {
+                return Err(unreached.unwrap_or(failure));
+            }
+            found => found?,
+        };
+        let meeting = Meeting { addresses, token };
+        let joined = Member::join(&meeting, introduction.clone(), ATTEMPT);
+        match joined {
+            Err(failure)
+                if failure.kind != Kind::Interrupted
+                    && !failure.is_printed()
+                    && Instant::now() + PAUSE < end =>
+            {
+                interrupt::wait_for_any(&mut Vec::new(), Some(PAUSE))?;
+                unreached = Some(failure);
+            }
+            joined => return joined,
+        }
+    }
 }
 
 #[cfg(test)]

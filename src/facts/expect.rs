@@ -5,13 +5,19 @@
 //! 8:p50<2us,64K:p99<9us         of single sizes
 //! bw>=23GB/s,bw<=200Gb/s        of a bandwidth tool
 //! ```
+//!
+//! A profile has expectations as data: published figures of a kind of NIC, as files. The packages
+//! install them, and the program contains them. A site adds files of its own.
 
-use std::fmt;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::str::FromStr;
+use std::{env, fmt, fs};
 
-use crate::number::bytes;
+use crate::error::cause;
+use crate::number::{bytes, is_size};
 use crate::percentile::Percentile;
-use crate::size::is_size;
+use crate::user_file;
 
 /// A metric of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +50,7 @@ pub enum MetricUnit {
 type Scale = (&'static str, u32, f64);
 
 const LATENCIES: &[Scale] = &[("ns", 0, 1.0), ("us", 3, 1.0), ("ms", 6, 1.0), ("s", 9, 1.0)];
+
 const BANDWIDTHS: &[Scale] = &[
     ("B/s", 0, 1.0),
     ("kB/s", 3, 1.0),
@@ -55,6 +62,7 @@ const BANDWIDTHS: &[Scale] = &[
     ("Mb/s", 6, 0.125),
     ("Gb/s", 9, 0.125),
 ];
+
 /// A packet of an atomic operation is an operation.
 const PACKET_RATES: &[Scale] = &[
     ("pkt/s", 0, 1.0),
@@ -300,6 +308,71 @@ fn bound_size(text: &str) -> Option<u64> {
     bytes(text).filter(|size| is_size(*size))
 }
 
+/// Where a site puts its own files.
+const OF_SITE: &str = "/etc/cxidiag/expect";
+
+macro_rules! profile {
+    ($name:literal) => {
+        ($name, include_str!(concat!("../../packaging/expect/", $name)))
+    };
+}
+
+/// Two NICs of one switch on Slingshot 200.
+pub const SAME_SWITCH: (&str, &str) = profile!("slingshot200-same-switch");
+
+/// Two NICs of different groups on Slingshot 200.
+pub const ACROSS_GROUPS: (&str, &str) = profile!("slingshot200-across-groups");
+
+/// The profiles of this release, with their texts.
+const PROFILES: [(&str, &str); 3] = [SAME_SWITCH, ACROSS_GROUPS, profile!("slingshot200-loopback")];
+
+/// Returns the text of the expectations that were typed as `@FILE` or by name. `None` if bounds
+/// were typed.
+///
+/// # Errors
+///
+/// The file cannot be read, or no profile has this name; the message lists those that exist.
+pub fn profile_text(typed: &str) -> Result<Option<String>, String> {
+    let read = |path: PathBuf| {
+        let failure = |error| format!("cannot read {}: {}", path.display(), cause(&error));
+        user_file::text(&path).map(Some).map_err(failure)
+    };
+    if let Some(path) = typed.strip_prefix('@') {
+        let failure = |error| format!("cannot read the file: {}", cause(&error));
+        return user_file::text(path.as_ref()).map(Some).map_err(failure);
+    }
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if !typed.contains('-') || !typed.chars().all(is_name) {
+        return Ok(None);
+    }
+    if let Some(path) = directories().map(|place| place.join(typed)).find(|path| path.is_file()) {
+        return read(path);
+    }
+    let own = PROFILES.iter().find(|(name, _)| *name == typed);
+    match own {
+        Some((_, text)) => Ok(Some((*text).to_owned())),
+        None => {
+            Err(format!("no expectations have this name; there are {}", profile_names().join(", ")))
+        }
+    }
+}
+
+/// Returns the names of all profiles.
+pub fn profile_names() -> Vec<String> {
+    let files = directories().filter_map(|place| fs::read_dir(place).ok()).flatten().flatten();
+    let names = files.filter_map(|file| file.file_name().into_string().ok());
+    let own = PROFILES.iter().map(|(name, _)| (*name).to_owned());
+    own.chain(names).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// Returns the directories of installed profiles: of the site, and beside this program.
+fn directories() -> impl Iterator<Item = PathBuf> {
+    let program = env::current_exe().ok();
+    let installed =
+        program.and_then(|path| Some(path.parent()?.parent()?.join("share/cxidiag/expect")));
+    [Some(PathBuf::from(OF_SITE)), installed].into_iter().flatten()
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -428,5 +501,58 @@ mod tests {
                 prop_assert!(list.iter().all(|one| one.limit.is_finite() && one.limit >= 0.0));
             }
         }
+    }
+
+    fn all(text: &str) -> Vec<Expectation> {
+        parse_lines(text, None).unwrap()
+    }
+
+    /// Each bound has a tool, a size and a source.
+    #[test]
+    fn profiles_are_complete() {
+        for (name, text) in PROFILES {
+            assert_eq!(profile_text(name).unwrap().as_deref(), Some(text));
+            let lines = || text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+            assert!(lines().all(|line| line.contains("  # ") && line.contains('(')), "{name}");
+            let bounds = all(text);
+            assert_eq!(bounds.len(), lines().count());
+            assert!(bounds.iter().all(|bound| bound.tool.is_some() && bound.size.is_some()));
+        }
+    }
+
+    /// The figures of figures.md, section 1: each is within its bound, and 0.8 of it is not far.
+    #[test]
+    fn published_figures_meet_their_bounds() {
+        for (tool, size, figure) in [
+            ("send-lat", 8, 3.4e3),
+            ("write-lat", 8, 2.82e3),
+            ("read-lat", 8, 2.69e3),
+            ("atomic-lat", 8, 2.5e3),
+            ("write-bw", 65_536, 22.1e9),
+            ("write-bw", 4 << 20, 24.25e9),
+            ("read-bw", 65_536, 24.0e9),
+            ("send-bw", 65_536, 20.9e9),
+            ("send-bw", 4 << 20, 15.7e9),
+            ("osu_latency", 256, 3.75e3),
+            ("osu_bw", 4 << 20, 24e9 * 0.85),
+        ] {
+            let bounds = all(SAME_SWITCH.1);
+            let own = |bound: &&Expectation| {
+                bound.tool.as_deref() == Some(tool) && bound.size == Some(size)
+            };
+            let bound = bounds.iter().find(own).unwrap();
+            assert!(bound.is_met_by(figure), "{tool}");
+            let far = if bound.metric.is_of_bandwidth() { figure * 0.5 } else { figure * 2.0 };
+            assert!(!bound.is_met_by(far), "{tool}");
+        }
+    }
+
+    #[test]
+    fn unknown_names_are_answered_with_the_known_ones() {
+        assert_eq!(profile_text("bw>=20GB/s"), Ok(None));
+        assert_eq!(profile_text("p99"), Ok(None));
+        let why = profile_text("slingshot-200").unwrap_err();
+        assert!(why.contains("there are ") && why.contains("slingshot200-same-switch"), "{why}");
+        assert!(profile_text("@/nonexistent").unwrap_err().contains("cannot read the file"));
     }
 }

@@ -13,9 +13,8 @@
 //!  2 | advice           what a refused call or a bad event means, and what to do                 |
 //!    | child            processes of this program that another one starts                        |
 //!    | device           names of NICs, and the library that opens them                           |
-//!    | expect           bounds on metrics, as typed after `--expect`                             |
+//!    | expect           bounds on metrics, as typed after `--expect`, and published figures      |
 //!    | interrupt        early ends of a run: signals, output without a reader                    |
-//!    | profile          published figures of a kind of NIC, for `--expect`                       |
 //!    +-------------------------------------------------------------------------------------------+
 //!  1 | atomic           atomic operations: names, numbers on the wire, sizes                     |
 //!    | bandwidth_unit   the units in which the text shows bandwidths                             |
@@ -24,13 +23,12 @@
 //!    | host             this host                                                                |
 //!    | job              the batch job of this process                                            |
 //!    | limit            time limits of waits                                                     |
-//!    | number           numbers as users type them                                               |
+//!    | number           numbers as users type them, sizes of operations                          |
 //!    | percentile       percentiles by nearest rank                                              |
 //!    | rate             rates that a run is to keep: intended start times                        |
 //!    | release          the sources that this program was built from                             |
 //!    | robust           robust statistics: medians, spreads, quantiles                           |
 //!    | severity         how good something is that was checked                                   |
-//!    | size             sizes of operations in bytes                                             |
 //!    | text             texts from outside                                                       |
 //!    | threads          threads of this program                                                  |
 //!    | time_of_day      the time of day without steps of the clock                               |
@@ -65,12 +63,10 @@ pub mod net;
 pub mod number;
 pub mod percentile;
 pub mod phase;
-pub mod profile;
 pub mod rate;
 pub mod release;
 pub mod robust;
 pub mod severity;
-pub mod size;
 pub mod text;
 pub mod threads;
 pub mod time_of_day;

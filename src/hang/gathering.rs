@@ -11,11 +11,11 @@ use crate::merging::merged;
 use crate::reading::{self, INTERVAL, NodeReading, ReadingTimes, SHORTEST_INTERVAL, STACK_TIME};
 use crew::gathering::Gathering;
 use crew::launcher::LauncherTask;
-use diag::run::served::{Taken, take_client};
+use diag::run::serve::{Taken, take_client};
 use facts::error::{Failure, Kind};
 use facts::job::Job;
 use page::json;
-use session::question::{Question, RanksOrder};
+use session::requests::{Question, RanksOrder};
 
 /// Reads the ranks of this node as a task of a launcher, one task a node. The coordinator alone
 /// reports.

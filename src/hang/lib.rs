@@ -61,7 +61,7 @@ use self::reading::NodeReading;
 pub use self::reading::{INTERVAL, ReadingTimes, SHORTEST_INTERVAL, STACK_TIME};
 use cli::output;
 use crew::launcher::LauncherTask;
-use diag::run::served::is_started_for_client;
+use diag::run::serve::is_started_for_client;
 use facts::error::{Failure, cause};
 use facts::interrupt;
 use page::destination::Place;

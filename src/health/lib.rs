@@ -4,30 +4,29 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//!  5 | lib           the list of modules and items                                               |
+//!  5 | lib                 the list of modules and items                                         |
 //!    +-------------------------------------------------------------------------------------------+
-//!  4 | code_words    items: error rates of the link                                              |
-//!    | majority      what most good NICs have                                                    |
+//!  4 | code_words          items: error rates of the link                                        |
+//!    | majority            what most good NICs have                                              |
 //!    +-------------------------------------------------------------------------------------------+
-//!  3 | link          items: state, speed, mode and flaps of the link                             |
+//!  3 | link                items: state, speed, mode and flaps of the link                       |
 //!    +-------------------------------------------------------------------------------------------+
-//!  2 | cable         items: firmware of the cable, switch port                                   |
+//!  2 | cable               items: firmware of the cable, switch port                             |
 //!    +-------------------------------------------------------------------------------------------+
-//!  1 | address       items: address on the fabric, retry handler                                 |
-//!    | findings      what the counters of a NIC explain                                          |
-//!    | host          items: settings of the host                                                 |
-//!    | identity      what has no limit: generation, firmware, driver, QoS profile                |
-//!    | pcie          items: lanes and speed of the connection to the host                        |
-//!    | power         items: supplies                                                             |
-//!    | presence      items: whether the NICs are there                                           |
-//!    | services      item: who may use the NIC                                                   |
-//!    | temperature   items: chip, end of the cable, voltage regulators                           |
-//!    | traffic       items: loopback writes and reads                                            |
+//!  1 | address             items: address on the fabric, retry handler                           |
+//!    | findings            what the counters of a NIC explain                                    |
+//!    | host                items: settings of the host                                           |
+//!    | identity            what has no limit: generation, firmware, driver, QoS profile          |
+//!    | pcie                items: lanes and speed of the connection to the host                  |
+//!    | presence            items: whether the NICs are there                                     |
+//!    | services            item: who may use the NIC                                             |
+//!    | temperature_power   items: chip, end of the cable, voltage regulators, supplies           |
+//!    | traffic             items: loopback writes and reads                                      |
 //!    +-------------------------------------------------------------------------------------------+
-//!  0 | item          something that is checked, and what was found                               |
-//!    | link_down     why a link is down                                                          |
-//!    | link_rates    what the counters of a link did                                             |
-//!    | sensors       the sensors of a card, with their limits                                    |
+//!  0 | item                something that is checked, and what was found                         |
+//!    | link_down           why a link is down                                                    |
+//!    | link_rates          what the counters of a link did                                       |
+//!    | sensors             the sensors of a card, with their limits                              |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
 //!
@@ -51,11 +50,10 @@ pub mod link_down;
 pub mod link_rates;
 pub mod majority;
 pub mod pcie;
-pub mod power;
 pub mod presence;
 pub mod sensors;
 pub mod services;
-pub mod temperature;
+pub mod temperature_power;
 pub mod traffic;
 
 pub use item::{Finding, Item, LIMIT, NONE_OF_ITS_OWN};
@@ -91,9 +89,9 @@ pub static ITEMS: [&Item; 67] = [
     &pcie::UNCORRECTED,
     &pcie::CORRECTED,
     &identity::MEMORY_ERRORS,
-    &temperature::ASIC,
-    &temperature::MEDIA,
-    &temperature::REGULATOR,
+    &temperature_power::ASIC,
+    &temperature_power::MEDIA,
+    &temperature_power::REGULATOR,
     &address::ALGORITHMIC,
     &address::RETRY_HANDLER,
     &address::PARKED,
@@ -110,11 +108,11 @@ pub static ITEMS: [&Item; 67] = [
     &identity::FIRMWARE,
     &identity::DRIVER,
     &identity::ESM,
-    &power::POWERS[0].1,
-    &power::POWERS[1].1,
-    &power::POWERS[2].1,
-    &power::POWERS[3].1,
-    &power::VOLTAGES,
+    &temperature_power::POWERS[0].1,
+    &temperature_power::POWERS[1].1,
+    &temperature_power::POWERS[2].1,
+    &temperature_power::POWERS[3].1,
+    &temperature_power::VOLTAGES,
     &traffic::WRITE,
     &traffic::READ,
     &traffic::WRITE_BANDWIDTH,

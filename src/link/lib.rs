@@ -4,15 +4,13 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//!  2 | lib             arguments -> document and text                                            |
+//!  2 | lib        arguments -> document and text                                                 |
 //!    +-------------------------------------------------------------------------------------------+
-//!  1 | cxi_stat        HPE's cxi_stat: its options and its course                                |
-//!    | text            the links of NICs as text                                                 |
+//!  1 | cxi_stat   HPE's cxi_stat: its options, its course and its text                           |
+//!    | text       the links of NICs as text                                                      |
 //!    +-------------------------------------------------------------------------------------------+
-//!  0 | counted         the files of a NIC at one moment, and what its counters did               |
-//!    | cxi_stat_text   the text of HPE's cxi_stat                                                |
-//!    | document        the links of NICs, as data and as JSON                                    |
-//!    | options         what `link` takes                                                         |
+//!  0 | document   the links of NICs and what their counters did, as data and as JSON             |
+//!    | options    what `link` takes                                                              |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
 //!
@@ -20,9 +18,7 @@
 
 #![forbid(unsafe_code)]
 
-mod counted;
 pub mod cxi_stat;
-pub mod cxi_stat_text;
 pub mod document;
 pub mod options;
 pub mod text;
@@ -31,17 +27,16 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use self::counted::CountedNic;
 pub use self::options::usage;
-use crate::document::LinkReport;
-use crate::options::{ChosenNics, LinkRequest, WINDOW, chosen};
 use check::document::Check;
 use cli::output;
+use document::{CountedNic, LinkReport};
 use facts::error::Failure;
 use facts::interrupt;
 use facts::time_of_day::Clocks;
 use node::machine::Machine;
 use node::{backend, reading};
+use options::{ChosenNics, LinkRequest, WINDOW, chosen};
 use page::documents::{Documents, Places};
 use page::page::style_of_stdout;
 use page::progress_line::has_cursor;

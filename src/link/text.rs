@@ -4,7 +4,7 @@ use crate::document::{Link, LinkReport, Rates};
 use check::document::{DeviceResult, UNKNOWN_LINK};
 use check::text::{block, clock_line, remedies, wrong_item};
 use facts::severity::Severity;
-use health::{Item, code_words, identity, link, pcie, presence, temperature};
+use health::{Item, code_words, identity, link, pcie, presence, temperature_power};
 use page::page::{Page, Words};
 
 /// The columns of the row of a NIC.
@@ -72,12 +72,12 @@ fn row(device: &DeviceResult, link: &Link) -> Vec<Words> {
     };
     let pcie: Vec<&str> =
         [&pcie::SPEED, &pcie::WIDTH].iter().filter_map(|item| value(item.code)).collect();
-    let temperatures = match [&temperature::ASIC, &temperature::MEDIA].map(|item| value(item.code))
-    {
-        [Some(chip), Some(cable)] => Some(format!("{chip}, {cable}")),
-        [None, Some(cable)] => Some(format!("cable {cable}")),
-        [chip, None] => chip.map(str::to_owned),
-    };
+    let temperatures =
+        match [&temperature_power::ASIC, &temperature_power::MEDIA].map(|item| value(item.code)) {
+            [Some(chip), Some(cable)] => Some(format!("{chip}, {cable}")),
+            [None, Some(cable)] => Some(format!("cable {cable}")),
+            [chip, None] => chip.map(str::to_owned),
+        };
     // A link that is down has no errors to show, although its counters stand still.
     let rates = |item: &Item| link.rates.as_ref().filter(|_| value(item.code).is_some());
     let bit_errors = |item, ratio: fn(&Rates) -> Option<f64>| {
@@ -234,8 +234,9 @@ cxi0  39062500.0          2.0            0.0      0.0 %  12.5 % (PCP 1)
     /// The temperature of a cable is not taken for the temperature of a chip.
     #[test]
     fn names_temperature_of_cable_without_chip() {
-        let [chip, cable] = [(&temperature::ASIC, "51 C"), (&temperature::MEDIA, "38 C")]
-            .map(|(item, value)| Finding::compared(item, value, "", Severity::Good));
+        let [chip, cable] =
+            [(&temperature_power::ASIC, "51 C"), (&temperature_power::MEDIA, "38 C")]
+                .map(|(item, value)| Finding::compared(item, value, "", Severity::Good));
         for (findings, cell) in [
             (vec![chip.clone(), cable.clone()], "51 C, 38 C"),
             (vec![chip], "51 C"),

@@ -7,20 +7,18 @@
 //!    +-------------------------------------------------------------------------------------------+
 //!  4 | lib           the list of modules                                                         |
 //!    +-------------------------------------------------------------------------------------------+
-//!  3 | stability     how well the median of a run is known                                       |
+//!  3 | recorder      takes all samples of one size; how well their median is known               |
 //!    +-------------------------------------------------------------------------------------------+
-//!  2 | recorder      takes all samples of one size                                               |
-//!    | wait_policy   waits for the NIC with a time limit                                         |
+//!  2 | wait_policy   waits for the NIC with a time limit                                         |
 //!    +-------------------------------------------------------------------------------------------+
-//!  1 | crowding      waits on a CPU that the peer needs too                                      |
+//!  1 | clock         the clocks that the measuring loops read, and the clock of one run          |
+//!    | crowding      waits on a CPU that the peer needs too                                      |
 //!    | gauge         the progress of a measurement, for another thread                           |
 //!    | memory_copy   how fast the memory of a node is copied                                     |
 //!    | own_error     what the tool itself adds to a latency                                      |
-//!    | run_clock     the clock of one run: choice and calibration                                |
-//!    +-------------------------------------------------------------------------------------------+
-//!  0 | clock         the clocks that the measuring loops read                                    |
-//!    | rank_test     the Mann-Whitney U test                                                     |
 //!    | rates         bandwidth and packet rate of one size                                       |
+//!    +-------------------------------------------------------------------------------------------+
+//!  0 | rank_test     the Mann-Whitney U test                                                     |
 //!    | stats         exact statistics of latencies                                               |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
@@ -37,21 +35,17 @@ mod own_error;
 pub mod rank_test;
 mod rates;
 mod recorder;
-mod run_clock;
-mod stability;
 mod stats;
 pub mod wait_policy;
 
-pub use clock::{ChosenClock, Clock, CounterClock, MonotonicRaw};
+pub use clock::{
+    ChosenClock, Clock, ClockChoice, CounterClock, MeasuringClock, MonotonicRaw, RunClock,
+};
 pub use crowding::CpuShare;
-pub use gauge::Gauge;
-pub use gauge::LatencyCounts;
+pub use gauge::{Gauge, LatencyCounts};
 pub use memory_copy::memory_copy_rate;
 pub use own_error::{Distribution, MeasurementError};
-pub use rates::{Rates, SideResult};
-pub use rates::{SideView, ViewTimer};
-pub use recorder::Recorder;
-pub use run_clock::{ClockChoice, MeasuringClock, RunClock};
-pub use stability::{StabilityCheck, Until};
+pub use rates::{Rates, SideResult, SideView, ViewTimer};
+pub use recorder::{Recorder, StabilityCheck, Until};
 pub use stats::Statistics;
 pub use wait_policy::{PollTimer, Supervisor, WaitPolicy};

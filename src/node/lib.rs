@@ -15,10 +15,9 @@
 //!  1 | machine         what this machine has: CPUs, memory, huge pages                           |
 //!    | traffic_class   how NICs and switches share their links                                   |
 //!    +-------------------------------------------------------------------------------------------+
-//!  0 | explain         errors of libcxi and of the NIC -> failures with remedies                 |
+//!  0 | explain         errors of libcxi and of the NIC, and its states -> failures with remedies |
 //!    | gpu             buffers on GPUs                                                           |
 //!    | nic             the files of a NIC: counters, link, PCIe                                  |
-//!    | nic_states      what the NIC says about its queues and portals, in words                  |
 //!    | programs        programs of the host that show more than its files                        |
 //!    | reading         files that may not answer                                                 |
 //!    +-------------------------------------------------------------------------------------------+
@@ -34,7 +33,6 @@ pub mod gpu;
 pub mod local_address;
 pub mod machine;
 pub mod nic;
-pub mod nic_states;
 pub mod programs;
 pub mod reading;
 pub mod service;

@@ -6,14 +6,12 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::destination::{self, Destination};
-use super::json;
-use super::json_lines::JsonLines;
+use super::destination::{self, Destination, Place};
+use super::json::{self, JsonLines};
 use super::openmetrics::{self, Dialect, Family, MetricsFile};
 use super::page::Page;
+use super::problem::Problem;
 use super::table::TextStyle;
-use crate::destination::Place;
-use crate::problem::Problem;
 use facts::error::Failure;
 use facts::interrupt;
 

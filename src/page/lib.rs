@@ -8,14 +8,13 @@
 //!    +-------------------------------------------------------------------------------------------+
 //!  3 | documents       documents: opened, written whole                                          |
 //!    +-------------------------------------------------------------------------------------------+
-//!  2 | json_lines      one line for each run, appended to a file                                 |
+//!  2 | json            data -> one JSON document, or one line for each run                       |
 //!    | openmetrics     metrics as text                                                           |
 //!    +-------------------------------------------------------------------------------------------+
 //!  1 | destination     where documents go                                                        |
 //!    | page            what people read of a result: data -> terminals, Markdown                 |
 //!    +-------------------------------------------------------------------------------------------+
 //!  0 | csv             comma-separated values                                                    |
-//!    | json            data -> one JSON document                                                 |
 //!    | problem         a failure in documents                                                    |
 //!    | progress_line   one line on a terminal                                                    |
 //!    | stream          output without waiting forever for its reader                             |
@@ -31,7 +30,6 @@ pub mod csv;
 pub mod destination;
 pub mod documents;
 pub mod json;
-pub mod json_lines;
 pub mod openmetrics;
 pub mod page;
 pub mod problem;

@@ -7,15 +7,13 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//! 10 | command_line   arguments of tools -> what was typed; help                                 |
+//!  9 | command_line   arguments of tools -> what was typed; help                                 |
 //!    +-------------------------------------------------------------------------------------------+
-//!  9 | options        the options of tools, each declared once                                   |
+//!  8 | options        the options of tools, each declared once                                   |
 //!    +-------------------------------------------------------------------------------------------+
-//!  8 | lib            options and defaults -> one valid, immutable `Plan`                        |
+//!  7 | lib            options and defaults -> one valid, immutable `Plan`                        |
 //!    +-------------------------------------------------------------------------------------------+
-//!  7 | ineffective    typed options without effect                                               |
-//!    +-------------------------------------------------------------------------------------------+
-//!  6 | typed          the parsed command line                                                    |
+//!  6 | typed          the parsed command line; typed options without effect                      |
 //!    +-------------------------------------------------------------------------------------------+
 //!  5 | role           the role of a process, and how it meets its peer                           |
 //!    +-------------------------------------------------------------------------------------------+
@@ -41,7 +39,6 @@ pub mod buffers;
 pub mod command_line;
 pub mod depths;
 pub mod extensions;
-pub mod ineffective;
 pub mod options;
 pub mod outputs;
 mod role;
@@ -56,18 +53,17 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::run_options::RunOptions;
-use crate::tool::Tool;
 use facts::device::{DEFAULT_DEVICE, DeviceName, LIBCXI_VARIABLE, LibraryFile};
 use facts::error::{Failure, invalid};
-use ineffective::Ineffective;
 use measure::{ClockChoice, Until};
 use node::gpu::OnGpus;
 use node::machine::placement::{Cpus, Placement};
 use node::service::{ServiceOptions, ServiceRequest};
 use outputs::Outputs;
 pub use role::{Admission, DEFAULT_UNTIL_DURATION, Listening, Reaching, Role};
-use typed::{Every, PeerDevice, Typed};
+use run_options::RunOptions;
+use tool::Tool;
+use typed::{Every, Ineffective, PeerDevice, Typed};
 
 /// TCP port of the control connection (wire.md 1).
 pub const DEFAULT_PORT: u16 = 49194;
@@ -168,7 +164,7 @@ impl Plan {
         let port = port(&role, typed.port)?;
         let device = typed.device.unwrap_or(DEFAULT_DEVICE);
         check_options(&typed, &role, device)?;
-        let mut ineffective = ineffective::find(&typed);
+        let mut ineffective = typed::find_ineffective(&typed);
         let has_default_hops = tool.has_chains()
             && !typed.run_given.iter().any(|long| matches!(*long, "hops" | "fan"));
         let (run, outputs, ignored) = match role {
@@ -242,7 +238,7 @@ impl Plan {
             let options = ignored.join(" ");
             notes.push(format!("ignored on a server (the client's options apply): {options}"));
         }
-        notes.extend(ineffective::note(&self.ineffective));
+        notes.extend(typed::ineffective_note(&self.ineffective));
         (!notes.is_empty()).then(|| notes.join("; "))
     }
 
@@ -360,7 +356,7 @@ mod tests {
     use crate::command_line::Request;
     use crate::run_options::MAX_REPORT_ALL;
     use crate::tools::TOOLS;
-    use facts::size::MAX_SIZE;
+    use facts::number::MAX_SIZE;
 
     fn planned(arguments: &[&str]) -> Result<Plan, Failure> {
         let tool = &TOOLS[0];

@@ -12,9 +12,8 @@ pub use crate::extensions::DURATIONS;
 use crate::extensions::Extensions;
 use facts::atomic::{Atomic, AtomicOp};
 use facts::error::{Failure, Invalid, invalid};
-use facts::number::time_text;
+use facts::number::{is_range, is_size, time_text};
 use facts::rate::{Period, Rate};
-use facts::size::{is_range, is_size};
 
 /// Maximum pause after an iteration in microseconds: in nanoseconds it fits into 64 bits.
 pub const MAX_GAP_US: u64 = u64::MAX / 1000;
@@ -65,10 +64,10 @@ pub struct RunOptions {
     pub warmup: u64,
     /// Pause after each iteration in microseconds: 0 to [`MAX_GAP_US`].
     pub gap_us: u64,
-    /// First size in bytes: 1 to [`facts::size::MAX_SIZE`]. In an atomic tool both sizes are the
+    /// First size in bytes: 1 to [`facts::number::MAX_SIZE`]. In an atomic tool both sizes are the
     /// size of the type.
     pub min_size: u64,
-    /// Upper end of the sizes in bytes: `min_size` to [`facts::size::MAX_SIZE`].
+    /// Upper end of the sizes in bytes: `min_size` to [`facts::number::MAX_SIZE`].
     pub max_size: u64,
     /// Unrestricted (ordered) operations.
     pub unrestricted: bool,

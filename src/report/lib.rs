@@ -4,37 +4,32 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//!  8 | lib                  the list of modules                                                  |
+//!  7 | lib             the list of modules                                                       |
 //!    +-------------------------------------------------------------------------------------------+
-//!  7 | reporter             receives the results of a run and passes them on                     |
+//!  6 | reporter        receives the results of a run and passes them on                          |
 //!    +-------------------------------------------------------------------------------------------+
-//!  6 | live_output          what is shown while a size is measured                               |
+//!  5 | live_output     what is shown while a size is measured; progress on a terminal            |
 //!    +-------------------------------------------------------------------------------------------+
-//!  5 | run_facts            what is known of a run before it measures                            |
+//!  4 | run_facts       what is known of a run before it measures                                 |
 //!    +-------------------------------------------------------------------------------------------+
-//!  4 | nic_table            NICs measured one after the other: table and documents               |
-//!    | current_size         what was set about the size that is measured                         |
-//!    | run_documents        the documents of a run                                               |
-//!    | sampler              the thread that prints intervals                                     |
-//!    | summary              the summary block before the results                                 |
+//!  3 | current_size    what was set about the size that is measured, and its bandwidth           |
+//!    | nic_table       NICs measured one after the other: table and documents                    |
+//!    | run_documents   the documents of a run                                                    |
+//!    | sampler         the thread that prints intervals                                          |
+//!    | summary         the summary block before the results                                      |
 //!    +-------------------------------------------------------------------------------------------+
-//!  3 | csv                  a run as comma-separated values                                      |
-//!    | extra                text after the documented table, on request                          |
-//!    | text                 the table of results                                                 |
+//!  2 | csv             a run as comma-separated values                                           |
+//!    | extra           text after the documented table, on request                               |
+//!    | text            the table of results                                                      |
 //!    +-------------------------------------------------------------------------------------------+
-//!  2 | columns              the columns of all tables of results                                 |
-//!    | counters             what the counters of the NICs did                                    |
-//!    | ending               how a run has ended                                                  |
-//!    | histogram            the picture of a histogram in a terminal                             |
-//!    | measured_bandwidth   what a bandwidth tool reports of a size                              |
-//!    | noise                how far a metric of one run can be trusted                           |
-//!    | percentiles          the block of percentiles after the table                             |
+//!  1 | columns         the columns of all tables of results                                      |
+//!    | counters        what the counters of the NICs did                                         |
+//!    | distribution    latencies as text: the block of percentiles, the picture of a histogram   |
+//!    | noise           how far a metric of one run can be trusted                                |
+//!    | outcome         a run as plain data, and how it ended                                     |
 //!    +-------------------------------------------------------------------------------------------+
-//!  1 | outcome              a run as plain data                                                  |
-//!    +-------------------------------------------------------------------------------------------+
-//!  0 | bins                 latencies in bins of equal ratio                                     |
-//!    | intervals            the figures of intervals of a size                                   |
-//!    | progress             the progress of a size, on a terminal                                |
+//!  0 | bins            latencies in bins of equal ratio                                          |
+//!    | intervals       the figures of intervals of a size                                        |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
 //!
@@ -47,17 +42,13 @@ pub mod columns;
 mod counters;
 mod csv;
 mod current_size;
-mod ending;
+pub mod distribution;
 mod extra;
-pub mod histogram;
 pub mod intervals;
 mod live_output;
-mod measured_bandwidth;
 pub mod nic_table;
 pub mod noise;
 pub mod outcome;
-mod percentiles;
-mod progress;
 mod reporter;
 mod run_documents;
 mod run_facts;
@@ -66,7 +57,7 @@ pub mod summary;
 pub mod text;
 
 pub use counters::PeerCounters;
-pub use measured_bandwidth::MeasuredBandwidth;
+pub use current_size::MeasuredBandwidth;
 pub use outcome::{Extent, Outcome};
 pub use reporter::{Reporter, text_output};
 pub use run_documents::refused;

@@ -7,17 +7,16 @@ use std::time::Instant;
 use cxi::gpu::GpuMap;
 
 use super::columns::Layout;
-use super::current_size::CurrentSize;
-use super::histogram::{self, Style};
+use super::current_size::{CurrentSize, MeasuredBandwidth};
+use super::distribution::{self, Style};
 use super::intervals::Intervals;
 use super::live_output::LiveOutput;
-use super::measured_bandwidth::MeasuredBandwidth;
 use super::outcome::{Counters, Detail, ExpectationResult, Extent, MatchCost, Outcome, SizeResult};
 use super::run_documents::RunDocuments;
 use super::run_facts::Connected;
 use super::sampler::Sampled;
 use super::summary::{self, Summary};
-use super::{counters, extra, percentiles, text};
+use super::{counters, extra, text};
 use facts::error::{Failure, Kind};
 use facts::expect::Metric;
 use facts::interrupt;
@@ -465,10 +464,18 @@ impl Reporter {
         }
         let percentiles = outputs.percentiles.as_slice();
         if !percentiles.is_empty() {
-            lines.extend(percentiles::lines(tool, results, percentiles, outputs.show_error));
+            lines.extend(distribution::percentile_lines(
+                tool,
+                results,
+                percentiles,
+                outputs.show_error,
+            ));
         }
         if outputs.histogram {
-            lines.extend(histogram::lines(results, Style::for_output(outputs.take_stdout())));
+            lines.extend(distribution::histogram_lines(
+                results,
+                Style::for_output(outputs.take_stdout()),
+            ));
         }
         if !outputs.expectations.is_empty() {
             lines.extend(extra::verdicts(tool, &outputs.expectations, &outcome.expectations));

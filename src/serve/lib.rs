@@ -26,7 +26,7 @@
 //! <!-- End of what tests/tidy/houses.rs says. -->
 //!
 //! A second thread receives connections (`session::arrivals`). Each client gets a process of its
-//! own (`run::served`), so that the end of a run, whatever its reason, releases all that it has
+//! own (`run::serve`), so that the end of a run, whatever its reason, releases all that it has
 //! taken, and ends nothing else.
 
 #![forbid(unsafe_code)]
@@ -64,13 +64,12 @@ use cli::output::MetricsRequest;
 use cli::usage::{Completion, Usage};
 use cli::{arguments, definition, derived};
 use diag::run;
-use diag::run::served::is_started_for;
+use diag::run::serve::is_started_for;
 use facts::child::Duty;
 use facts::device::LIBCXI_VARIABLE;
 use facts::error::{Context, Failure, Kind};
 use facts::host::bare;
-use facts::net::listener::{Listener, Reach};
-use facts::net::race::loopback;
+use facts::net::{Listener, Reach, loopback};
 use facts::token::Token;
 use facts::{interrupt, threads};
 use limits::ClientLimits;
@@ -83,7 +82,7 @@ use plan::typed::Typed;
 use plan::{Plan, Role};
 use probing::{ProbeRequest, Probing};
 use session::arrivals::{Arrival, Rules, receive_all};
-use session::{RefusalLog, ServerTotals, status};
+use session::{RefusalLog, ServerTotals, requests};
 use supervisor::ClientSupervisor;
 
 /// The options of the tools that `serve` has as well, by their long forms.
@@ -147,7 +146,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     }
     if request.status {
         let host = plan.listening.bind.clone().unwrap_or_else(|| loopback().to_string());
-        return page::print(&status::ask(&plan, &host)?);
+        return page::print(&requests::ask_status(&plan, &host)?);
     }
     backend::check(plan.device)?;
     let announcement = request.probes.announcement(&plan);

@@ -16,7 +16,7 @@ use super::probing::{ProbeRequest, own_name};
 use crate::probe::schedule::{NextProbe, Periods, ProbeSchedule, UNCOUNTED};
 use crate::probe_metrics::{self, Probes};
 use crew::host_list;
-use diag::run::served::line_to_server;
+use diag::run::serve::line_to_server;
 use facts::child::PROGRAM;
 use facts::device::DeviceName;
 use facts::error::{Context, Failure, Kind};

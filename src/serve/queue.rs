@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use facts::device::DeviceName;
-use facts::net::listener::first_of_largest_host;
+use facts::net::first_of_largest_host;
 use session::arrivals::Newcomer;
 
 /// What a client does.

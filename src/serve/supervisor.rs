@@ -24,8 +24,7 @@ use facts::host::host_name;
 use facts::interrupt;
 use plan::Plan;
 use session::arrivals::{Arrival, Newcomer};
-use session::question;
-use session::{LineLimit, RequestedCommand, ServerTotals, status};
+use session::{LineLimit, RequestedCommand, ServerTotals, requests};
 
 /// Interval at which the end of processes is looked up when the server ends.
 const INTERVAL: Duration = Duration::from_millis(2);
@@ -209,7 +208,7 @@ impl<'a> ClientSupervisor<'a> {
         loop {
             match arrivals.try_recv() {
                 Ok(Arrival::Client(newcomer)) => self.admit(newcomer),
-                Ok(Arrival::Status(stream)) => status::answer(stream, &self.status()),
+                Ok(Arrival::Status(stream)) => requests::answer_status(stream, &self.status()),
                 Ok(Arrival::Watcher(peer, stream)) => {
                     let probing = self.probing.as_mut();
                     let refused = probing.and_then(|probing| probing.add_watcher(peer, stream));
@@ -236,7 +235,7 @@ impl<'a> ClientSupervisor<'a> {
         }
         let wants_document = newcomer.requested.is_some_and(RequestedCommand::wants_document);
         let refusal = if wants_document && self.has_just_answered() {
-            Some(question::too_early())
+            Some(requests::too_early())
         } else {
             lacks(device, self.plan.device)
         };
@@ -289,7 +288,7 @@ impl<'a> ClientSupervisor<'a> {
     /// Returns whether a question was admitted within the last interval. Otherwise the next
     /// interval begins now: readings disturb those who measure.
     fn has_just_answered(&mut self) -> bool {
-        let has = (self.answered).is_some_and(|last| last.elapsed() < question::INTERVAL);
+        let has = (self.answered).is_some_and(|last| last.elapsed() < requests::INTERVAL);
         if !has {
             self.answered = Some(Instant::now());
         }

@@ -13,19 +13,17 @@ use ipnet::IpNet;
 use super::admission::Credentials;
 use super::connection;
 use super::handshake::{self, Refusal};
-use super::option_block::OPTIONS_SIZE;
 use super::peer_facts::{
     PROBE, PeerFacts, RequestedCommand, greeting, machine, queue_announcement,
 };
-use super::reception::{Dialogue, DialogueState, HandshakeLine, Reception};
-use super::refusal_log::RefusalLog;
-use super::status::STATUS;
+use super::reception::{Dialogue, DialogueState, HandshakeLine, Reception, RefusalLog};
+use super::requests::STATUS;
 use super::terms::{self, LocalHost};
-use super::wire::{self, BUSY};
+use super::wire::{self, BUSY, OPTIONS_SIZE};
 use facts::advice::{Advise, Situation};
 use facts::device::DeviceName;
 use facts::error::Failure;
-use facts::net::listener::Listener;
+use facts::net::Listener;
 use node::gpu::OnGpus;
 use plan::Plan;
 use plan::run_options::Side;
@@ -403,7 +401,7 @@ mod tests {
 
     use super::super::testing::{CLIENT, LONG, Script, default_options, plan};
     use super::*;
-    use facts::net::listener::Reach;
+    use facts::net::Reach;
     use plan::tools::peer_tools;
 
     const NAME: &str = "cxi_write_lat";

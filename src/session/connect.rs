@@ -10,7 +10,7 @@ use facts::advice::{Advise, Situation};
 use facts::error::{Failure, Kind, Step};
 use facts::host::ip_address;
 use facts::interrupt;
-use facts::net::race::{addresses, connect_first, reason, resolution};
+use facts::net::{addresses, connect_first, reason, resolution};
 use facts::number::time_text;
 use plan::{Plan, Reaching};
 
@@ -199,7 +199,7 @@ pub(super) fn resolve(
 mod tests {
     use std::net::{Ipv4Addr, TcpListener};
 
-    use facts::net::listener::{Listener, Reach};
+    use facts::net::{Listener, Reach};
     use rustix::net::{AddressFamily, SocketType, bind, getsockname, listen, socket};
 
     use super::*;

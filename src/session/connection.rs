@@ -21,7 +21,7 @@ use facts::child::PROGRAM;
 use facts::error::Failure;
 use facts::interrupt;
 use facts::limit::ANSWER_LIMIT;
-use facts::net::framing::{Incoming, TooLong, message};
+use facts::net::{Incoming, TooLong, message};
 
 /// How long the peer's host may leave keepalive probes of a waiting side unanswered: the next
 /// probe, after two seconds at most, ends the wait.

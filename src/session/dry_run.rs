@@ -7,7 +7,7 @@ use super::counters::ReceivedCounters;
 use super::handshake::{Agreed, Handshake, Refusal};
 use super::peer_facts::HandshakeIntroduction;
 use super::wire::{MAX_PAYLOAD, RESULT_SIZE, decode_result};
-use facts::net::framing::{Incoming, TooLong};
+use facts::net::{Incoming, TooLong};
 use measure::SideResult;
 use node::local_address::LocalAddress;
 use node::nic::counter_table::Preset;

@@ -15,12 +15,11 @@ use node::gpu::OnGpus;
 use plan::run_options::RunOptions;
 use plan::tool::Tool;
 
-use super::option_block::{OPTIONS_SIZE, OptionBlock};
 use super::peer_facts::{
     CALL, HandshakeIntroduction, PeerFacts, QUEUE, SERVER_TICK, TICK, TURN, announcement,
 };
 use super::terms;
-use super::wire::{self, ADDRESS_SIZE};
+use super::wire::{self, ADDRESS_SIZE, OPTIONS_SIZE, OptionBlock};
 
 /// Why a handshake ended early.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use node::local_address::LocalAddress;
 use node::nic::counter_table::Preset;
 use node::traffic_class::TrafficClass;
 use plan::extensions::Extensions;
-use plan::options::words;
+use plan::options;
 use plan::run_options::SyncPoint;
 use plan::tools::{TOOLS, peer_tools};
 
@@ -84,7 +84,7 @@ fn chains_need_a_cxidiag_on_both_sides() {
 
 #[test]
 fn client_refuses_server_that_lacks_an_option_in_use() {
-    let cxidiag = format!("2.4.0 cxidiag/9 vni=10 can={}", words::all_names());
+    let cxidiag = format!("2.4.0 cxidiag/9 vni=10 can={}", options::word_names());
     for (options, version, refused) in [
         (&["-P", "2"][..], "2.4.0", Some("--pairs: the server (127.0.0.1:1) is a legacy tool")),
         (&["--verify"], "2.4.0", Some("--verify: the server")),

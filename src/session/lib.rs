@@ -8,41 +8,36 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//! 10 | lib               the list of modules                                                     |
+//! 10 | lib            the list of modules                                                        |
 //!    +-------------------------------------------------------------------------------------------+
-//!  9 | probe_feed        the figures of the probes of a server                                   |
-//!    | question          what a client asks the servers of many hosts for                        |
-//!    | server            a server's socket, from client to client, and its answers to others     |
+//!  9 | arrivals       how a server of all tools receives its clients                             |
+//!    | probe_feed     the figures of the probes of a server                                      |
+//!    | requests       requests to `cxidiag serve` other than a run                               |
+//!    | server         a server's socket, from client to client, and its answers to others        |
 //!    +-------------------------------------------------------------------------------------------+
-//!  8 | invitation        how a survey gets a process on the host of a server                     |
-//!    | join              how a client begins a session, and its wait for its turn                |
+//!  8 | join           how a client begins a session, and how a process takes it over             |
 //!    +-------------------------------------------------------------------------------------------+
-//!  7 | arrivals          how a server of all tools receives its clients                          |
-//!    | dry_run           the handshake on bytes without a socket, for fuzzing                    |
+//!  7 | dry_run        the handshake on bytes without a socket, for fuzzing                       |
 //!    +-------------------------------------------------------------------------------------------+
-//!  6 | accepted_client   how another process takes a client over                                 |
-//!    | counters          the counters of a server's NIC as messages                              |
-//!    | reception         the connections to a server in their handshake                          |
+//!  6 | counters       the counters of a server's NIC as messages                                 |
+//!    | reception      connections to a server in their handshake, lines about refused ones       |
 //!    +-------------------------------------------------------------------------------------------+
-//!  5 | open              an open session, from the handshake to the last barrier                 |
-//!    | refusal_log       the lines about clients that were refused                               |
-//!    | status            the question for the state of a server of all tools                     |
+//!  5 | open           an open session, from the handshake to the last barrier                    |
 //!    +-------------------------------------------------------------------------------------------+
-//!  4 | connect           how a client finds its server                                           |
-//!    | handshake         identifies the peer and agrees on the run; without a socket             |
+//!  4 | connect        how a client finds its server                                              |
+//!    | handshake      identifies the peer and agrees on the run; without a socket                |
 //!    +-------------------------------------------------------------------------------------------+
-//!  3 | connection        a connection, and the exchange of messages over it                      |
-//!    | peer_facts        what two cxidiag tell each other in the handshake                       |
+//!  3 | connection     a connection, and the exchange of messages over it                         |
+//!    | peer_facts     what two cxidiag tell each other in the handshake                          |
 //!    +-------------------------------------------------------------------------------------------+
-//!  2 | wait              the time limits of a wait, what the user is told of it, and ticks       |
+//!  2 | wait           the time limits of a wait, what the user is told of it, and ticks          |
 //!    +-------------------------------------------------------------------------------------------+
-//!  1 | admission         whether two sides measure together: jobs, tokens, busy servers          |
-//!    | control_line      messages between a server of all tools and its processes                |
-//!    | terms             run options <-> option block                                            |
+//!  1 | admission      whether two sides measure together: jobs, tokens, busy servers             |
+//!    | control_line   messages between a server of all tools and its processes                   |
+//!    | terms          run options <-> option block                                               |
 //!    +-------------------------------------------------------------------------------------------+
-//!  0 | link_error        why an exchange of messages failed                                      |
-//!    | option_block      the options of a run, bytes <-> record                                  |
-//!    | wire              messages, bytes <-> records                                             |
+//!  0 | link_error     why an exchange of messages failed                                         |
+//!    | wire           messages and the option block, bytes <-> records                           |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
 //!
@@ -50,7 +45,6 @@
 
 #![forbid(unsafe_code)]
 
-mod accepted_client;
 mod admission;
 pub mod arrivals;
 mod connect;
@@ -59,30 +53,25 @@ pub mod control_line;
 mod counters;
 pub mod dry_run;
 mod handshake;
-pub mod invitation;
 mod join;
 mod link_error;
 mod open;
-mod option_block;
 mod peer_facts;
 pub mod probe_feed;
-pub mod question;
 mod reception;
-mod refusal_log;
+pub mod requests;
 mod server;
-pub mod status;
 mod terms;
 mod wait;
 mod wire;
 
-pub use crate::accepted_client::AcceptedClient;
 pub use connection::PeerCheck;
 pub use handshake::Agreed;
-pub use join::{TurnSignal, join};
+pub use join::{AcceptedClient, TurnSignal, join};
 pub use link_error::{is_interruption_of_peer, is_reason_of_peer};
 pub use open::Session;
 pub use peer_facts::RequestedCommand;
-pub use refusal_log::{LineLimit, RefusalLog, ServerTotals};
+pub use reception::{LineLimit, RefusalLog, ServerTotals};
 pub use server::{LISTENING, Server};
 
 #[cfg(test)]

@@ -13,10 +13,9 @@ use node::backend;
 use node::local_address::LocalAddress;
 use node::traffic_class::TrafficClass;
 use plan::extensions::Extensions;
-use plan::options::words;
 use plan::run_options::{RunOptions, Side, SyncPoint};
 use plan::tool::Tool;
-use plan::{Plan, Role};
+use plan::{Plan, Role, options};
 
 use super::admission::{Announced, Credentials, Serving};
 use super::terms::LocalHost;
@@ -164,7 +163,7 @@ pub fn announcement(us: &HandshakeIntroduction, tool: &Tool, proof: Option<&str>
         us.own.class,
         us.machine,
         name_word(&us.host_name),
-        words::all_names(),
+        options::word_names(),
     )
 }
 
@@ -176,7 +175,7 @@ pub fn queue_announcement(greeting: &str, machine: &str, device: DeviceName) -> 
         "{greeting} host={machine}{} sync={} can={} device={device} turn call tick {SERVER_TICK}{software}",
         name_word(&host_name()),
         SyncPoint::Size,
-        words::all_names(),
+        options::word_names(),
     )
 }
 
@@ -192,7 +191,7 @@ pub fn greeting(tool: &Tool, credentials: &Credentials, proof: Option<&str>) -> 
 
 /// The word with the options in use; nothing if there are none.
 fn options(name: &str, extensions: &Extensions) -> String {
-    match words::to_word(extensions) {
+    match options::to_word(extensions) {
         word if word.is_empty() => word,
         word => format!(" {name}={word}"),
     }
@@ -277,7 +276,7 @@ impl PeerFacts {
                     facts.syncs_by_size = point == SyncPoint::Size.to_string();
                 }
                 Some(("can", names)) => facts.knows = names.to_owned(),
-                Some(("run", word)) => facts.extensions = words::from_word(word),
+                Some(("run", word)) => facts.extensions = options::from_word(word),
                 Some(("alone", word)) => kept_alone = word,
                 Some(("device", name)) => facts.device = name.parse().ok(),
                 Some((name, value)) => facts.announced.take(name, value),
@@ -285,7 +284,7 @@ impl PeerFacts {
             }
         }
         if let Ok(extensions) = &mut facts.extensions {
-            words::set_known(extensions, kept_alone);
+            options::set_known_words(extensions, kept_alone);
         }
         facts
     }
@@ -306,7 +305,7 @@ impl PeerFacts {
     ///
     /// A legacy server, or a cxidiag that lacks one of them.
     pub fn takes_part_in(&self, extensions: &Extensions, peer: SocketAddr) -> Result<(), Failure> {
-        let Some(option) = words::first_unknown(extensions, &self.knows) else {
+        let Some(option) = options::first_unknown_word(extensions, &self.knows) else {
             return Ok(());
         };
         let server = if self.is_cxidiag { "an older cxidiag" } else { "a legacy tool" };
@@ -377,7 +376,7 @@ impl PeerFacts {
     pub fn sending_counters(&self, mut run: RunOptions) -> RunOptions {
         let extensions = &mut run.extensions;
         let asked = Extensions { counters: extensions.counters, ..Extensions::NONE };
-        if words::first_unknown(&asked, &self.knows).is_some() {
+        if options::first_unknown_word(&asked, &self.knows).is_some() {
             extensions.counters = None;
         }
         run

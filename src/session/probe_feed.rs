@@ -10,13 +10,12 @@ use rustix::net::sockopt;
 
 use super::connect::ServerSearch;
 use super::control_line::NodeState;
-use super::invitation::greet;
 use super::peer_facts::PROBE;
+use super::requests::greet;
 use super::wire::{self, REFUSAL};
 use facts::error::{Context, Failure};
 use facts::limit;
-use facts::net::framing::{Incoming, TooLong, message};
-use facts::net::listener::first_of_largest_host;
+use facts::net::{Incoming, TooLong, first_of_largest_host, message};
 use plan::Plan;
 
 /// Time from one sign of life to the next.

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use cxi::HugePage;
 use cxi::gpu::GpuType;
 
-use super::option_block::{HostBlock, OptionBlock};
+use crate::wire::{HostBlock, OptionBlock};
 use facts::atomic::{Atomic, AtomicOp, AtomicType, CswapOp};
 use node::gpu::OnGpus;
 use plan::extensions::Extensions;
@@ -202,9 +202,9 @@ pub fn from_block(
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::option_block::OPTIONS_SIZE;
     use super::super::testing::plan;
     use super::*;
+    use crate::wire::OPTIONS_SIZE;
     use plan::Plan;
     use plan::tools::TOOLS;
 

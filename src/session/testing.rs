@@ -7,14 +7,13 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::option_block::OPTIONS_SIZE;
 use super::server::LISTENING;
 use super::terms::{self, LocalHost};
+use super::wire::OPTIONS_SIZE;
 use super::{Agreed, Server, Session, join};
 use facts::device::FabricAddress;
 use facts::error::Failure;
-use facts::net::framing::message;
-use facts::net::listener::Reach;
+use facts::net::{Reach, message};
 use node::gpu::OnGpus;
 use node::local_address::LocalAddress;
 use node::traffic_class::TrafficClass;

@@ -4,15 +4,14 @@ use std::io::Write;
 use std::net::{Ipv4Addr, Shutdown, SocketAddr};
 
 use super::handshake::{Handshake, Refusal};
-use super::option_block::{OPTIONS_SIZE, OptionBlock};
 use super::peer_facts::{HandshakeIntroduction, PeerFacts};
 use super::testing::{
     CLIENT, HOST, SERVER, Script, against_client, against_server, client, default_options, hex,
     noted, noting_server, plan, server,
 };
-use super::wire::{encode_address, string};
+use super::wire::{OPTIONS_SIZE, OptionBlock, encode_address, string};
 use facts::device::FabricAddress;
-use facts::net::framing::message;
+use facts::net::message;
 use node::local_address::LocalAddress;
 
 #[test]

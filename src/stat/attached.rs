@@ -3,16 +3,15 @@
 
 use std::path::Path;
 
-use super::new_record::new_record;
-use super::nics::RecordedNics;
+use super::counter_set::CounterSet;
+use super::job::JobStat;
+use super::nics::{RecordedNics, new_record};
 use super::note::note;
 use super::options::StatRequest;
 use super::output;
+use super::parallel_program::ParallelProgram;
+use super::record::{EndRecord, NicRecord, NodeRecord};
 use super::step_directory::{read, replace};
-use crate::counter_set::CounterSet;
-use crate::job::JobStat;
-use crate::parallel_program::ParallelProgram;
-use crate::record::{EndRecord, NicRecord, NodeRecord};
 use cli::output::or_early_failure;
 use facts::device::DeviceName;
 use facts::error::{Failure, cause};

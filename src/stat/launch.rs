@@ -21,14 +21,12 @@ use rustix::process::{
 
 use super::events::{self, Events, Forwarding, Pauses};
 use super::job::JobStat;
-use super::new_record::new_record;
-use super::nics::RecordedNics;
+use super::nics::{RecordedNics, new_record};
 use super::note::note;
 use super::options::StatRequest;
-use super::parallel_program::ParallelProgram;
+use super::parallel_program::{self, NodeRole, ParallelProgram, RosterFile};
 use super::record::{EndRecord, EndStatus, NodeRecord};
-use super::roster::{self, NodeRole, RosterFile};
-use super::sampler::CounterSampler;
+use super::series::CounterSampler;
 use super::step_directory::StepDirectory;
 use super::{gather, output};
 use cli::output::or_early_failure;
@@ -67,7 +65,10 @@ pub fn run(request: &StatRequest, command: &[OsString]) -> Result<(), Failure> {
     let events = is_leader.then(Events::watch);
     let roster = if program.has_others() {
         let boot = Machine::this().boot_id();
-        match roster::join(&program.key_on_node(boot.as_deref()), program.is_leader()) {
+        match parallel_program::join_roster(
+            &program.key_on_node(boot.as_deref()),
+            program.is_leader(),
+        ) {
             Ok(NodeRole::Other(_lock)) => execute(command),
             Ok(NodeRole::Leader(roster)) => roster,
             Err(error) => {

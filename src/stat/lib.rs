@@ -12,33 +12,28 @@
 //!  7 | attached           `--start` and `--stop`: two readings by two processes                  |
 //!    | gather             the report of all nodes, from their files                              |
 //!    +-------------------------------------------------------------------------------------------+
-//!  6 | new_record         the record of a node before its command                                |
-//!    | output             where the report goes                                                  |
-//!    | top                `--top`: the screen, once a second                                     |
+//!  6 | nics               the NICs of this node, read before and after; its record before        |
+//!    | output             where the report goes: text, CSV, trace, documents                     |
+//!    | top                `--top`: a screen of the NICs of this node, once a second              |
 //!    +-------------------------------------------------------------------------------------------+
 //!  5 | options            what `stat` takes, and what its arguments ask for                      |
 //!    +-------------------------------------------------------------------------------------------+
 //!  4 | metrics            the report as metrics                                                  |
 //!    +-------------------------------------------------------------------------------------------+
-//!  3 | roster             the processes of a parallel program on this node: who leads            |
+//!  3 | parallel_program   the parallel program of a process; its processes here, and who leads   |
 //!    | text               the report as text                                                     |
-//!    | top_screen         the NICs of this node, now: a screen                                   |
-//!    | trace              counters over time as a trace                                          |
 //!    +-------------------------------------------------------------------------------------------+
 //!  2 | job                the report of all nodes: what their NICs did, as JSON has it           |
-//!    | nics               the NICs of this node, read before and after                           |
-//!    | parallel_program   the parallel program that a process belongs to                         |
 //!    | step_directory     the files of all nodes of a parallel program                           |
 //!    +-------------------------------------------------------------------------------------------+
 //!  1 | events             the signals of the leader, as a stream                                 |
 //!    | job_findings       what the counters of all NICs of a job explain                         |
 //!    | record             what the NICs of a node showed before and after a command              |
-//!    | sampler            reads some counters again and again                                    |
+//!    | series             counters of a node over time, and the thread that reads them           |
 //!    +-------------------------------------------------------------------------------------------+
 //!  0 | counter_set        sets of counters in a fixed order                                      |
 //!    | note               lines on standard error beside the report                              |
 //!    | outliers           which NICs of a job stand out from the others                          |
-//!    | series             what some counters of a node did over time                             |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
 //!
@@ -54,7 +49,6 @@ pub mod job;
 pub mod job_findings;
 mod launch;
 pub mod metrics;
-mod new_record;
 mod nics;
 mod note;
 mod options;
@@ -62,16 +56,12 @@ mod outliers;
 pub mod output;
 mod parallel_program;
 pub mod record;
-mod roster;
-mod sampler;
 pub mod series;
 mod step_directory;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod text;
 mod top;
-mod top_screen;
-pub mod trace;
 
 use std::ffi::OsString;
 

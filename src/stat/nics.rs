@@ -1,20 +1,29 @@
-//! The NICs of this node, read before and after a command.
+//! The NICs of this node, read before and after a command, and the record of the node before its
+//! command has run.
 
 use std::collections::{BTreeSet, HashSet};
 use std::env;
+use std::ffi::OsString;
+use std::path::Path;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use crate::counter_set::CounterSet;
-use crate::record::{NicRecord, TimedValues};
+use crew::launcher::node_count;
 use facts::device::DeviceName;
 use facts::threads;
+use facts::time_of_day::Clocks;
 use measure::CpuShare;
+use node::backend::{self, WRAPPER};
 use node::machine::Machine;
 use node::nic::counters::{CounterReadings, NicFacts};
 use node::nic::files::Files;
+use node::reading;
 use node::slingshot::Launcher;
-use node::{backend, reading};
+
+use crate::counter_set::CounterSet;
+use crate::options::StatRequest;
+use crate::parallel_program::ParallelProgram;
+use crate::record::{FORMAT, NicRecord, NodeRecord, TimedValues, nanoseconds};
 
 /// How long the files of one NIC may take, beside the time for which their thread waits for a CPU.
 /// A file system whose server is gone must not keep the command from starting.
@@ -232,6 +241,50 @@ fn read(device: DeviceName, machine: &Machine, names: Vec<String>) -> Result<Nic
     })
 }
 
+/// Returns the record of a node before its command.
+pub fn new_record(
+    request: &StatRequest,
+    command: &[OsString],
+    program: &ParallelProgram,
+    machine: &Machine,
+    nics: &RecordedNics,
+    started: Clocks,
+) -> NodeRecord {
+    let words = if request.with_arguments { command } else { name_of(command) };
+    let words = words.iter().map(|word| word.to_string_lossy().into_owned());
+    NodeRecord {
+        stat_format: FORMAT,
+        cxidiag_version: env!("CARGO_PKG_VERSION").into(),
+        node: program.node().to_owned(),
+        boot_id: machine.boot_id(),
+        step: program.step(),
+        job_nodes: node_count(|name| env::var(name).ok()),
+        run: 1,
+        command: words.collect(),
+        set: request.set.name.clone(),
+        counters: request.set.counters.clone(),
+        started_unix_ns: nanoseconds(started.of_day),
+        started_ns: nanoseconds(started.monotonic),
+        end: None,
+        nics: nics.records(),
+    }
+}
+
+/// Returns the name of a command. The wrapper of software NICs executes the program that follows
+/// its options.
+fn name_of(command: &[OsString]) -> &[OsString] {
+    let is_wrapper = |word: &OsString| Path::new(word).file_name() == Some(WRAPPER.as_ref());
+    let is_option = |word: &&OsString| word.as_encoded_bytes().starts_with(b"--");
+    let wrapped = match command {
+        [first, rest @ ..] if is_wrapper(first) => {
+            &rest[rest.iter().take_while(is_option).count()..]
+        }
+        _ => &[],
+    };
+    let named = if wrapped.is_empty() { command } else { wrapped };
+    &named[..named.len().min(1)]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -245,5 +298,18 @@ mod tests {
         assert_eq!(answer_within(SHORT, &answer), Some(7));
         drop(sender);
         assert_eq!(answer_within(LONGEST, &answer), None);
+    }
+
+    #[test]
+    fn names_program_that_cxi_softnic_executes() {
+        let name = |line: &str| {
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            let name = name_of(&words).iter().map(|word| word.to_string_lossy());
+            name.collect::<String>()
+        };
+        assert_eq!(name("./app input"), "./app");
+        assert_eq!(name("cxi-softnic ./app input"), "./app");
+        assert_eq!(name("/opt/cxi-softnic --verbose --no-sys app"), "app");
+        assert_eq!(name("cxi-softnic --version"), "cxi-softnic");
     }
 }

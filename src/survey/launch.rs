@@ -23,15 +23,15 @@ use crew::meeting_point::{self, MeetingPoint, PublishedCoordinator, SIGHT_LIMIT}
 use crew::star::{Event, Root, allow_connections};
 use facts::device::DeviceName;
 use facts::error::{Failure, Step, invalid};
-use facts::net::listener::{Listener, Reach};
-use facts::net::race::check_loopback;
+use facts::net::check_loopback;
+use facts::net::{Listener, Reach};
 use facts::number::time_text;
 use facts::token::Token;
 use facts::{interrupt, limit, threads};
 use node::machine::usable_cpus;
 use plan::DEFAULT_PORT;
 use plan::tools::TOOLS;
-use session::invitation::{self, Invitation, Invited};
+use session::requests::{self, Invitation, Invited};
 
 /// Number of servers that are invited at the same time.
 const MOST_AT_ONCE: usize = 64;
@@ -157,7 +157,7 @@ impl<'a> Launch<'a> {
         plan.admission.token = own.clone();
         let text = |token: &Token| token.text().to_string_lossy().into_owned();
         let (addresses, mut lost) =
-            self.at_each(&self.invited, |_, host| invitation::addresses(&plan, host))?;
+            self.at_each(&self.invited, |_, host| requests::addresses(&plan, host))?;
         let devices = self.invited_devices.as_deref().unwrap_or(request.devices());
         let test = |own: &RequestedTest| (own.test.tool.clone(), own.arguments.clone());
         let invitation = |rank| Invitation {

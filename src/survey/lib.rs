@@ -63,7 +63,7 @@ use cli::output;
 use crew::launcher::LauncherTask;
 use crew::meeting_point::MeetingPoint;
 use crew::star::JOIN_LIMIT;
-use diag::run::served::is_started_for_client;
+use diag::run::serve::is_started_for_client;
 use facts::device::DeviceName;
 use facts::error::{Failure, Kind};
 use facts::interrupt;

@@ -11,15 +11,14 @@ use campaign::quiet::busy::HostLoad;
 use campaign::timetable::{SurveyWork, TestSetup};
 use check::SurveyChecks;
 use crew::introduction::Introduction;
-use crew::joining::join;
 use crew::launcher::LauncherTask;
-use crew::meeting_point::Coordinator;
+use crew::meeting_point::{Coordinator, join};
 use crew::star::{JOIN_LIMIT, Member, MemoryCopy, Order};
-use diag::run::served::{LOST, Taken, next, take_client};
+use diag::run::serve::{LOST, Taken, next, take_client};
 use facts::device::DeviceName;
 use facts::error::{Context, Failure, Kind};
 use facts::host::host_name;
-use facts::net::race::loopback;
+use facts::net::loopback;
 use facts::token::Token;
 use measure::memory_copy_rate;
 use members::nics::{NicPlan, Nics, TestPlan};
@@ -30,7 +29,7 @@ use plan::tool::Tool;
 use plan::tools::{TOOLS, peer_tools};
 use session::AcceptedClient;
 use session::control_line::{Called, ControlLine, Ready, ServerOrder};
-use session::invitation::Invitation;
+use session::requests::Invitation;
 
 /// How long a process copies memory, and on how many CPUs at once (diagnosis.md 1, test M).
 const COPYING: Duration = Duration::from_millis(50);

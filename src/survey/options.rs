@@ -11,10 +11,10 @@ use cli::usage::{Completion, Usage};
 use cli::{arguments as shared, derived};
 use facts::error::{Failure, invalid};
 use plan::command_line::{self, Request};
-use plan::ineffective::{self, Ineffective};
 use plan::options::{Governs, ToolOption};
 use plan::tool::Tool;
 use plan::tools::peer_tools;
+use plan::typed::{self, Ineffective};
 
 /// Returns what the command takes.
 pub fn usage() -> Usage {
@@ -76,7 +76,7 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<SurveyRequest>, Failure> {
             reason: "the file stays empty: --loopback has no nodes of a cluster",
         });
     }
-    request.without_effect = ineffective::note(&without_effect);
+    request.without_effect = typed::ineffective_note(&without_effect);
     let further = [request.service.arguments(), tool_texts].concat();
     let bounds = request.bounds.as_deref().unwrap_or_default();
     request.tests = tests(&tools, &request.sizes, &further, bounds)?;
@@ -200,7 +200,7 @@ fn options_without_effect(
                 "unexpected argument '{address}' after '--': expected options of the tools"
             )));
         }
-        found.extend(ineffective::find(&typed));
+        found.extend(typed::find_ineffective(&typed));
     }
     Ok(found)
 }

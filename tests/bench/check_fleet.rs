@@ -13,7 +13,7 @@ use check::document::Check;
 use check::fleet_document::FleetCheck;
 use crew::introduction::Introduction;
 use crew::star::{Event, Meeting, Member, NoWork, Order, Root};
-use facts::net::listener::{Listener, Reach};
+use facts::net::{Listener, Reach};
 use facts::token::Token;
 use serde_json::Value;
 

@@ -22,7 +22,7 @@ use campaign::timetable::{
 use crew::introduction::{IntroducedNic, Introduction};
 use crew::star::{Event, Order, Reply, Root, allow_connections, many_members, now_ns};
 use facts::device::FabricAddress;
-use facts::net::listener::{Listener, Reach};
+use facts::net::{Listener, Reach};
 use facts::token::{TOKEN_VARIABLE, Token};
 
 use status::status_kib;

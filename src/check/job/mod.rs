@@ -2,7 +2,6 @@
 //! about settings are data, in `settings.txt`; evidence about processes becomes findings: what the
 //! rules say, and what libfabric.conf has. A process asks libfabric for all of its node.
 
-mod command;
 pub mod document;
 mod evidence;
 mod library;
@@ -17,18 +16,18 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::{Instant, SystemTime};
 
-use super::request::{CheckRequest, JobProcess};
+use crate::job::document::{JobAnswers, JobCheck, ProcessSettings};
+use crate::job::evidence::{JobEvidence, LibfabricAnswer};
+use crate::job::table::{FindingSeverity, LIBFABRIC, OWN, RULES, SettingFinding};
+use crate::options::{CheckRequest, JobProcess};
 use cli::output;
 use crew::launcher::LauncherTask;
-use document::{JobAnswers, JobCheck, ProcessSettings};
-use evidence::{JobEvidence, LibfabricAnswer};
 use facts::error::Failure;
 use facts::host::host_name;
 use page::documents::{Documents, Places};
 use page::json;
-use table::{FindingSeverity, LIBFABRIC, OWN, RULES, SettingFinding};
 
-pub use library::answer_parent;
+pub use crate::job::library::answer_parent;
 
 /// Checks the settings of a process, or of the processes of a launcher.
 ///

@@ -1,8 +1,6 @@
-//! Any bytes in place of each message between members and coordinator: nothing panics, and what is
-//! accepted obeys the rules. The user of the star adds its own orders and reports, and checks those
-//! that are accepted.
-
-mod targets;
+//! Any bytes in place of each message between members and coordinator, but for orders and reports
+//! of work: nothing panics, and what is accepted obeys the rules. The user of the star adds its own
+//! orders and reports, and checks those that are accepted.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -10,18 +8,21 @@ use std::net::{Shutdown, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
-use super::clock::Exchanges;
-use super::connection::MemberConnection;
-use super::link::{PollSet, StarLink};
-use super::listener::{ClaimedConnection, PendingConnection};
-use super::message::{MAX_CLAIM, Message, Order, decode, encode};
-use super::work::Work;
-use super::{Event, Meeting, Root};
-use facts::net::framing;
-use facts::net::listener::{Listener, Reach};
+use facts::device::FabricAddress;
+use facts::net::{self, Listener, Reach};
 use facts::text::MOST_TEXT;
 use facts::token::Token;
-pub use targets::{FuzzTarget, RECEIVERS, Receiver, introduction, targets};
+
+use crate::introduction::{IntroducedNic, Introduction};
+use crate::location::Location;
+use crate::star::clock::Exchanges;
+use crate::star::connection::MemberConnection;
+use crate::star::link::{PollSet, StarLink};
+use crate::star::listener::{CALLER, ClaimedConnection, PendingConnection, VERSION, role};
+use crate::star::message::{
+    JoinRequest, MAX_CLAIM, MemoryCopy, Message, Order, Reply, Work, decode, encode,
+};
+use crate::star::{Event, Meeting, Root};
 
 /// What receives bytes.
 pub struct StarFuzzer<W: Work> {
@@ -167,7 +168,7 @@ impl<W: Work> StarFuzzer<W> {
 fn link<W: Work>(messages: &[&[u8]], set: &PollSet) -> (StarLink<W>, UnixStream) {
     let (mut near, far) = UnixStream::pair().expect("a pair of sockets");
     for bytes in messages {
-        near.write_all(&framing::message(bytes)).expect("a short message");
+        near.write_all(&net::message(bytes)).expect("a short message");
     }
     near.shutdown(Shutdown::Write).expect("a socket");
     (StarLink::from_pair(far, set).expect("a connection"), near)
@@ -177,4 +178,107 @@ fn link<W: Work>(messages: &[&[u8]], set: &PollSet) -> (StarLink<W>, UnixStream)
 pub fn assert_text(text: &str) {
     let is_short = text.len() < 2 * MOST_TEXT;
     assert!(is_short && !text.contains(char::is_control), "{text:?}");
+}
+
+/// Who receives the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Receiver {
+    /// The coordinator, from an unknown process.
+    Listener,
+    /// The coordinator, from a member.
+    Coordinator,
+    /// A member, from the coordinator.
+    Member,
+    /// The measuring thread of a member: an order.
+    MemberOfCoordinator,
+}
+
+pub const RECEIVERS: [Receiver; 4] =
+    [Receiver::Listener, Receiver::Coordinator, Receiver::Member, Receiver::MemberOfCoordinator];
+
+/// A message, and who receives it.
+#[derive(Clone, Debug)]
+pub struct FuzzTarget {
+    pub name: &'static str,
+    /// Who receives it.
+    pub receiver: Receiver,
+    /// A valid message.
+    pub seed: Vec<u8>,
+}
+
+impl FuzzTarget {
+    fn new<W: Work>(name: &'static str, receiver: Receiver, message: Message<W>) -> Self {
+        Self { name, receiver, seed: encode(&message) }
+    }
+
+    /// Returns the target of a reply to the order with this number. The coordinator of the fuzzer
+    /// has sent a test setup, two blocks, and one order of each other kind.
+    pub fn reply<W: Work>(name: &'static str, serial: u32, reply: Reply<W>) -> Self {
+        Self::new(name, Receiver::Coordinator, Message::Reply { serial, reply })
+    }
+
+    /// Returns the target of an order.
+    pub fn order<W: Work>(name: &'static str, order: Order<W>) -> Self {
+        Self { name, receiver: Receiver::MemberOfCoordinator, seed: encode(&order) }
+    }
+}
+
+/// Returns the introduction of a process with two NICs.
+fn introduction(rank: u32) -> Introduction {
+    let nic = |index| IntroducedNic {
+        device: format!("cxi{index}"),
+        address: Some(FabricAddress { nic: 2 * rank + index, pid: 7 }),
+        vni: 10,
+        class: "BEST_EFFORT".into(),
+        location: Some(Location::from_nid(2 * rank + index)),
+        simulated: false,
+        link_gbps: None,
+        failure: (index == 1).then(|| "no link".into()),
+    };
+    Introduction {
+        rank,
+        size: 2,
+        host: format!("nid{rank}"),
+        topology: Some("s0.s1".into()),
+        nics: vec![nic(0), nic(1)],
+    }
+}
+
+/// Returns the targets, one for each message, with an order of this `block`.
+pub fn targets<W: Work>(block: W::Block) -> Vec<FuzzTarget> {
+    use Receiver::*;
+    let request = JoinRequest { id: 1, received: 4, introduction: introduction(2) };
+    let proof = token().proof(&role(CALLER, &[0; 16]));
+    let reason = || "no file".to_owned();
+    let copy = MemoryCopy { cpus: 8, bytes_per_second: 100_000_000_000 };
+    let messages: [(_, _, Message<W>); 16] = [
+        ("hello", Listener, Message::Hello { version: VERSION.into(), nonce: [1; 16] }),
+        ("knock", Listener, Message::Knock { rank: 1 }),
+        ("join", Listener, Message::Join { proof, request: Box::new(request) }),
+        ("ready", Coordinator, Message::Ready),
+        ("ping", Coordinator, Message::Ping { sent_ns: 1 << 40 }),
+        ("leave", Coordinator, Message::Leave),
+        ("failed", Coordinator, Message::Failed(reason())),
+        ("waits", Member, Message::Waits),
+        ("challenge", Member, Message::Challenge { nonce: [1; 16] }),
+        ("welcome", Member, Message::Welcome { proof: "0".repeat(96) }),
+        ("admitted", Member, Message::Admitted { answered: 3 }),
+        ("refused", Member, Message::Refused(reason())),
+        ("pong", Member, Message::Pong { sent_ns: 1 << 40, here_ns: 1 << 41 }),
+        ("order", Member, Message::Order { serial: 1, order: Order::Block(block) }),
+        ("quiet", Member, Message::Quiet { until_ns: 1 << 40 }),
+        ("abort", Member, Message::Abort(reason())),
+    ];
+    let messages =
+        messages.map(|(name, receiver, message)| FuzzTarget::new(name, receiver, message));
+    let more = [
+        FuzzTarget::reply::<W>("begun", 1, Reply::Begun),
+        FuzzTarget::reply::<W>("checked", 4, Reply::Checked(vec![b'{', b'}'])),
+        FuzzTarget::reply::<W>("copied memory", 5, Reply::CopiedMemory(Some(copy))),
+        FuzzTarget::reply::<W>("ended", 6, Reply::Ended),
+        FuzzTarget::order::<W>("order of end", Order::End),
+        FuzzTarget::order::<W>("order of check", Order::Check),
+        FuzzTarget::order::<W>("order to copy memory", Order::CopyMemory),
+    ];
+    messages.into_iter().chain(more).collect()
 }

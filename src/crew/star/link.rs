@@ -15,10 +15,9 @@ use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown, sockopt};
 
-use super::message::{MAX_HELLO, MAX_MESSAGE, Message, decode, frame};
-use super::work::Work;
+use crate::star::message::{MAX_HELLO, MAX_MESSAGE, Message, Work, decode, frame};
 use facts::error::cause;
-use facts::net::framing::Incoming;
+use facts::net::Incoming;
 
 /// Time without traffic before the kernel probes the host of the other process, and the interval of
 /// further probes: few, because a measurement is in progress.

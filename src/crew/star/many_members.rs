@@ -5,12 +5,11 @@ use std::collections::HashMap;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use super::clock::{EXCHANGES, Exchanges, now_ns};
-use super::link::{PollSet, StarLink};
-use super::listener::{CALLER, VERSION, role};
-use super::message::{JoinRequest, MAX_MESSAGE, Message, Order, Reply};
-use super::work::Work;
 use crate::introduction::Introduction;
+use crate::star::clock::{EXCHANGES, Exchanges, now_ns};
+use crate::star::link::{PollSet, StarLink};
+use crate::star::listener::{CALLER, VERSION, role};
+use crate::star::message::{JoinRequest, MAX_MESSAGE, Message, Order, Reply, Work};
 use facts::token::Token;
 
 /// Longest wait for any message.

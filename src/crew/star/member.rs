@@ -1,16 +1,24 @@
 //! A process of a survey that measures: the interface of its measuring thread.
+//!
+//! A task that does not see the meeting point asks at the address where the coordinator may listen
+//! ([`knock`]). It has no token, so the answer proves nothing: it only ends a wait.
 
+use std::io::{Read, Write};
 use std::mem;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use super::Meeting;
-use super::clock::now_ns;
-use super::connection::MemberConnection;
-use super::message::{MemoryCopy, Order, Reply};
-use super::work::Work;
-use crate::introduction::Introduction;
 use facts::error::Failure;
-use facts::limit;
+use facts::net::{Incoming, connect_first};
+use facts::{limit, text};
+
+use crate::introduction::Introduction;
+use crate::star::Meeting;
+use crate::star::clock::now_ns;
+use crate::star::connection::MemberConnection;
+use crate::star::message::{
+    MAX_HELLO, MAX_MESSAGE, MemoryCopy, Message, NoWork, Order, Reply, Work, decode, frame,
+};
 
 /// How long a process looks for the coordinator at its start, unless its user wants otherwise:
 /// tasks of a launcher start seconds apart (jobs.md 3.6).
@@ -111,5 +119,44 @@ impl<W: Work> Member<W> {
 
     fn reply(&mut self, reply: Reply<W>) {
         self.connection.reply(reply);
+    }
+}
+
+/// How long each step of a knock may take.
+const LIMIT: Duration = Duration::from_secs(1);
+
+/// The answer of a coordinator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KnockAnswer {
+    /// It waits for tasks at its meeting point.
+    Waits,
+    /// The survey has failed, for this reason.
+    Failed(String),
+}
+
+/// Asks the coordinator at one of `addresses`, as the task with this `rank`. Returns `None` if no
+/// coordinator answers.
+pub fn knock(addresses: &[SocketAddr], rank: u32) -> Option<KnockAnswer> {
+    let (mut stream, _) = connect_first(addresses, LIMIT).ok()?;
+    stream.set_read_timeout(Some(LIMIT)).ok()?;
+    let knock = frame(&Message::<NoWork>::Knock { rank });
+    debug_assert!(knock.len() <= MAX_HELLO);
+    stream.write_all(&knock).ok()?;
+    let mut incoming = Incoming::new(MAX_MESSAGE);
+    loop {
+        let count = match stream.read(incoming.room()).ok()? {
+            0 => return None,
+            count => count,
+        };
+        if let Some(bytes) = incoming.advance(count).ok()? {
+            return match decode::<Message<NoWork>>(&bytes)? {
+                Message::Waits => Some(KnockAnswer::Waits),
+                Message::Abort(mut reason) => {
+                    text::accept(&mut reason);
+                    Some(KnockAnswer::Failed(reason))
+                }
+                _ => None,
+            };
+        }
     }
 }

@@ -1,16 +1,16 @@
 //! How the processes of a survey talk: each member has one TCP connection to the coordinator, and
 //! no other one.
 //!
-//! * `work`: what members do, which the user of the star chooses.
-//! * `message`: what they send each other.
+//! * `message`: what members and coordinator send each other, and what members do, which the user
+//!   of the star chooses.
 //! * `link`: a connection on which nothing waits, and how much was sent and received.
 //! * `clock`: the clock of the coordinator in a member.
-//! * `listener`: where the coordinator lets members in, which prove that they have the token.
+//! * `listener`: where the coordinator lets members in, which prove that they have the token, and
+//!   the limit of open files, and so of members.
 //! * `root`: the coordinator.
 //! * `connection`: the way of a member to the coordinator.
-//! * `member`: a member as its measuring thread sees it.
-//! * `join_request`: how a task that does not see the meeting point learns why.
-//! * `open_files`: the limit of open files, and so of members.
+//! * `member`: a member as its measuring thread sees it, and how a task that does not see the
+//!   meeting point learns why.
 //! * `fuzzing`: any bytes in place of each message, for tests.
 //! * `many_members`: thousands of members in one thread, for tests.
 //!
@@ -25,29 +25,24 @@ mod clock;
 mod connection;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzzing;
-mod join_request;
 mod link;
 mod listener;
 #[cfg(any(test, feature = "testing"))]
 pub mod many_members;
 mod member;
 mod message;
-mod open_files;
 mod root;
-mod work;
 
 use std::net::SocketAddr;
 
 pub use clock::now_ns;
-pub use join_request::{KnockAnswer, knock};
 pub use link::Traffic;
-pub use member::{JOIN_LIMIT, Member};
+pub use listener::allow_connections;
+pub use member::{JOIN_LIMIT, KnockAnswer, Member, knock};
 #[cfg(any(test, feature = "testing"))]
 pub use message::Reply;
-pub use message::{MemoryCopy, Order};
-pub use open_files::allow_connections;
+pub use message::{Expected, MemoryCopy, NoWork, Order, Work};
 pub use root::{Event, GRACE, Root};
-pub use work::{Expected, NoWork, Work};
 
 use facts::token::Token;
 
@@ -60,10 +55,6 @@ pub struct Meeting {
     pub token: Token,
 }
 
-#[cfg(test)]
-mod hostile_tests;
-#[cfg(test)]
-mod loss_tests;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[cfg(test)]

@@ -14,14 +14,12 @@ use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 
-use super::link::{PollSet, Traffic};
-use super::listener::{MOST_PENDING, Rejection, SurveyListener};
-use super::message::{MemoryCopy, Message, Order, frame};
-use super::open_files::pending_connections;
-use super::work::Work;
 use crate::introduction::Introduction;
+use crate::star::link::{PollSet, Traffic};
+use crate::star::listener::{MOST_PENDING, Rejection, SurveyListener, pending_connections};
+use crate::star::message::{MemoryCopy, Message, Order, Work, frame};
 use facts::error::{Context, Failure};
-use facts::net::listener::Listener;
+use facts::net::Listener;
 use facts::token::Token;
 use facts::{interrupt, limit};
 use record::MemberRecord;

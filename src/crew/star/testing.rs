@@ -16,8 +16,7 @@ use super::message::{JoinRequest, MAX_MESSAGE, Message, decode, frame};
 use super::*;
 use crate::introduction::Introduction;
 use facts::error::Failure;
-use facts::net::framing::Incoming;
-use facts::net::listener::{Listener, Reach};
+use facts::net::{Incoming, Listener, Reach};
 
 /// Time limit for anything that has to happen.
 pub const LIMIT: Duration = Duration::from_secs(60);

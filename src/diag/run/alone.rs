@@ -17,7 +17,7 @@ use facts::host::host_name;
 use facts::interrupt;
 use facts::phase::{Phase, enter};
 use measure::{SideResult, SideView};
-use node::nic_states;
+use node::explain;
 use plan::Plan;
 use plan::run_options::Side;
 use report::{Connected, Reporter};
@@ -91,7 +91,7 @@ fn drive<B: Bandwidth>(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failu
     let measured = sizes.measure(|row, results, counters| {
         let size = row.size;
         bandwidth::measure::<B>(&context, &mut sources, size, results)
-            .map_err(|failure| nic_states::explain(failure, endpoint.lni().observer()))?;
+            .map_err(|failure| explain::explain(failure, endpoint.lni().observer()))?;
         let issued = results.issued(run)?;
         counters.add(run, size, &issued);
         verify::own_writes::<B>(&context, &sources, &targets, size, &issued)

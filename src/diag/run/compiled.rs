@@ -4,15 +4,20 @@
 use std::any::Any;
 use std::marker::PhantomData;
 
-use super::context::LoopContext;
-use super::results::{BandwidthResults, ExtraMedians, Samples};
-use super::{bandwidth, one_sided, round_trip};
 use crate::bench::api::{Bandwidth, Benchmark, OneSidedLatency, RoundTripLatency};
-use crate::bench::{
-    atomic_bw::AtomicBandwidth, atomic_lat::AtomicLatency, loopback_bw::LoopbackBandwidth,
-    read_bw::ReadBandwidth, read_lat::ReadLatency, send_bw::SendBandwidth, send_lat::SendLatency,
-    trig_lat::TriggeredLatency, write_bw::WriteBandwidth, write_lat::WriteLatency,
-};
+use crate::bench::atomic_bw::AtomicBandwidth;
+use crate::bench::atomic_lat::AtomicLatency;
+use crate::bench::loopback_bw::LoopbackBandwidth;
+use crate::bench::read_bw::ReadBandwidth;
+use crate::bench::read_lat::ReadLatency;
+use crate::bench::send_bw::SendBandwidth;
+use crate::bench::send_lat::SendLatency;
+use crate::bench::trig_lat::TriggeredLatency;
+use crate::bench::write_bw::WriteBandwidth;
+use crate::bench::write_lat::WriteLatency;
+use crate::run::context::LoopContext;
+use crate::run::results::{BandwidthResults, ExtraMedians, Samples};
+use crate::run::{bandwidth, latency};
 use facts::error::Failure;
 
 type Resources<B> = <B as Benchmark>::Resources;
@@ -43,29 +48,29 @@ macro_rules! compiled {
     }};
 }
 
-/// See [`one_sided::measure`].
+/// See [`latency::measure_one_sided`].
 pub fn measure_one_sided<B: OneSidedLatency>() -> MeasureLatency<B, ()> {
     compiled!(
-        one_sided::measure as MeasureLatency<B, ()>:
+        latency::measure_one_sided as MeasureLatency<B, ()>:
             WriteLatency as MeasureLatency<WriteLatency, ()>,
             ReadLatency as MeasureLatency<ReadLatency, ()>,
             AtomicLatency as MeasureLatency<AtomicLatency, ()>
     )
 }
 
-/// See [`round_trip::measure`].
+/// See [`latency::measure_round_trips`].
 pub fn measure_round_trip<B: RoundTripLatency>() -> MeasureLatency<B, ExtraMedians> {
     compiled!(
-        round_trip::measure as MeasureLatency<B, ExtraMedians>:
+        latency::measure_round_trips as MeasureLatency<B, ExtraMedians>:
             SendLatency as MeasureLatency<SendLatency, ExtraMedians>,
             TriggeredLatency as MeasureLatency<TriggeredLatency, ExtraMedians>
     )
 }
 
-/// See [`round_trip::serve`].
+/// See [`latency::serve_round_trips`].
 pub fn serve_round_trip<B: RoundTripLatency>() -> ServeMessages<B> {
     compiled!(
-        round_trip::serve as ServeMessages<B>:
+        latency::serve_round_trips as ServeMessages<B>:
             SendLatency as ServeMessages<SendLatency>,
             TriggeredLatency as ServeMessages<TriggeredLatency>
     )

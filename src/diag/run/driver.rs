@@ -10,12 +10,12 @@ use facts::device::{DeviceName, FabricAddress};
 use facts::error::{Context, Failure, Kind};
 use facts::host::{host_name, ip_address};
 use facts::interrupt;
-use facts::net::listener::Reach;
+use facts::net::Reach;
 use facts::phase::{Phase, enter};
 use facts::text::plural;
 use node::gpu::{self, OnGpus};
 use node::machine::Machine;
-use node::{backend, nic_states};
+use node::{backend, explain};
 use plan::Plan;
 use plan::buffers::Need;
 use plan::run_options::{RunOptions, Side};
@@ -25,17 +25,17 @@ use report::{Connected, Reporter, outcome};
 use session;
 use session::{Agreed, Session};
 
-use super::context::LoopContext;
-use super::nic_counters::CounterBaseline;
-use super::results::{BandwidthResults, ClientLatencies, Results, ServerResults, Sizes};
-use super::watchdog::{MID_RUN, Notices, Watchdog, session_check};
-use super::{bandwidth, one_sided, round_trip, verify};
 use crate::bench;
 use crate::bench::api::{
     Bandwidth, Benchmark, BenchmarkTask, OneSidedLatency, Peer, RoundTripLatency,
 };
 use crate::bench::common::{PORTAL_INDEX, service_limits};
 use crate::endpoint::Endpoint;
+use crate::run::context::LoopContext;
+use crate::run::nic_counters::CounterBaseline;
+use crate::run::results::{BandwidthResults, ClientLatencies, Results, ServerResults, Sizes};
+use crate::run::watchdog::{MID_RUN, Notices, Watchdog, session_check};
+use crate::run::{bandwidth, latency, verify};
 use measure::Supervisor;
 
 /// A session after its handshake, on either side.
@@ -71,12 +71,12 @@ impl BenchmarkTask for Serve<'_> {
     type Output = Result<(), Failure>;
 
     fn one_sided<B: OneSidedLatency>(self) -> Self::Output {
-        drive::<B, _>(self.0, ServerResults, |at, _, size, _| one_sided::serve(at, size))
+        drive::<B, _>(self.0, ServerResults, |at, _, size, _| latency::serve_one_sided(at, size))
     }
 
     fn round_trip<B: RoundTripLatency>(self) -> Self::Output {
         drive::<B, _>(self.0, ServerResults, |at, pairs, size, _| {
-            round_trip::serve::<B>(at, &mut pairs[0], size)
+            latency::serve_round_trips::<B>(at, &mut pairs[0], size)
         })
     }
 
@@ -113,7 +113,7 @@ impl BenchmarkTask for ClientMeasurement<'_> {
         let results = ClientLatencies::new(self.plan)?;
         let client = self.connect()?;
         drive::<B, _>(client, results, |at, pairs, size, results| {
-            one_sided::measure::<B>(at, &mut pairs[0], size, results.samples())
+            latency::measure_one_sided::<B>(at, &mut pairs[0], size, results.samples())
         })
     }
 
@@ -121,7 +121,8 @@ impl BenchmarkTask for ClientMeasurement<'_> {
         let results = ClientLatencies::new(self.plan)?;
         let client = self.connect()?;
         drive::<B, _>(client, results, |at, pairs, size, results| {
-            results.besides = round_trip::measure::<B>(at, &mut pairs[0], size, results.samples())?;
+            results.besides =
+                latency::measure_round_trips::<B>(at, &mut pairs[0], size, results.samples())?;
             Ok(())
         })
     }
@@ -180,7 +181,7 @@ fn drive<B: Benchmark, R: Results>(
             .iter_mut()
             .try_for_each(|pair| B::deepen(pair, run, row))
             .and_then(|()| measure(&context, &mut pairs, size, results))
-            .map_err(|failure| nic_states::explain(failure, endpoint.lni().observer()))
+            .map_err(|failure| explain::explain(failure, endpoint.lni().observer()))
             .map_err(|failure| session.cause(failure, MID_RUN))?;
         let issued = results.issued(run)?;
         counters.add(run, size, &issued);

@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, getpid, kill_process};
 use super::driver;
 use facts::child::{self, Duty};
 use facts::error::{Context, Failure, Kind, SEE_PEER};
-use facts::net::race::loopback;
+use facts::net::loopback;
 use facts::{advice, interrupt};
 use plan::{Plan, Role};
 use session::{LISTENING, is_reason_of_peer};

@@ -4,19 +4,17 @@
 //! * `context`: what the measurement of one size needs, and how both sides keep in step.
 //! * `driver`: takes one side through set-up, barriers, sizes, results and release, for all tools.
 //! * `compiled`: the loops of all tools, for other packages.
-//! * `one_sided`, `round_trip`, `bandwidth`: the measurement of one size, one file for each
-//!   sub-trait of `Benchmark`.
+//! * `latency`, `bandwidth`: the measurement of one size, for the sub-traits of `Benchmark`.
 //! * `pairs`: the loop of `bandwidth`, over all pairs of queues.
 //! * `threads`: drives the pairs of a side from several threads.
-//! * `legacy_sync`: `round_trip` as the legacy tools measure it, with a barrier before each
+//! * `legacy_sync`: round trips as the legacy tools measure them, with a barrier before each
 //!   message.
 //! * `results`: the sizes of a run, one after the other, and how their results are reported.
 //! * `nic_counters`: what the counters of the NICs did during a run.
 //! * `route`: the two NICs of a run, for messages about errors of a NIC.
 //! * `size_loop`: warm-up, pause, iterations or duration, and the time limits of the peer.
-//! * `serve`: the clients of a server: one, or one after another.
-//! * `served`: the process that serves one client of `cxidiag serve`.
-//! * `port_file`: the number of a server's port, in a file.
+//! * `serve`: the clients of a server: one, or one after another; the process that serves one
+//!   client of `cxidiag serve`; the file of the port.
 //! * `verify`: the check of the data after each size.
 //! * `watchdog`: watches the control connection while this side waits for the NIC.
 //! * `loopback`: both roles in one command.
@@ -33,18 +31,15 @@ pub mod compiled;
 pub mod context;
 mod driver;
 mod every_nic;
+pub mod latency;
 mod legacy_sync;
 mod loopback;
 mod nic_counters;
-pub mod one_sided;
 mod pairs;
-mod port_file;
 pub mod results;
-pub mod round_trip;
 #[cfg(test)]
 mod scripted;
-mod serve;
-pub mod served;
+pub mod serve;
 pub mod size_loop;
 pub mod stress;
 mod threads;
@@ -85,7 +80,7 @@ pub fn place(plan: &Plan) -> Result<Plan, Failure> {
 /// Runs this process in the role that `plan` has.
 pub fn carry_out(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure> {
     match &plan.role {
-        Role::Server if served::is_started_for_client() => served::client(plan, reporter),
+        Role::Server if serve::is_started_for_client() => serve::accepted_client(plan, reporter),
         Role::Server => serve::clients(plan, reporter),
         Role::Client { address } => driver::measure(plan, address, reporter),
         Role::Alone => alone::measure(plan, reporter),

@@ -23,7 +23,7 @@ use node::gpu::{self, OnGpus};
 use node::local_address::LocalAddress;
 use node::machine::placement::Placement;
 use node::service::ServiceOptions;
-use node::{backend, nic_states};
+use node::{backend, explain};
 use plan::Plan;
 use plan::run_options::{ListOptions, RunOptions, Setting};
 use plan::tools::{LOOPBACK_BW, WRITE_BW};
@@ -263,7 +263,7 @@ impl NicLoad<'_> {
         let writing = Writing { nic: self, load, waits: &waits, run: &plan.run };
         let written = writer
             .measure(&plan.run, writing)
-            .map_err(|failure| nic_states::explain(failure, endpoint.lni().observer()));
+            .map_err(|failure| explain::explain(failure, endpoint.lni().observer()));
         if load.is_stopped() {
             // A list may be under way: then objects that it uses are released with the endpoint.
             let _ = writer.close().and_then(|()| endpoint.close());

@@ -150,7 +150,7 @@ mod tests {
     use crate::bench::testing::{ISSUED, endpoint};
     use crate::bench::write_lat;
     use facts::limit::ANSWER_LIMIT;
-    use facts::net::listener::Reach;
+    use facts::net::Reach;
     use plan::run_options::{RunOptions, Side};
     use plan::testing::plan;
     use plan::tool::Tool;

@@ -10,7 +10,7 @@ use facts::advice::{Situation, remedy};
 use facts::error::Failure;
 use facts::interrupt;
 use measure::Supervisor;
-use node::nic_states;
+use node::explain;
 use plan::Plan;
 use session::Session;
 
@@ -89,7 +89,7 @@ impl<'a> Notices<'a> {
 
     /// The failure of a command that the NIC has refused, if there is one.
     pub fn refusal(&self) -> Option<Failure> {
-        self.observer.and_then(nic_states::refusal)
+        self.observer.and_then(explain::refusal)
     }
 
     /// The failure of an operation without an answer.
@@ -107,7 +107,7 @@ impl<'a> Notices<'a> {
             )
         });
         match self.observer {
-            Some(observer) => nic_states::explain_wait(failure, observer),
+            Some(observer) => explain::explain_wait(failure, observer),
             None => failure,
         }
     }

@@ -12,8 +12,7 @@ use crate::tool::Tool;
 use crate::tools::has_one_status;
 use cli::usage::Completion;
 use facts::atomic::{self, Atomic};
-use facts::number::within;
-use facts::size::MAX_SIZE;
+use facts::number::{MAX_SIZE, within};
 
 /// Lists have another option under the legacy name of `loopback-bw`.
 const OWN_LISTS: Takers = |tool| tool.measures_bandwidth() && !has_one_status(tool);

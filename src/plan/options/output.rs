@@ -11,7 +11,6 @@ use cli::values::{LEFT_OUT, named_file, names, text};
 use facts::bandwidth_unit::BandwidthUnit;
 use facts::expect;
 use facts::percentile::Percentile;
-use facts::profile;
 use node::nic::counter_table::Preset;
 
 /// All of them, in the order of the help text.
@@ -213,7 +212,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         );
         Def::text("expect", "LIST", |typed, value| {
             let is_bandwidth = typed.run.lists.is_some();
-            let expectations = match profile::text(value)? {
+            let expectations = match expect::profile_text(value)? {
                 Some(text) => expect::parse_lines(&text, Some(is_bandwidth))?,
                 None => expect::parse(value, is_bandwidth)?,
             };

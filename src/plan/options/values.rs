@@ -8,9 +8,8 @@ use crate::run_options::ListOptions;
 use crate::typed::Typed;
 use cli::values::text;
 use facts::atomic::Atomic;
-use facts::number::{bytes, within};
+use facts::number::{bytes, is_range, is_size, powers_within, within};
 use facts::percentile::Percentile;
-use facts::size::{is_range, is_size, powers_within};
 
 /// Sizes of huge pages.
 pub(super) const HUGE_PAGES: [HugePage; 2] = [HugePage::Mib2, HugePage::Gib1];
@@ -99,7 +98,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use facts::size::MAX_SIZE;
+    use facts::number::MAX_SIZE;
 
     #[test]
     fn reads_sizes_and_ranges() {

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::sync::LazyLock;
 
 use facts::device::FabricAddress;
-use facts::size::MAX_SIZE;
+use facts::number::MAX_SIZE;
 use node::gpu::OnGpus;
 use node::local_address::LocalAddress;
 use node::traffic_class::TrafficClass;

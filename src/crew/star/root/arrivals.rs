@@ -3,12 +3,11 @@
 
 use std::time::Instant;
 
-use super::{AWAY_LIMIT, Absence, Event, Root};
 use crate::star::clock::now_ns;
 use crate::star::link::{Loss, StarLink};
 use crate::star::listener::{Claim, ClaimedConnection, Rejection};
-use crate::star::message::{JoinRequest, Message, Order, Reply};
-use crate::star::work::{Expected, Work};
+use crate::star::message::{Expected, JoinRequest, Message, Order, Reply, Work};
+use crate::star::root::{AWAY_LIMIT, Absence, Event, Root};
 use facts::{limit, text};
 
 impl<W: Work> Root<W> {

@@ -1,11 +1,10 @@
 //! The coordinator of two members, for any bytes in place of a message.
 
-use super::{Event, Root};
 use crate::introduction::Introduction;
 use crate::star::link::StarLink;
 use crate::star::listener::ClaimedConnection;
-use crate::star::message::{JoinRequest, Order};
-use crate::star::work::Work;
+use crate::star::message::{JoinRequest, Order, Work};
+use crate::star::root::{Event, Root};
 
 impl<W: Work> Root<W> {
     /// Begins again with these members. The first one has one order of each kind, and two `blocks`.

@@ -6,9 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::introduction::Introduction;
 use crate::star::link::{StarLink, Traffic};
-use crate::star::message::{JoinRequest, Message, Order, decode, frame};
-use crate::star::work::Work;
-use facts::net::framing::HEADER_SIZE;
+use crate::star::message::{JoinRequest, Message, Order, Work, decode, frame};
+use facts::net::HEADER_SIZE;
 
 /// Most messages of a member within a second. One that is in order sends a few pings.
 const MOST_MESSAGES: u32 = 1000;

@@ -3,13 +3,14 @@
 use cxi::MemoryRegion;
 use cxi::records::{DmaAmoCmd, IdcAmoCmd};
 
-use super::atomic_model::{target_after, target_after_additions};
-use super::lists::Issuer;
-use super::one_sided::SideResources;
-use super::operands::{Operands, initial_target};
-use super::portals::{Entry, Match};
-use super::{IdcContext, Initiator, Target};
 use crate::bench::api::{Issued, Peer};
+use crate::bench::common::lists::Issuer;
+use crate::bench::common::one_sided::SideResources;
+use crate::bench::common::operands::{
+    Operands, initial_target, target_after, target_after_additions,
+};
+use crate::bench::common::portals::{Entry, Match};
+use crate::bench::common::{IdcContext, Initiator, Target};
 use facts::advice::{Advise, Situation};
 use facts::atomic::Atomic;
 use facts::error::Failure;

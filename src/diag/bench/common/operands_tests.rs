@@ -1,7 +1,8 @@
 //! Compares operands with the model of the operations.
 
-use super::atomic_model::{applied_times, target_after, target_after_additions};
-use super::operands::{Operands, above, below, initial_target};
+use crate::bench::common::operands::{
+    Operands, above, applied_times, below, initial_target, target_after, target_after_additions,
+};
 use facts::atomic::{Atomic, AtomicOp, AtomicType, CSWAP_OPS, CswapOp, OPS, TYPES, applied, ones};
 
 /// All valid combinations; the comparison applies to CSWAP only.

@@ -13,7 +13,6 @@ use cxi::{
 use facts::error::{Context, Failure};
 use measure::{Clock, MonotonicRaw};
 use node::explain::{self, Explain};
-use node::nic_states;
 use plan::depths::Depths;
 use plan::run_options::RunOptions;
 
@@ -400,11 +399,11 @@ impl Portals {
             let event = self.events.poll()?;
             Some((event.event_type(), event.return_code(), event.record()))
         })
-        .map_err(|failure| nic_states::explain_wait(failure, &self.observer))?;
+        .map_err(|failure| explain::explain_wait(failure, &self.observer))?;
         self.events.acknowledge();
         if (seen, code) != (expected, ReturnCode::OK) {
             let failure = explain::unexpected(what, seen, expected, code);
-            return Err(nic_states::explain(failure, &self.observer));
+            return Err(explain::explain(failure, &self.observer));
         }
         Ok(record)
     }

@@ -16,8 +16,8 @@ use facts::device::FabricAddress;
 use facts::error::Failure;
 use measure::{CpuShare, Supervisor};
 use node::backend::LinksDelay;
+use node::explain;
 use node::local_address::LocalAddress;
-use node::nic_states;
 use plan::buffers::Buffer;
 
 /// An aggressor says nothing about the fabric if its process did not run for one of this many parts
@@ -145,7 +145,7 @@ fn send(
         judge(sent, is_explained, times, attempt)
     });
     let observer = endpoint.lni().observer();
-    Done { result: judged.map_err(|failure| nic_states::explain(failure, observer)), is_released }
+    Done { result: judged.map_err(|failure| explain::explain(failure, observer)), is_released }
 }
 
 /// Returns what was sent; an error if that says nothing about the fabric, or if nothing was sent.

@@ -17,9 +17,9 @@ use facts::error::{Failure, Kind};
 use facts::figures::Figures;
 use facts::percentile::Percentile;
 use measure::{ClockChoice, CpuShare, Rates, Recorder, RunClock, SideResult, Supervisor};
+use node::explain;
 use node::local_address::LocalAddress;
 use node::machine::Machine;
-use node::nic_states;
 use node::traffic_class::TrafficClass;
 use plan::run_options::{RunOptions, Side};
 use plan::tool::Tool;
@@ -307,7 +307,7 @@ impl<B: Benchmark> NicTest for TestOf<B> {
         let (is_over, result) = self.measure_with(&mut resources, time, watch_links, instruments);
         let observer = endpoint.lni().observer();
         Done {
-            result: result.map_err(|failure| nic_states::explain(failure, observer)),
+            result: result.map_err(|failure| explain::explain(failure, observer)),
             is_released: close::<B>(resources, attempt) && is_over,
         }
     }
@@ -478,7 +478,7 @@ mod tests {
     use super::*;
     use diag::bench::testing::endpoint;
     use diag::bench::write_lat;
-    use diag::run::one_sided;
+    use diag::run::latency;
     use plan::testing::plan;
 
     fn time<'a>(writes: &TestOf<write_lat::WriteLatency>, attempt: &'a Attempt) -> PairTime<'a> {
@@ -500,7 +500,9 @@ mod tests {
             measure: |context, resources, instruments| {
                 latency(context.run, instruments, |samples| {
                     let size = context.run.min_size;
-                    one_sided::measure::<write_lat::WriteLatency>(context, resources, size, samples)
+                    latency::measure_one_sided::<write_lat::WriteLatency>(
+                        context, resources, size, samples,
+                    )
                 })
             },
             serve: None,

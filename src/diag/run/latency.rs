@@ -1,18 +1,11 @@
-//! One size of a two-sided latency run: both sides send and receive, the client measures.
+//! One size of a latency run.
 //!
-//! Two cxidiag processes wait for each other at one barrier before the size. From then on the
-//! messages keep them in step: the client alone keeps iterations, duration and gap, and the server
-//! answers each message up to the last one. With a legacy peer, or with `--legacy-sync`,
-//! `legacy_sync` measures instead.
+//! * One-sided: the client measures, the server provides the target.
+//! * Round trips: both sides send and receive, the client measures. Two cxidiag processes wait for
+//!   each other at one barrier before the size. From then on the messages keep them in step: the
+//!   client alone keeps iterations, duration and gap, and the server answers each message up to the
+//!   last one. With a legacy peer, or with `--legacy-sync`, `legacy_sync` measures instead.
 
-use super::context::{LoopContext, POST_RUN, SYNC};
-use super::legacy_sync;
-use super::results::{ExtraMedians, Samples};
-use super::size_loop::{Record, Schedule, longest_iteration, longest_size, repeat, repeat_with};
-use crate::bench::api::{
-    MessageKind, RepeatRoundTrip, RepeatTransaction, RoundTrip, RoundTripLatency, Timed,
-    Transaction,
-};
 use facts::error::Failure;
 use facts::interrupt;
 use facts::limit::ANSWER_LIMIT;
@@ -21,8 +14,68 @@ use measure::{ChosenClock, Clock, MonotonicRaw, Recorder, Supervisor, WaitPolicy
 use plan::run_options::SyncPoint;
 use session::PeerCheck;
 
+use crate::bench::api::{
+    MessageKind, OneSidedLatency, RepeatRoundTrip, RepeatTransaction, RoundTrip, RoundTripLatency,
+    Timed, Transaction,
+};
+use crate::run::context::{LoopContext, POST_RUN, SYNC};
+use crate::run::legacy_sync;
+use crate::run::results::{ExtraMedians, Samples};
+use crate::run::size_loop::{
+    Record, Schedule, longest_iteration, longest_size, repeat, repeat_with,
+};
+
+/// Waits until the client has measured operations of `size` bytes.
+///
+/// # Errors
+///
+/// A client that fails, is interrupted or takes too long.
+pub fn serve_one_sided(context: &LoopContext<'_>, size: u64) -> Result<(), Failure> {
+    enter(Phase::Measuring);
+    let limit = longest_size(context.run, size);
+    context.barriers.barrier(POST_RUN, limit)
+}
+
+/// Measures operations of `size` bytes.
+pub fn measure_one_sided<B: OneSidedLatency>(
+    context: &LoopContext<'_>,
+    resources: &mut B::Resources,
+    size: u64,
+    samples: Samples<'_>,
+) -> Result<(), Failure> {
+    let measuring = TransactionLoop {
+        schedule: Schedule::of(context.run, size),
+        supervisor: context.supervisor,
+        samples,
+    };
+    B::measure(resources, context.run, size, measuring)?;
+    enter(Phase::PostRun);
+    context.barriers.barrier(POST_RUN, ANSWER_LIMIT)
+}
+
+/// The loop for one size.
+struct TransactionLoop<'a> {
+    schedule: Schedule,
+    supervisor: &'a dyn Supervisor,
+    samples: Samples<'a>,
+}
+
+impl RepeatTransaction for TransactionLoop<'_> {
+    type Output = ();
+
+    fn run(self, transaction: &mut impl Transaction) -> Result<(), Failure> {
+        let Self { schedule, supervisor, mut samples } = self;
+        let policy = &mut WaitPolicy::new(supervisor);
+        let clock = samples.clock;
+        let kept = repeat_with(clock, transaction, schedule, policy, &mut samples);
+        samples.end();
+        *samples.kept = kept?;
+        Ok(())
+    }
+}
+
 /// Measures messages of `size` bytes. Returns when both sides have ended the size.
-pub fn measure<B: RoundTripLatency>(
+pub fn measure_round_trips<B: RoundTripLatency>(
     context: &LoopContext<'_>,
     resources: &mut B::Resources,
     size: u64,
@@ -92,7 +145,7 @@ impl RepeatTransaction for ComparedWrites<'_> {
 }
 
 /// Answers messages of `size` bytes. Returns when both sides have ended the size.
-pub fn serve<B: RoundTripLatency>(
+pub fn serve_round_trips<B: RoundTripLatency>(
     context: &LoopContext<'_>,
     resources: &mut B::Resources,
     size: u64,
@@ -210,10 +263,48 @@ impl RepeatRoundTrip for Answering<'_> {
 mod tests {
     use std::cell::Cell;
 
-    use super::super::scripted::Scripted;
-    use super::super::size_loop::Limit;
+    use measure::{ChosenClock, Clock, MonotonicRaw, Recorder};
+
     use super::*;
+    use crate::bench::api::Timed;
     use crate::bench::testing::Alone;
+    use crate::run::scripted::Scripted;
+    use crate::run::size_loop::Limit;
+
+    /// Fails after some iterations.
+    struct Failing(u64);
+
+    impl Transaction for Failing {
+        fn iterate<C: Clock>(
+            &mut self,
+            clock: &C,
+            _: &mut WaitPolicy<'_>,
+        ) -> Result<Timed, Failure> {
+            let Self(left) = self;
+            *left = left.checked_sub(1).ok_or(Failure::nic("lost"))?;
+            Ok(Timed { start: clock.now(), latency: 1 })
+        }
+    }
+
+    /// Intervals end with the measured part, also in a failed run.
+    #[test]
+    fn sets_begin_and_end_of_measured_part() {
+        for (iterations, counted) in [(9, 5), (4, 2), (0, 0)] {
+            let (mut recorder, mut kept) = (Recorder::new(None).unwrap(), None);
+            let clock = ChosenClock::MonotonicRaw(MonotonicRaw);
+            let measuring = TransactionLoop {
+                schedule: Schedule { limit: Limit::Iterations(5), warmup: 2, gap: 0, period: None },
+                supervisor: &Alone,
+                samples: Samples::new(clock, &mut recorder, None, &mut kept),
+            };
+            let result = measuring.run(&mut Failing(iterations));
+            assert_eq!(result.is_ok(), counted == 5);
+            let gauge = recorder.gauge();
+            assert_eq!(gauge.get().0, counted);
+            assert_eq!(gauge.begun().is_some(), counted > 0);
+            assert!(gauge.ended().is_some() && gauge.ended() >= gauge.begun());
+        }
+    }
 
     const CLOCK: ChosenClock = ChosenClock::MonotonicRaw(MonotonicRaw);
 
