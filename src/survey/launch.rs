@@ -23,8 +23,7 @@ use crew::meeting_point::{self, MeetingPoint, PublishedCoordinator, SIGHT_LIMIT}
 use crew::star::{Event, Root, allow_connections};
 use facts::device::DeviceName;
 use facts::error::{Failure, Step, invalid};
-use facts::net::check_loopback;
-use facts::net::{Listener, Reach};
+use facts::net::{Listener, Reach, check_loopback};
 use facts::number::time_text;
 use facts::token::Token;
 use facts::{interrupt, limit, threads};
