@@ -84,7 +84,7 @@ fn started_as(name: &OsStr) -> Command {
         .subcommand(Command::new("version").about("Print the version"))
 }
 
-/// Returns the names of all tools and commands.
+/// The names of all tools and commands.
 fn subcommands() -> Vec<String> {
     let tools = TOOLS.iter().map(|tool| tool.name);
     tools.chain(COMMANDS.iter().map(|command| command.name)).map(str::to_owned).collect()
@@ -121,13 +121,13 @@ fn completed(argument: Arg, completion: Completion) -> Arg {
     }))
 }
 
-/// Returns whether each shell takes a word as it is.
+/// Whether each shell takes a word as it is.
 fn is_plain(word: &str) -> bool {
     let is_plain = |one: char| one.is_alphanumeric() || "-_.,:/@%+=".contains(one);
     !word.starts_with('-') && word.chars().all(is_plain)
 }
 
-/// Returns the files that a value may name.
+/// The files that a value may name.
 fn files(current: &OsStr) -> Vec<CompletionCandidate> {
     if env::var_os(VARIABLE).is_some_and(|shell| shell == "bash") {
         vec![CompletionCandidate::new(FILES)]
@@ -152,7 +152,7 @@ fn cpus() -> Vec<String> {
     [vec!["auto".to_owned()], lists].concat()
 }
 
-/// Returns the hosts that this machine and the user's ssh know by name.
+/// The hosts that this machine and the user's ssh know by name.
 fn hosts() -> Vec<String> {
     let text = fs::read_to_string("/etc/hosts").unwrap_or_default();
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());

@@ -107,7 +107,7 @@ pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
 /// Bytes of stack that the main thread needs: debug builds take up to 0.4 MiB.
 const NEEDED_STACK: u64 = 512 << 10;
 
-/// Returns the failure of a process whose main thread would overflow its stack.
+/// The failure of a process whose main thread would overflow its stack.
 fn lack_of_stack() -> Option<Failure> {
     let limit = resource_limit("Max stack size")?;
     (limit < NEEDED_STACK).then(|| {
@@ -118,7 +118,7 @@ fn lack_of_stack() -> Option<Failure> {
     })
 }
 
-/// Returns whether another program is to be run, whatever this program cannot do for itself.
+/// Whether another program is to be run, whatever this program cannot do for itself.
 fn runs_a_program(call: &Call) -> bool {
     match call {
         Call::Command { command, arguments, .. } => command::runs_a_program(command, arguments),

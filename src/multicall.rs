@@ -46,7 +46,7 @@ pub enum Call {
     },
 }
 
-/// Returns the tool or command for `argv`.
+/// The tool or command for `argv`.
 ///
 /// # Errors
 ///
@@ -107,8 +107,8 @@ pub fn resolve(
     }
 }
 
-/// Returns the legacy name that the file name of a program contains as a word: build tools and
-/// package managers add to it, as in `lt-cxi_write_lat`, `cxi_write_lat.distrib` and
+/// The legacy name that the file name of a program contains as a word: build tools and package
+/// managers add to it, as in `lt-cxi_write_lat`, `cxi_write_lat.distrib` and
 /// `.cxi_write_lat-wrapped`. Otherwise the first word that begins as legacy names do, or the file
 /// name.
 pub fn program_name(started: &OsStr, tools: &[Tool]) -> String {
@@ -125,14 +125,14 @@ pub fn program_name(started: &OsStr, tools: &[Tool]) -> String {
     found.or_else(|| words.find(|word| word.starts_with(LEGACY))).unwrap_or(&name).to_owned()
 }
 
-/// Returns the names of all programs that tools and commands replace.
+/// The names of all programs that tools and commands replace.
 fn legacy_names(tools: &[Tool]) -> impl Iterator<Item = &'static str> + Clone {
     let names = tools.iter().map(|tool| tool.legacy_name);
     names.chain(LEGACY_COMMANDS.iter().map(|legacy| legacy.command.name))
 }
 
-/// Returns the tool or command with this name, with `arguments`. A tool may be called by its legacy
-/// name, and a hyphen may be an underscore.
+/// The tool or command with this name, with `arguments`. A tool may be called by its legacy name,
+/// and a hyphen may be an underscore.
 ///
 /// # Errors
 ///

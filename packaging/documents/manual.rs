@@ -32,7 +32,7 @@ struct Sources {
     common: Prose,
 }
 
-/// Returns all pages.
+/// All pages.
 ///
 /// # Errors
 ///
@@ -113,7 +113,7 @@ impl Sources {
         Ok(self.finished(page, names, (&name, 1)))
     }
 
-    /// Returns a section of prose: from the file of the page, or else from `common.md`.
+    /// A section of prose: from the file of the page, or else from `common.md`.
     fn text(
         &self,
         own: &Prose,
@@ -140,7 +140,7 @@ impl Sources {
         });
     }
 
-    /// Returns a page with references to the other pages with the same kind of names.
+    /// A page with references to the other pages with the same kind of names.
     fn finished(&self, mut page: Page, names: Names, own: (&str, u8)) -> File {
         let mut all = vec![(PROGRAM.to_owned(), 1)];
         all.extend(self.called(names).map(|tool| (page_name(tool, names), 1)));
@@ -157,7 +157,7 @@ impl Sources {
         (format!("man/{}.{}", own.0, own.1), page.text)
     }
 
-    /// Returns the subcommands that have such a name.
+    /// The subcommands that have such a name.
     fn called(&self, names: Names) -> impl Iterator<Item = &Subcommand> {
         let all = self.subcommands.iter();
         all.filter(move |tool| names == Names::Subcommands || tool.legacy_name.is_some())
@@ -187,7 +187,7 @@ struct Page {
 }
 
 impl Page {
-    /// Returns a page with its header, its name and the ways to start the program.
+    /// A page with its header, its name and the ways to start the program.
     fn new(name: &str, section: u8, usage: &Usage) -> Self {
         let ways: Vec<&str> = usage.synopsis.iter().map(|(words, _)| words.as_str()).collect();
         let command = Command::new("")
@@ -262,7 +262,6 @@ impl Page {
     }
 }
 
-/// Returns the name of the overview.
 fn overview_name(names: Names) -> &'static str {
     match names {
         Names::Subcommands => PROGRAM,
@@ -270,7 +269,6 @@ fn overview_name(names: Names) -> &'static str {
     }
 }
 
-/// Returns the name of the page of a subcommand.
 fn page_name(subcommand: &Subcommand, names: Names) -> String {
     match (names, subcommand.legacy_name) {
         (Names::Legacy, Some(name)) => name.to_owned(),
@@ -278,7 +276,7 @@ fn page_name(subcommand: &Subcommand, names: Names) -> String {
     }
 }
 
-/// Returns text that begins with a small letter, unless its first word is in capitals.
+/// Text that begins with a small letter, unless its first word is in capitals.
 fn uncapitalized(text: &str) -> String {
     let mut characters = text.chars();
     match (characters.next(), characters.clone().next()) {

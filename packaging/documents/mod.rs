@@ -29,7 +29,7 @@ pub struct Subcommand {
     pub legacy_usage: Option<Usage>,
 }
 
-/// Returns all subcommands, in the order of listings.
+/// All subcommands, in the order of listings.
 pub fn subcommands() -> Vec<Subcommand> {
     let tools = TOOLS.iter().map(|tool| Subcommand {
         name: tool.name,
@@ -58,8 +58,8 @@ pub fn overview() -> Usage {
 /// A generated file: its path and its text.
 pub type File = (String, String);
 
-/// Returns all files. Their paths begin with `man/`, or with `bash/`, `zsh/` and `fish/` for
-/// completion. Shells look for a script by the name of the program: one script serves all names.
+/// All files. Their paths begin with `man/`, or with `bash/`, `zsh/` and `fish/` for completion.
+/// Shells look for a script by the name of the program: one script serves all names.
 ///
 /// # Errors
 ///

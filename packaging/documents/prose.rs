@@ -11,7 +11,7 @@ pub struct Prose {
     pub sections: Vec<(String, String)>,
 }
 
-/// Returns the directory of the prose.
+/// The directory of the prose.
 pub fn directory() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/manual")
 }
@@ -44,7 +44,7 @@ pub fn read(name: &str) -> Result<Prose, String> {
 }
 
 impl Prose {
-    /// Returns the text of the section with this title.
+    /// The text of the section with this title.
     pub fn find(&self, title: &str) -> Option<&str> {
         let mut sections = self.sections.iter();
         let (_, text) = sections.find(|(own, _)| own == title)?;

@@ -23,7 +23,7 @@ pub fn add_prose(page: &mut Roff, text: &str) {
     }
 }
 
-/// Returns the blocks between empty lines. A fenced example is one block.
+/// The blocks between empty lines. A fenced example is one block.
 fn blocks(text: &str) -> Vec<String> {
     let mut blocks: Vec<String> = Vec::new();
     let mut open = false;

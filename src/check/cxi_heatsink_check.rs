@@ -136,7 +136,7 @@ struct HeatsinkRequest {
 }
 
 impl HeatsinkRequest {
-    /// Returns the load with writers on these CPUs.
+    /// The load with writers on these CPUs.
     fn load(&self, cpus: Vec<u32>) -> LoadOptions {
         LoadOptions {
             device: self.device,
@@ -161,7 +161,7 @@ fn typed_cpus(typed: &str) -> Result<TypedCpus, &'static str> {
     Ok((cpus, typed.to_owned()))
 }
 
-/// Returns the CPUs of a list in its order.
+/// The CPUs of a list in its order.
 fn cpu_list(typed: &str) -> Option<Vec<u32>> {
     let parts = typed.split(',').map(machine::list);
     Some(parts.collect::<Option<Vec<_>>>()?.concat())
@@ -246,7 +246,7 @@ fn undetermined(part_number: Option<&str>) -> String {
     }
 }
 
-/// Returns the CPUs of the writers.
+/// The CPUs of the writers.
 fn cpus(request: &HeatsinkRequest, machine: &Machine) -> Result<Vec<u32>, Failure> {
     if let Some((cpus, typed)) = &request.cpu_list {
         let online = machine.online_cpus();
@@ -353,14 +353,14 @@ fn title(sensor: &Sensor) -> String {
     format!("{}[{}]", sensor.column, sensor.unit())
 }
 
-/// Returns the titles of the columns.
+/// The titles of the columns.
 fn titles(nic: &StressedNic) -> String {
     let sensors = nic.sensors.iter().map(|result| title(result.sensor));
     let titles = ["Time[s]".to_owned(), "Rate[GB/s]".to_owned()].into_iter().chain(sensors);
     titles.collect::<Vec<_>>().join("  ")
 }
 
-/// Returns the line between parts: as long as the titles.
+/// The line between parts: as long as the titles.
 fn rule(nic: &StressedNic) -> String {
     "-".repeat(titles(nic).chars().count())
 }
@@ -406,7 +406,7 @@ fn summary_text(
     writeln!(out, "{rule}\n{}", titles(nic))
 }
 
-/// Returns a value as the program prints it: whole degrees or watts.
+/// A value as the program prints it: whole degrees or watts.
 fn whole(value: Option<f64>) -> String {
     value.map_or("-".into(), |value| format!("{:.0}", value.trunc() + 0.0))
 }

@@ -71,23 +71,22 @@ pub struct DeviceResult {
 }
 
 impl DeviceResult {
-    /// Returns the item with this code, if there is one.
+    /// The item with this code, if there is one.
     pub(super) fn item(&self, code: &str) -> Option<&Finding> {
         self.items.iter().find(|item| item.code == code)
     }
 
-    /// Returns the value of the item with this code, if there is one.
+    /// The value of the item with this code, if there is one.
     pub fn value(&self, code: &str) -> Option<&str> {
         self.item(code)?.value.as_deref()
     }
 
-    /// Returns whether the item has a limit and a value.
+    /// Whether the item has a limit and a value.
     pub fn has_verdict(&self, item: &Item) -> bool {
         self.item(item.code).is_some_and(|found| found.verdict >= Severity::Good)
     }
 
-    /// Returns whether the state of the link was examined but is not known, although the NIC has a
-    /// link.
+    /// Whether the state of the link was examined but is not known, although the NIC has a link.
     pub fn has_unknown_link(&self) -> bool {
         let is_unknown = |state: &Finding| {
             state.verdict < Severity::Good && state.note.as_deref() != Some(NONE_OF_ITS_OWN)
@@ -97,8 +96,7 @@ impl DeviceResult {
 }
 
 impl Check {
-    /// Returns the health of NICs and their `host`, of a check that `began` and `ended` at these
-    /// times.
+    /// The health of NICs and their `host`, of a check that `began` and `ended` at these times.
     pub fn new(
         [began, ended]: [Clocks; 2],
         host: Vec<Finding>,
@@ -121,8 +119,8 @@ impl Check {
         check
     }
 
-    /// Returns the check of software NICs that nobody has named, on a machine that may have lost
-    /// its hardware: if it is not bad, it is undecided.
+    /// The check of software NICs that nobody has named, on a machine that may have lost its
+    /// hardware: if it is not bad, it is undecided.
     pub fn without_hardware(mut self) -> Self {
         if self.exit_status == 0 {
             self.exit_status = UNDECIDED;
@@ -132,12 +130,12 @@ impl Check {
         self
     }
 
-    /// Returns whether the NICs are software NICs that nobody has named.
+    /// Whether the NICs are software NICs that nobody has named.
     pub fn is_without_hardware(&self) -> bool {
         self.is_without_hardware
     }
 
-    /// Returns the exit status, and the first line.
+    /// The exit status, and the first line.
     fn conclusion(&self) -> (u8, String) {
         let bad: Vec<_> = self.with_verdict(Severity::Bad).collect();
         if let [(name, item), others @ ..] = bad.as_slice() {
@@ -179,14 +177,14 @@ impl Check {
         (0, format!("OK {}{suspect}", names.join(" ")))
     }
 
-    /// Returns the items with this verdict, each with the name of its device or `host`.
+    /// The items with this verdict, each with the name of its device or `host`.
     pub(super) fn with_verdict(&self, verdict: Severity) -> impl Iterator<Item = (&str, &Finding)> {
         self.blocks()
             .flat_map(|(name, items)| items.iter().map(move |item| (name, item)))
             .filter(move |(_, item)| item.verdict == verdict)
     }
 
-    /// Returns the items of each device and of the host, with its name.
+    /// The items of each device and of the host, with its name.
     pub(super) fn blocks(&self) -> impl Iterator<Item = (&str, &[Finding])> {
         self.devices
             .iter()
@@ -194,12 +192,12 @@ impl Check {
             .chain([("host", self.host.as_slice())])
     }
 
-    /// Returns the NIC of this name.
+    /// The NIC of this name.
     pub fn device(&self, name: &str) -> Option<&DeviceResult> {
         self.devices.iter().find(|device| device.name == name)
     }
 
-    /// Returns whether all NICs passed.
+    /// Whether all NICs passed.
     ///
     /// # Errors
     ///
@@ -237,17 +235,17 @@ pub mod testing {
         Check::new([clocks(0), clocks(2100)], host_findings, vec![device])
     }
 
-    /// Returns an item that is good.
+    /// An item that is good.
     pub fn good() -> Finding {
         Finding::compared(&link::STATE, "up", "up", Severity::Good)
     }
 
-    /// Returns an item that is bad.
+    /// An item that is bad.
     pub fn bad() -> Finding {
         Finding::compared(&pcie::WIDTH, "x8", "x16", Severity::Bad)
     }
 
-    /// Returns an item of the host that is suspect.
+    /// An item of the host that is suspect.
     pub fn suspect() -> Finding {
         Finding::compared(&host::GOVERNOR, "powersave", "performance", Severity::Suspect)
     }

@@ -117,18 +117,18 @@ impl Examination {
         }
     }
 
-    /// Returns the NIC.
+    /// The NIC.
     pub fn device(&self) -> DeviceName {
         self.device
     }
 
-    /// Returns the files of a software NIC: they include files of the host that faults plant.
+    /// The files of a software NIC: they include files of the host that faults plant.
     pub fn planted(&self) -> Option<&Files> {
         let first = self.first.as_ref().ok()?.as_ref()?;
         (!self.device.platform().is_listed).then_some(&first.files)
     }
 
-    /// Returns whether the NIC has files.
+    /// Whether the NIC has files.
     pub fn has_files(&self) -> bool {
         matches!(self.first, Ok(Some(_)))
     }
@@ -275,12 +275,12 @@ pub fn require(device: DeviceName, machine: &Machine) -> Result<(), Failure> {
     }
 }
 
-/// Returns the files of a device; `None` if it does not exist.
+/// The files of a device; `None` if it does not exist.
 fn files(device: DeviceName, machine: &Machine) -> Result<Option<Files>, Failure> {
     files_with(device, machine, |_| true)
 }
 
-/// Returns the files of a device with the `wanted` counters; `None` if it does not exist.
+/// The files of a device with the `wanted` counters; `None` if it does not exist.
 pub fn files_with(
     device: DeviceName,
     machine: &Machine,
@@ -293,7 +293,7 @@ pub fn files_with(
     }
 }
 
-/// Returns whether the software NIC is none of those that the fabric has.
+/// Whether the software NIC is none of those that the fabric has.
 fn is_of_no_device(failure: &Failure) -> bool {
     let cause = failure.error.root_cause().downcast_ref::<io::Error>();
     let code = cause.and_then(io::Error::raw_os_error);

@@ -72,7 +72,7 @@ pub fn report(
 /// A series without labels that all files of a check of many nodes have.
 const SERIES: &str = "cxidiag_fleet_exit_status";
 
-/// Returns the metrics of the check of many nodes.
+/// The metrics of the check of many nodes.
 pub fn families(check: &FleetCheck) -> Vec<Family> {
     let verdicts = NodeVerdict::ALL.into_iter().rev().map(|verdict| {
         let labels = [("verdict", verdict.name().to_owned())];
@@ -101,7 +101,7 @@ pub fn families(check: &FleetCheck) -> Vec<Family> {
     families
 }
 
-/// Returns the page of the check of many nodes.
+/// The page of the check of many nodes.
 pub fn page(check: &FleetCheck) -> Page {
     let mut page = Page::headline(&check.summary, check.exit_status);
     for group in &check.groups {
@@ -170,7 +170,7 @@ fn remedies(page: &mut Page, check: &FleetCheck) {
     }
 }
 
-/// Returns a table with a row for each finding, and one for each node without findings.
+/// A table with a row for each finding, and one for each node without findings.
 ///
 /// # Errors
 ///

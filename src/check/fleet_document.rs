@@ -95,7 +95,7 @@ impl NodeCounts {
     }
 }
 
-/// Returns the number of nodes with this verdict.
+/// The number of nodes with this verdict.
 pub fn with_verdict(nodes: &[NodeResult], verdict: NodeVerdict) -> usize {
     nodes.iter().filter(|node| node.verdict == verdict).count()
 }
@@ -190,7 +190,7 @@ impl FleetCheck {
         }
     }
 
-    /// Returns the nodes that are bad, as a host list in a line; nothing if there are none.
+    /// The nodes that are bad, as a host list in a line; nothing if there are none.
     pub fn bad_nodes(&self) -> String {
         let bad = self.nodes.iter().filter(|node| node.verdict == NodeVerdict::Bad);
         match host_list::compress(bad.map(|node| node.node.as_str())) {
@@ -199,7 +199,7 @@ impl FleetCheck {
         }
     }
 
-    /// Returns whether all nodes passed.
+    /// Whether all nodes passed.
     ///
     /// # Errors
     ///
@@ -209,7 +209,7 @@ impl FleetCheck {
     }
 }
 
-/// Returns the first line: `bad: 3 of 512 nodes; 2 without answer, 507 good`.
+/// The first line: `bad: 3 of 512 nodes; 2 without answer, 507 good`.
 fn summary(nodes: &[NodeResult], exit_status: u8) -> String {
     let count = |verdict| with_verdict(nodes, verdict);
     let (word, first) = match exit_status {
@@ -271,12 +271,12 @@ fn groups(nodes: &[NodeResult]) -> Vec<NodeGroup> {
     groups
 }
 
-/// Returns a device with its number, by which `cxi10` follows `cxi9`.
+/// A device with its number, by which `cxi10` follows `cxi9`.
 fn by_number(device: &str) -> (usize, &str) {
     (device.len(), device)
 }
 
-/// Returns the first values of several.
+/// The first values of several.
 fn some_of(values: &[&str]) -> String {
     let named = values.iter().take(NAMED_VALUES).copied().collect::<Vec<_>>();
     match values.len().saturating_sub(NAMED_VALUES) {
@@ -285,7 +285,7 @@ fn some_of(values: &[&str]) -> String {
     }
 }
 
-/// Returns the place of an item among all items, the most important first.
+/// The place of an item among all items, the most important first.
 fn importance(code: &str) -> usize {
     let place = ITEMS.iter().position(|item| item.code == code);
     place.unwrap_or(ITEMS.len())

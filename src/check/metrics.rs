@@ -71,12 +71,12 @@ const NUMBERS: [(&str, &str, &str, &str); 23] = [
     ("read-bandwidth", "cxidiag_bandwidth_bytes_per_second", "tool", "read-bw"),
 ];
 
-/// Returns the metrics of a check.
+/// The metrics of a check.
 pub fn families(check: &Check) -> Vec<Family> {
     families_of("check", check)
 }
 
-/// Returns the metrics of what `command` has checked.
+/// The metrics of what `command` has checked.
 pub fn families_of(command: &str, check: &Check) -> Vec<Family> {
     let status = "Exit status of the check: 0 good, 3 an item is bad, 4 nothing is bad but a NIC was not tested.";
     let times = [check.started_unix_ms, check.elapsed_ms];
@@ -101,7 +101,7 @@ pub fn families_of(command: &str, check: &Check) -> Vec<Family> {
     families
 }
 
-/// Returns a gauge with a sample for each item that has a limit and a value.
+/// A gauge with a sample for each item that has a limit and a value.
 fn verdicts(
     check: &Check,
     name: &'static str,

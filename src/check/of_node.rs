@@ -174,7 +174,7 @@ pub fn name_unreadable(host: &mut [Finding], examined: &mut [DeviceResult], mach
     }
 }
 
-/// Returns the number of NICs of the machine: hardware, and the software NICs that were examined.
+/// The number of NICs of the machine: hardware, and the software NICs that were examined.
 fn nics(examined: &[DeviceResult], machine: &Machine) -> usize {
     let is_other = |nic: &&DeviceResult| {
         let is_listed = nic.name.parse().is_ok_and(|name: DeviceName| name.platform().is_listed);
@@ -194,14 +194,14 @@ pub struct SurveyChecks {
 }
 
 impl SurveyChecks {
-    /// Returns the checks of these NICs.
+    /// The checks of these NICs.
     pub fn new(devices: Vec<DeviceName>) -> Self {
         let ongoing = None;
         Self { devices, ongoing }
     }
 
-    /// Returns the document of a check. The first one has the traffic of others, the second one
-    /// what has changed since the first one, such as errors of the link.
+    /// The document of a check. The first one has the traffic of others, the second one what has
+    /// changed since the first one, such as errors of the link.
     ///
     /// # Errors
     ///

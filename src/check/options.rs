@@ -140,7 +140,7 @@ pub fn read(machine: &Machine) -> Result<SiteSettings, Failure> {
     request(&text).map_err(|failure| failure.context(path.display()))
 }
 
-/// Returns the speed that links must have, in Gb/s, if the file names it.
+/// The speed that links must have, in Gb/s, if the file names it.
 ///
 /// # Errors
 ///
@@ -368,7 +368,7 @@ fn hosts(typed: &str) -> Result<Hosts, String> {
     Ok(hosts.into_iter().collect())
 }
 
-/// Returns the process whose settings are checked.
+/// The process whose settings are checked.
 fn job_process(typed: &str) -> Result<JobProcess, String> {
     if typed == LEFT_OUT {
         return Ok(JobProcess::Own);
@@ -376,7 +376,7 @@ fn job_process(typed: &str) -> Result<JobProcess, String> {
     Ok(JobProcess::Running(within(typed, 1..=MOST_PIDS)? as u32))
 }
 
-/// Returns the speed of a link in Gb/s.
+/// The speed of a link in Gb/s.
 pub fn gigabits(typed: &str) -> Result<f64, &'static str> {
     let is_known = matches!(typed, "50" | "100" | "200" | "400");
     typed.parse().ok().filter(|_| is_known).ok_or("expected 50, 100, 200 or 400 (Gb/s)")
@@ -416,8 +416,7 @@ impl CheckRequest {
         }
     }
 
-    /// Returns the devices to check: the devices of the arguments, else of the job, else all
-    /// hardware.
+    /// The devices to check: the devices of the arguments, else of the job, else all hardware.
     ///
     /// # Errors
     ///

@@ -106,7 +106,7 @@ fn load(
     Ok(StressReport::new([began, Clocks::now()], nics))
 }
 
-/// Returns the files of a NIC that may be loaded.
+/// The files of a NIC that may be loaded.
 ///
 /// # Errors
 ///
@@ -126,8 +126,8 @@ fn ready(device: DeviceName, request: &CheckRequest, machine: &Machine) -> Resul
     Ok(files)
 }
 
-/// Returns the CPUs that load a NIC, which is at this place among all NICs under load: its share of
-/// those that the user names, else of those near it.
+/// The CPUs that load a NIC, which is at this place among all NICs under load: its share of those
+/// that the user names, else of those near it.
 fn cpus(
     request: &CheckRequest,
     device: DeviceName,
@@ -149,12 +149,12 @@ fn cpus(
 /// A series without labels that all files of a load have.
 const SERIES: &str = "cxidiag_stress_exit_status";
 
-/// Returns a value of a NIC with one more label.
+/// A value of a NIC with one more label.
 fn sample(nic: &StressedNic, label: &'static str, text: &str, value: impl Into<f64>) -> Sample {
     Sample::new([("device", nic.name.clone()), (label, text.to_owned())], value)
 }
 
-/// Returns the metrics of NICs under load.
+/// The metrics of NICs under load.
 pub fn families(report: &StressReport) -> Vec<Family> {
     let judged = report.devices.iter().flat_map(|nic| {
         let judged = nic.judged().into_iter();
@@ -210,13 +210,13 @@ struct StressTable {
     columns: Vec<(String, usize)>,
 }
 
-/// Returns the title of the column of a sensor.
+/// The title of the column of a sensor.
 fn title(sensor: &Sensor) -> String {
     format!("{}[{}]", sensor.column, if sensor.limits().is_some() { "C" } else { "W" })
 }
 
 impl StressTable {
-    /// Returns the table with a column for each sensor that a NIC has.
+    /// The table with a column for each sensor that a NIC has.
     pub fn new(nics: &[StressedNic]) -> Self {
         let mut columns: Vec<(String, usize)> = Vec::new();
         for result in nics.iter().flat_map(|nic| &nic.sensors) {

@@ -112,12 +112,12 @@ pub struct StressSample {
 }
 
 impl SensorResult {
-    /// Returns the value from which on it is bad, if it has a limit.
+    /// The value from which on it is bad, if it has a limit.
     pub(super) fn limit(&self) -> Option<f64> {
         self.limit
     }
 
-    /// Returns the limits of a temperature; `None` of a power.
+    /// The limits of a temperature; `None` of a power.
     pub(super) fn limits(&self) -> Option<TemperatureLimits> {
         let code = self.sensor.limits()?.code;
         Some(TemperatureLimits { code, high: self.limit?, critical: self.critical? })
@@ -125,7 +125,7 @@ impl SensorResult {
 }
 
 impl StressedNic {
-    /// Returns a NIC with these sensors, before the first sample.
+    /// A NIC with these sensors, before the first sample.
     pub fn new(
         name: String,
         is_software: bool,
@@ -208,18 +208,18 @@ impl StressedNic {
         self.error = Some(failure.into());
     }
 
-    /// Returns the error of the NIC that ended the load, if one did.
+    /// The error of the NIC that ended the load, if one did.
     pub fn error(&self) -> Option<&str> {
         self.error.as_ref().map(|error| error.message.as_str())
     }
 
-    /// Returns the first sensor whose last value is too high for the load to go on.
+    /// The first sensor whose last value is too high for the load to go on.
     pub fn critical(&self) -> Option<&'static Sensor> {
         self.critical_of(&self.samples.last()?.values)
     }
 
-    /// Returns the first sensor whose value, among these of all its sensors, is too high for the
-    /// load to go on.
+    /// The first sensor whose value, among these of all its sensors, is too high for the load to go
+    /// on.
     pub fn critical_of(&self, values: &[Option<f64>]) -> Option<&'static Sensor> {
         let mut sensors = self.sensors.iter().zip(values);
         let is_critical = |limits: TemperatureLimits, value: &Option<f64>| {
@@ -231,12 +231,12 @@ impl StressedNic {
         found.map(|(result, _)| result.sensor)
     }
 
-    /// Returns the bytes per second over the time of all samples (defect N33 of node-tools.md).
+    /// The bytes per second over the time of all samples (defect N33 of node-tools.md).
     pub fn mean_rate(&self) -> f64 {
         if self.seconds > 0.0 { self.bytes as f64 / self.seconds } else { 0.0 }
     }
 
-    /// Returns the codes of the criteria that could be judged, and whether they are met.
+    /// The codes of the criteria that could be judged, and whether they are met.
     pub(super) fn judged(&self) -> Vec<(&'static str, bool)> {
         let mut verdicts: Vec<(&'static str, Severity)> = Vec::new();
         for result in &self.sensors {
@@ -260,12 +260,12 @@ impl StressedNic {
         judged.map(|(code, verdict)| (code, verdict == Severity::Good)).collect()
     }
 
-    /// Returns whether a criterion is not met.
+    /// Whether a criterion is not met.
     pub fn is_bad(&self) -> bool {
         self.bad().is_some()
     }
 
-    /// Returns the first criterion that is not met: its code, and what is wrong.
+    /// The first criterion that is not met: its code, and what is wrong.
     fn bad(&self) -> Option<(&'static str, String)> {
         let temperature = |result: &SensorResult| {
             let (limits, max) = (result.limits()?, result.max?);
@@ -302,7 +302,7 @@ impl StressedNic {
         Some(format!("{} {lacking}", result.label))
     }
 
-    /// Returns the temperature that is nearest to its limit.
+    /// The temperature that is nearest to its limit.
     fn hottest(&self) -> Option<(f64, String)> {
         let temperatures = self.sensors.iter().filter_map(|result| {
             let (limits, max) = (result.limits()?, result.max?);
@@ -314,14 +314,14 @@ impl StressedNic {
     }
 }
 
-/// Returns a temperature rounded, but not up to a limit that it does not reach.
+/// A temperature rounded, but not up to a limit that it does not reach.
 pub(super) fn shown(celsius: f64, limits: TemperatureLimits) -> f64 {
     let reaches = |limit: f64| celsius < limit && celsius.round() >= limit;
     if reaches(limits.high) || reaches(limits.critical) { celsius.floor() } else { celsius.round() }
 }
 
 impl StressReport {
-    /// Returns the report about NICs whose load `began` and `ended` at these times.
+    /// The report about NICs whose load `began` and `ended` at these times.
     pub fn new([began, ended]: [Clocks; 2], devices: Vec<StressedNic>) -> Self {
         let (exit_status, summary) = conclusion(&devices);
         Self {
@@ -338,12 +338,12 @@ impl StressReport {
         }
     }
 
-    /// Returns the line that callers read.
+    /// The line that callers read.
     pub fn headline(&self) -> Page {
         Page::headline(&self.summary, self.exit_status)
     }
 
-    /// Returns whether all criteria are met.
+    /// Whether all criteria are met.
     ///
     /// # Errors
     ///
@@ -353,7 +353,7 @@ impl StressReport {
     }
 }
 
-/// Returns the exit status, and the line that callers read.
+/// The exit status, and the line that callers read.
 fn conclusion(devices: &[StressedNic]) -> (u8, String) {
     let mut bad = devices.iter().filter_map(|nic| Some((&nic.name, nic.bad()?)));
     if let Some((name, (code, what))) = bad.next() {
@@ -386,14 +386,14 @@ pub mod testing {
     use health::sensors::{Sensors, board};
     use node::nic::files::Files;
 
-    /// Returns the NIC of a card with this part number.
+    /// The NIC of a card with this part number.
     pub fn nic(part_number: &str) -> StressedNic {
         let files = Files::new("/nonexistent", "cxi0");
         let sensors = Sensors::find(&files, board(part_number)).list();
         StressedNic::new("cxi0".into(), false, Some(part_number.into()), 4, sensors)
     }
 
-    /// Returns the report about these NICs.
+    /// The report about these NICs.
     pub fn report(nics: Vec<StressedNic>) -> StressReport {
         StressReport::new([Clocks::default(); 2], nics)
     }

@@ -6,7 +6,6 @@ use facts::time_of_day::step_text;
 use health::{Finding, ITEMS, Item};
 use page::page::{Page, Words};
 
-/// Returns the page of a check.
 pub fn page(check: &Check) -> Page {
     let mut page = Page::headline(&check.summary, check.exit_status);
     for (name, items) in check.blocks() {
@@ -90,7 +89,7 @@ fn row(item: &Finding) -> Vec<Words> {
     ]
 }
 
-/// Returns the verdict on an item that is not as it should be, with its code.
+/// The verdict on an item that is not as it should be, with its code.
 pub fn wrong_item(verdict: Severity, item: &Finding) -> Words {
     Words::verdict(verdict, verdict.name().to_uppercase()).and(format!(" {}", item.code))
 }

@@ -36,7 +36,7 @@ const RUNS: [(&str, &Item, &[&str]); 4] = [
     ("read-bw", &traffic::READ_BANDWIDTH, &["--duration=0.1", "--size=65536"]),
 ];
 
-/// Returns the items without values, and why.
+/// The items without values, and why.
 pub fn left_out(why: &str) -> Vec<Finding> {
     RUNS.map(|(_, item, _)| Finding::untested(item, why)).to_vec()
 }
@@ -50,7 +50,7 @@ pub struct Runs<'a> {
 }
 
 impl<'a> Runs<'a> {
-    /// Returns the runs of a check with this library.
+    /// The runs of a check with this library.
     pub fn new(libcxi: Option<&'a LibraryFile>) -> Self {
         Self { libcxi, without_result: 0 }
     }
@@ -140,8 +140,8 @@ fn probe(
     }
 }
 
-/// Returns whether the system refused to start a run or left it without CPU, which says nothing
-/// about the NIC.
+/// Whether the system refused to start a run or left it without CPU, which says nothing about the
+/// NIC.
 fn is_of_system(failure: &Failure) -> bool {
     failure.error.root_cause().is::<io::Error>() || is_starved(failure)
 }
@@ -150,7 +150,7 @@ fn is_starved(failure: &Failure) -> bool {
     failure.error.root_cause().is::<Starved>()
 }
 
-/// Returns whether a run found wrong data, on either side.
+/// Whether a run found wrong data, on either side.
 fn is_about_data(problem: &Problem) -> bool {
     problem.situation == Some(Situation::WrongData.name())
 }

@@ -44,7 +44,7 @@ impl<T: FromArgMatches> TypedArguments<T> {
         Ok(Some(Self { request, words, matches }))
     }
 
-    /// Returns whether an option is among the arguments.
+    /// Whether an option is among the arguments.
     pub fn is_given(&self, long: &str) -> bool {
         derived::is_given(&self.matches, long)
     }
@@ -68,7 +68,7 @@ pub fn matches(usage: &Usage, arguments: &[OsString]) -> Result<Option<ArgMatche
     }
 }
 
-/// Returns the arguments that are no options.
+/// The arguments that are no options.
 fn words(
     usage: &Usage,
     matches: &ArgMatches,
@@ -89,7 +89,7 @@ pub fn texts(words: Vec<OsString>) -> Result<Vec<String>, Failure> {
         .map_err(|_| Failure::usage("invalid UTF-8 was detected in one or more arguments"))
 }
 
-/// Returns the arguments before `--`, and those after it if it is among them.
+/// The arguments before `--`, and those after it if it is among them.
 pub fn parts(arguments: &[OsString]) -> (&[OsString], Option<&[OsString]>) {
     match arguments.iter().position(|word| word == "--") {
         Some(at) => (&arguments[..at], Some(&arguments[at + 1..])),
@@ -97,7 +97,7 @@ pub fn parts(arguments: &[OsString]) -> (&[OsString], Option<&[OsString]>) {
     }
 }
 
-/// Returns the value of an option that is passed on to the tools, which check it: `--LONG=VALUE`.
+/// The value of an option that is passed on to the tools, which check it: `--LONG=VALUE`.
 pub fn passed_on(long: &'static str) -> impl TypedValueParser<Value = String> {
     StringValueParser::new().map(move |typed| format!("--{long}={typed}"))
 }
@@ -129,7 +129,7 @@ impl ServiceArguments {
 pub const LIBCXI: &str =
     "Library to load for hardware (default: $CXIDIAG_LIBCXI, else libcxi.so.1)";
 
-/// Returns the library that `--libcxi` names.
+/// The library that `--libcxi` names.
 pub fn library() -> impl TypedValueParser<Value = LibraryFile> {
     OsStringValueParser::new().try_map(|path| {
         let path = Some(path).filter(|path| !path.is_empty()).ok_or("expected a file")?;
@@ -137,7 +137,7 @@ pub fn library() -> impl TypedValueParser<Value = LibraryFile> {
     })
 }
 
-/// Returns the library that the environment names.
+/// The library that the environment names.
 pub fn library_of_environment() -> Option<LibraryFile> {
     let path = env::var_os(LIBCXI_VARIABLE).filter(|path| !path.is_empty())?;
     Some(LibraryFile::new(path.into(), LIBCXI_VARIABLE))
@@ -191,7 +191,7 @@ pub fn add_devices(
     Ok(())
 }
 
-/// Returns the only NIC, if one is named.
+/// The only NIC, if one is named.
 ///
 /// # Errors
 ///
@@ -206,7 +206,7 @@ pub fn one_device(devices: &[DeviceName]) -> Result<Option<DeviceName>, Failure>
     }
 }
 
-/// Returns the version of what was started as `name`: of the program that it replaces, if any.
+/// The version of what was started as `name`: of the program that it replaces, if any.
 pub fn version_under(name: &str, replaced: Option<&str>) -> String {
     match replaced {
         Some(replaced) => format!("{name} version: {replaced}\n"),
@@ -224,17 +224,17 @@ pub fn print_version(name: &str, replaced: Option<&str>) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Returns the version of a tool or a command that is a subcommand: `cxidiag compare`.
+/// The version of a tool or a command that is a subcommand: `cxidiag compare`.
 fn subcommand_version(name: &str) -> String {
     format!("{name} version: {}\n", release_text())
 }
 
-/// Returns the version of the program.
+/// The version of the program.
 pub fn version() -> String {
     subcommand_version(PROGRAM)
 }
 
-/// Returns the release, with revision and date if `build.rs` found them.
+/// The release, with revision and date if `build.rs` found them.
 fn release_text() -> String {
     let sources = release::sources();
     let known: Vec<&str> = [sources.revision, sources.date].into_iter().flatten().collect();

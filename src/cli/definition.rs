@@ -30,7 +30,7 @@ pub struct OptionDef<T> {
 }
 
 impl<T: 'static> OptionDef<T> {
-    /// Returns an option that takes plain text; help shows the value as `name`.
+    /// An option that takes plain text; help shows the value as `name`.
     pub fn text(
         long: &'static str,
         name: &'static str,
@@ -40,7 +40,7 @@ impl<T: 'static> OptionDef<T> {
         Self::new(long, Some(value), move |all, value| set(all, text(value)?))
     }
 
-    /// Returns an option whose value `read` makes from plain text; help shows the value as `name`.
+    /// An option whose value `read` makes from plain text; help shows the value as `name`.
     pub fn value<R: 'static, E: 'static, V: From<R> + 'static>(
         long: &'static str,
         name: &'static str,
@@ -56,7 +56,7 @@ impl<T: 'static> OptionDef<T> {
         })
     }
 
-    /// Returns an option that takes a decimal number; help shows the value as `name`.
+    /// An option that takes a decimal number; help shows the value as `name`.
     pub fn number<N, V: From<N> + 'static>(
         long: &'static str,
         name: &'static str,
@@ -73,7 +73,7 @@ impl<T: 'static> OptionDef<T> {
         })
     }
 
-    /// Returns an option that takes a time, in seconds without a unit.
+    /// An option that takes a time, in seconds without a unit.
     pub fn time<V: From<Duration> + 'static>(
         long: &'static str,
         allowed: RangeInclusive<Duration>,
@@ -85,7 +85,7 @@ impl<T: 'static> OptionDef<T> {
         })
     }
 
-    /// Returns an option without a value.
+    /// An option without a value.
     pub fn switch(long: &'static str, set: fn(&mut T)) -> Self {
         Self::new(long, None, move |all, _| {
             set(all);
@@ -93,7 +93,7 @@ impl<T: 'static> OptionDef<T> {
         })
     }
 
-    /// Returns an option that writes a document: to standard output without a value.
+    /// An option that writes a document: to standard output without a value.
     pub fn document(long: &'static str, part: fn(&mut T) -> &mut Option<Place>) -> Self {
         let value = Value::optional("FILE", Completion::Files);
         Self::new(long, Some(value), move |all, value| {
@@ -102,7 +102,7 @@ impl<T: 'static> OptionDef<T> {
         })
     }
 
-    /// Returns an option without explanations.
+    /// An option without explanations.
     pub fn new(
         long: &'static str,
         value: Option<Value>,
@@ -143,7 +143,7 @@ impl<T: 'static> OptionDef<T> {
 }
 
 impl<T> OptionDef<T> {
-    /// Returns whether the option is among the arguments.
+    /// Whether the option is among the arguments.
     pub fn is_given(&self, matches: &ArgMatches) -> bool {
         derived::is_given(matches, self.entry.long)
     }

@@ -33,12 +33,11 @@ pub fn entries(command: &'static Command) -> Vec<Entry> {
     options(command).chain([Entry::help(), Entry::version()]).collect()
 }
 
-/// Returns the options.
 pub fn options(command: &'static Command) -> impl Iterator<Item = Entry> {
     command.get_arguments().filter_map(entry)
 }
 
-/// Returns the option that an argument is.
+/// The option that an argument is.
 fn entry(option: &'static Arg) -> Option<Entry> {
     let name = option.get_value_names().and_then(<[_]>::first);
     let takes_value = option.get_action().takes_values();
@@ -61,17 +60,17 @@ fn text(option: &Arg) -> String {
     format!("{help} (default: {}){details}", default.display())
 }
 
-/// Returns a value that names a file other than standard output.
+/// A value that names a file other than standard output.
 pub fn file() -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().try_map(|typed| values::file_only(&typed))
 }
 
-/// Returns a value that says where a document goes: to standard output if it is omitted.
+/// A value that says where a document goes: to standard output if it is omitted.
 pub fn document() -> impl TypedValueParser<Value = Place> {
     OsStringValueParser::new().try_map(|typed| values::place(&typed))
 }
 
-/// Returns a decimal number within a range.
+/// A decimal number within a range.
 pub fn number<N>(allowed: RangeInclusive<N>) -> impl TypedValueParser<Value = N>
 where
     N: Copy + Into<u64> + TryFrom<u64, Error: Display> + Send + Sync + 'static,
@@ -82,7 +81,7 @@ where
     }
 }
 
-/// Returns a time within a range; `default` if it is omitted.
+/// A time within a range; `default` if it is omitted.
 pub fn time_or(
     default: &'static str,
     allowed: RangeInclusive<Duration>,
@@ -90,13 +89,13 @@ pub fn time_or(
     move |typed: &str| time(if typed == LEFT_OUT { default } else { typed }, allowed.clone())
 }
 
-/// Returns whether an option is among the arguments.
+/// Whether an option is among the arguments.
 pub fn is_given(matches: &ArgMatches, long: &str) -> bool {
     matches.value_source(long) == Some(ValueSource::CommandLine)
 }
 
-/// Returns the request of `command` with what was typed ([`Entry::declared`]). The last value of an
-/// option counts, unless it takes all.
+/// The request of `command` with what was typed ([`Entry::declared`]). The last value of an option
+/// counts, unless it takes all.
 ///
 /// # Errors
 ///
@@ -132,7 +131,7 @@ pub fn read<T: FromArgMatches>(
     })
 }
 
-/// Returns the request of `command` without arguments.
+/// The request of `command` without arguments.
 ///
 /// # Panics
 ///

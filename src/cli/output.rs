@@ -58,8 +58,8 @@ pub fn or_early_failure<T>(
     })
 }
 
-/// Returns the request that a command has read from `arguments`; their failure is written to
-/// standard output if they ask for a document there.
+/// The request that a command has read from `arguments`; their failure is written to standard
+/// output if they ask for a document there.
 pub fn or_refusal<T>(arguments: &[OsString], read: Result<T, Failure>) -> Result<T, Failure> {
     let own = arguments.iter().take_while(|argument| *argument != "--");
     let asks = |argument: &OsString| {
@@ -95,13 +95,13 @@ fn dialect(typed: &str) -> Result<Dialect, String> {
     found.map(|(_, dialect)| dialect).ok_or_else(|| format!("expected {}", formats().join(" or ")))
 }
 
-/// Returns the names of the dialects.
+/// The names of the dialects.
 fn formats() -> Vec<String> {
     Dialect::ALL.map(|(name, _)| name.to_owned()).to_vec()
 }
 
 impl MetricsRequest {
-    /// Returns whether there is a file to write.
+    /// Whether there is a file to write.
     pub fn is_given(&self) -> bool {
         self.file.is_some()
     }

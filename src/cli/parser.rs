@@ -35,7 +35,7 @@ pub fn version() -> Arg {
 /// Name of the arguments that are no options.
 pub const WORDS: &str = "WORDS";
 
-/// Returns the arguments that are no options.
+/// The arguments that are no options.
 pub fn words() -> Arg {
     let words = Arg::new(WORDS).num_args(0..);
     words.value_parser(ValueParser::os_string())
@@ -116,7 +116,7 @@ fn refusal(
     Failure::usage(line)
 }
 
-/// Returns the message about an option that `command` lacks, or of which it has several with this
+/// The message about an option that `command` lacks, or of which it has several with this
 /// beginning.
 fn unknown(option: &str, command: &Command) -> String {
     let own: Vec<&str> = command.get_arguments().filter_map(Arg::get_long).collect();
@@ -133,8 +133,8 @@ fn unknown(option: &str, command: &Command) -> String {
     unknown_option(option, own)
 }
 
-/// Returns the hint that `word` is probably the value of the option directly before it. `optional`
-/// are the long forms of options whose value may be omitted.
+/// The hint that `word` is probably the value of the option directly before it. `optional` are the
+/// long forms of options whose value may be omitted.
 pub fn hint_before<'a>(
     word: &OsStr,
     arguments: &[OsString],
@@ -146,13 +146,13 @@ pub fn hint_before<'a>(
     Some(meant(long, word))
 }
 
-/// Returns the hint that a NIC is named by an option, if `word` is the name of a NIC.
+/// The hint that a NIC is named by an option, if `word` is the name of a NIC.
 pub fn device_hint(word: &OsStr) -> Option<String> {
     let device: DeviceName = word.to_str()?.parse().ok()?;
     Some(format!("an option names the NIC: -d {device}"))
 }
 
-/// Returns the hint that `word` is probably the value of the option `long`.
+/// The hint that `word` is probably the value of the option `long`.
 pub fn meant(long: &str, word: &OsStr) -> String {
     question(&[format!("--{long}={}", word.display())])
 }
@@ -169,8 +169,8 @@ const MAX_SUGGESTIONS: usize = 4;
 /// Letters of a word for each letter that may be wrong, missing, surplus or swapped.
 const LETTERS_PER_ERROR: usize = 3;
 
-/// Returns the `names` that `word` may stand for, the nearest first: they contain `word`, or differ
-/// from it in few letters that can be seen. A name that looks like `word` would not help.
+/// The `names` that `word` may stand for, the nearest first: they contain `word`, or differ from it
+/// in few letters that can be seen. A name that looks like `word` would not help.
 pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let is_part = |name: &str| word.len() > 1 && name.contains(word);
     let visible: String = word.chars().filter(char::is_ascii_graphic).collect();
@@ -187,7 +187,7 @@ pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<
     near.into_iter().map(|(_, name)| name).collect()
 }
 
-/// Returns the question whether one of `names` was meant: `did you mean write-lat or write-bw?`
+/// The question whether one of `names` was meant: `did you mean write-lat or write-bw?`
 pub fn question(names: &[impl AsRef<str>]) -> String {
     let names: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
     let list = match names.split_last() {
@@ -208,7 +208,7 @@ const FOREIGN: [(&[&str], &str, &str); 6] = [
     (&["-F", "--CPU-freq"], "device", "CPU frequencies are not checked"),
 ];
 
-/// Returns the message about an option that is not among the long options `longs`.
+/// The message about an option that is not among the long options `longs`.
 pub fn unknown_option<'a>(option: &str, longs: impl IntoIterator<Item = &'a str>) -> String {
     let longs: Vec<&str> = longs.into_iter().collect();
     let mut foreign = FOREIGN.iter().filter(|(names, _, _)| names.contains(&option));

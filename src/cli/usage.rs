@@ -45,12 +45,12 @@ pub struct Value {
 }
 
 impl Value {
-    /// Returns a value that must be given.
+    /// A value that must be given.
     pub const fn new(name: &'static str, completion: Completion) -> Self {
         Self { name, is_optional: false, completion }
     }
 
-    /// Returns a value that may be omitted.
+    /// A value that may be omitted.
     pub const fn optional(name: &'static str, completion: Completion) -> Self {
         Self { name, is_optional: true, completion }
     }
@@ -90,7 +90,7 @@ impl Entry {
         }
     }
 
-    /// Returns the option as clap declares it.
+    /// The option as clap declares it.
     pub fn declared(&self) -> Arg {
         let long = self.long;
         let argument = match self.value {
@@ -112,7 +112,7 @@ impl Entry {
         argument.long(long).short(self.short).help(self.summary().to_owned())
     }
 
-    /// Returns the forms of the option with its value: `-s, --size=MIN[:MAX]`, `    --json[=FILE]`.
+    /// The forms of the option with its value: `-s, --size=MIN[:MAX]`, `    --json[=FILE]`.
     pub fn syntax(&self) -> String {
         let short = self.short.map_or("    ".into(), |letter| format!("-{letter}, "));
         let value = match self.value {
@@ -123,25 +123,25 @@ impl Entry {
         format!("{short}--{}{value}", self.long)
     }
 
-    /// Returns the explanation in the help text.
+    /// The explanation in the help text.
     pub fn help_text(&self) -> &str {
         self.text.split_once(DETAILS).map_or(&self.text, |(help, _)| help)
     }
 
-    /// Returns the explanation in the help text without its remarks.
+    /// The explanation in the help text without its remarks.
     pub fn summary(&self) -> &str {
         let help = self.help_text();
         let end = ["; ", " (default"].iter().filter_map(|remark| help.find(remark)).min();
         &help[..end.unwrap_or(help.len())]
     }
 
-    /// Returns the default that the help text states.
+    /// The default that the help text states.
     pub fn default(&self) -> Option<&str> {
         let (_, rest) = self.help_text().split_once("(default: ")?;
         rest.split_once(')').map(|(default, _)| default)
     }
 
-    /// Returns the explanation in the manual: sentences, the default as the last one.
+    /// The explanation in the manual: sentences, the default as the last one.
     pub fn manual(&self) -> String {
         let mut help = self.help_text().to_owned();
         let mut last = String::new();
@@ -200,13 +200,13 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Returns all options, in the order of the help text.
+    /// All options, in the order of the help text.
     pub fn all_options(&self) -> impl Iterator<Item = &Entry> {
         let grouped = self.groups.iter().flat_map(|(_, options)| options);
         grouped.chain(&self.options)
     }
 
-    /// Returns the help text: all of it, or its short form.
+    /// The help text: all of it, or its short form.
     pub fn text(&self, is_long: bool) -> String {
         if is_long || self.frequent.is_empty() { self.to_string() } else { self.short() }
     }
@@ -287,8 +287,8 @@ impl fmt::Display for Usage {
     }
 }
 
-/// Returns an entry of a list: its subject, and its explanation from column [`EXPLANATION`] on,
-/// on a new line if the subject is too long.
+/// An entry of a list: its subject, and its explanation from column [`EXPLANATION`] on, on a new
+/// line if the subject is too long.
 fn entry(subject: &str, explanation: &str) -> String {
     let mut text = format!("  {subject}");
     let explanation = wrapped(explanation, 80 - EXPLANATION);
@@ -305,7 +305,7 @@ fn entry(subject: &str, explanation: &str) -> String {
     text
 }
 
-/// Returns text in lines of at most `width` columns.
+/// Text in lines of at most `width` columns.
 fn wrapped(text: &str, width: usize) -> String {
     let mut lines = Vec::new();
     for given in text.lines() {

@@ -26,7 +26,7 @@ pub fn place(value: &OsStr) -> Result<Place, String> {
     file(value).map(Place::File)
 }
 
-/// Returns the path of a file that is not standard output.
+/// The path of a file that is not standard output.
 pub fn named_file(value: &OsStr) -> Result<PathBuf, String> {
     if value == LEFT_OUT {
         return Err("expected the name of a file: this format cannot go to standard output".into());
@@ -34,7 +34,7 @@ pub fn named_file(value: &OsStr) -> Result<PathBuf, String> {
     file(value)
 }
 
-/// Returns the path of a file that is not standard output, for options of commands.
+/// The path of a file that is not standard output, for options of commands.
 pub fn file_only(value: &OsStr) -> Result<PathBuf, String> {
     if value == LEFT_OUT {
         return Err("expected the name of a file".into());
@@ -49,13 +49,13 @@ pub fn file(value: &OsStr) -> Result<PathBuf, String> {
     Ok(value.into())
 }
 
-/// Returns the text of the file at `path`.
+/// The text of the file at `path`.
 pub fn contents(path: &str) -> Result<String, String> {
     user_file::text(path.as_ref())
         .map_err(|error| format!("cannot read the file: {}", cause(&error)))
 }
 
-/// Returns a value as text.
+/// A value as text.
 ///
 /// # Errors
 ///

@@ -79,15 +79,15 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     page::print(&script(shell, &started()))
 }
 
-/// Returns the command that starts this program from any directory: its name if `PATH` has it.
+/// The command that starts this program from any directory: its name if `PATH` has it.
 fn started() -> String {
     let started = env::args_os().next().unwrap_or_default().to_string_lossy().into_owned();
     let path = absolute(&started).ok().filter(|_| started.contains(MAIN_SEPARATOR));
     path.map_or(started, |path| path.display().to_string())
 }
 
-/// Returns the script of `shell` for the program and all legacy names; `completer` is the command
-/// that answers.
+/// The script of `shell` for the program and all legacy names; `completer` is the command that
+/// answers.
 pub fn script(shell: &dyn EnvCompleter, completer: &str) -> String {
     /// Stands for all names: the crate quotes each as one.
     const NAMES: &str = "NAMES";

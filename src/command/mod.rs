@@ -18,7 +18,7 @@ pub struct Command {
     pub run: fn(Vec<OsString>) -> Result<(), Failure>,
 }
 
-/// Returns the commands, as the help of the program lists them.
+/// The commands, as the help of the program lists them.
 pub fn summaries() -> impl Iterator<Item = Subcommand> {
     COMMANDS.iter().map(|command| {
         let mut legacy = LEGACY_COMMANDS.iter();
@@ -34,7 +34,7 @@ pub fn summaries() -> impl Iterator<Item = Subcommand> {
 /// The name of the command that runs another program.
 const STAT: &str = "stat";
 
-/// Returns whether a command with these arguments runs another program.
+/// Whether a command with these arguments runs another program.
 pub fn runs_a_program(command: &Command, arguments: &[OsString]) -> bool {
     command.name == STAT && cli::arguments::parts(arguments).1.is_some()
 }
@@ -86,7 +86,7 @@ pub static LEGACY_COMMANDS: &[LegacyCommand] = &[
     },
 ];
 
-/// Returns the program of this name that a command replaces.
+/// The program of this name that a command replaces.
 pub fn legacy_command(name: &str) -> Option<&'static Command> {
     let mut commands = LEGACY_COMMANDS.iter().map(|legacy| &legacy.command);
     commands.find(|command| command.name == name)

@@ -71,8 +71,7 @@ pub fn usage() -> Usage {
     }
 }
 
-/// Returns the metrics that can decide: those with a column in CSV, which leaves out the maximum as
-/// p100.
+/// The metrics that can decide: those with a column in CSV, which leaves out the maximum as p100.
 fn figures() -> Vec<String> {
     COLUMNS
         .iter()
@@ -200,7 +199,7 @@ fn compare_runs(
     result
 }
 
-/// Returns the page of a comparison; of a quiet one the verdict alone, which failures print.
+/// The page of a comparison; of a quiet one the verdict alone, which failures print.
 fn shown(request: &ComparisonRequest, page: Page, result: &Result<(), Failure>) -> Page {
     if !request.is_quiet {
         return page;
@@ -231,7 +230,7 @@ impl ReadSide {
         }
     }
 
-    /// Returns the first file of each kind of result that the side has.
+    /// The first file of each kind of result that the side has.
     fn kinds(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let run = self.runs.first().map(|run| (RUN, run.file.as_str()));
         let survey = self.surveys.first().map(|(file, _)| ("a survey", file.as_str()));
@@ -332,8 +331,7 @@ fn read(sources: &[RunSource], arguments: &[OsString]) -> Result<ReadSide, Failu
     Ok(all)
 }
 
-/// Returns a hint if the file stands directly after `--json`: the user probably wanted
-/// `--json=FILE`.
+/// A hint if the file stands directly after `--json`: the user probably wanted `--json=FILE`.
 fn meant_for_json(source: &RunSource, arguments: &[OsString]) -> Option<String> {
     match source {
         RunSource::Stdin => None,
@@ -482,7 +480,7 @@ fn parse(arguments: &[OsString]) -> Result<Option<ComparisonRequest>, Failure> {
     Ok(Some(request))
 }
 
-/// Returns the request to compare layers.
+/// The request to compare layers.
 fn layered(
     mut request: ComparisonRequest,
     base: Vec<RunSource>,
@@ -508,7 +506,7 @@ fn layered(
     Ok(request)
 }
 
-/// Returns the request to check the files of the only side against bounds.
+/// The request to check the files of the only side against bounds.
 fn checked_side(
     mut request: ComparisonRequest,
     files: Vec<RunSource>,
@@ -542,7 +540,7 @@ fn read_side(
     }))
 }
 
-/// Returns a failure because of the files in the arguments.
+/// A failure because of the files in the arguments.
 fn misplaced(what: &str) -> Failure {
     Failure::usage(format!("{what} (see {NAME} --help)"))
 }

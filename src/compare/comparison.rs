@@ -144,7 +144,7 @@ facts::named_enum! {
         /// Not measured completely in the base.
         NoBase = "no base",
     }
-    /// Returns the verdict in words.
+    /// The verdict in words.
     pub fn text(self);
 }
 
@@ -158,7 +158,7 @@ impl Verdict {
         }
     }
 
-    /// Returns whether the runs do not show if the size has regressed.
+    /// Whether the runs do not show if the size has regressed.
     pub fn is_undecided(self) -> bool {
         matches!(self, Self::WithinNoise | Self::Unclear)
     }
@@ -221,8 +221,7 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// Returns the larger distance of the noise from the value, in percent of the value; `-`
-    /// without any.
+    /// The larger distance of the noise from the value, in percent of the value; `-` without any.
     pub fn noise_text(&self) -> String {
         let farthest = self.noise_low.zip(self.noise_high);
         let farthest = farthest.map(|(low, high)| (self.value - low).max(high - self.value));
@@ -248,13 +247,13 @@ impl<'a> RowResults<'a> {
         Self(runs.iter().filter_map(result).collect())
     }
 
-    /// Returns the metric in each run that has it.
+    /// The metric in each run that has it.
     fn values(&self, metric: Metric) -> Vec<f64> {
         let results = self.0.iter();
         results.filter_map(|result| result.figure(metric)).collect()
     }
 
-    /// Returns the range of the own samples of the runs that have the metric.
+    /// The range of the own samples of the runs that have the metric.
     fn own_noise(&self, metric: Metric) -> Option<Noise> {
         let with_metric = self.0.iter().filter(|result| result.figure(metric).is_some());
         let mut ranges = with_metric.map(|result| noise::of(result, metric));
@@ -314,12 +313,12 @@ impl Comparison {
         })
     }
 
-    /// Returns all sizes with their groups.
+    /// All sizes with their groups.
     pub fn sizes(&self) -> impl Iterator<Item = (&Group, &SizeComparison)> {
         self.groups.iter().flat_map(|group| group.sizes.iter().map(move |size| (group, size)))
     }
 
-    /// Returns the names of the tools, for titles.
+    /// The names of the tools, for titles.
     pub fn tools(&self) -> String {
         let mut tools: Vec<&str> = self.groups.iter().map(|group| group.tool.as_str()).collect();
         tools.sort_unstable();
@@ -327,7 +326,7 @@ impl Comparison {
         tools.join(", ")
     }
 
-    /// Returns the metrics that decide, with the limit.
+    /// The metrics that decide, with the limit.
     pub fn rule(&self) -> String {
         let mut metrics: Vec<String> = Vec::new();
         for group in &self.groups {
@@ -339,8 +338,8 @@ impl Comparison {
         format!("{}, at most {}% worse", metrics.join(" or "), self.max_regress_percent)
     }
 
-    /// Returns the sizes of which this holds, for messages: `8, 16 bytes`, with the names of groups
-    /// if there are several. `None` without any.
+    /// The sizes of which this holds, for messages: `8, 16 bytes`, with the names of groups if
+    /// there are several. `None` without any.
     fn names(&self, holds: impl Fn(&SizeComparison) -> bool) -> Option<String> {
         let rows = |group: &Group| -> Vec<Row> {
             group.sizes.iter().filter(|size| holds(size)).map(SizeComparison::row).collect()
@@ -357,13 +356,13 @@ impl Comparison {
         (!all.is_empty()).then(|| listed(&all, NAMED))
     }
 
-    /// Returns the sizes with this verdict, in words.
+    /// The sizes with this verdict, in words.
     pub fn sizes_that_are(&self, verdict: Verdict) -> Option<String> {
         self.names(|size| size.verdict == verdict)
     }
 
-    /// Returns the sizes in which a change of the limit may be missed, and the change that would
-    /// have been found. `None` if there are no such sizes.
+    /// The sizes in which a change of the limit may be missed, and the change that would have been
+    /// found. `None` if there are no such sizes.
     pub fn undecided(&self) -> Option<String> {
         let undecided = self.sizes().filter(|(_, size)| size.verdict.is_undecided());
         let found = undecided.map(|(_, size)| size.detectable_percent);
@@ -376,7 +375,7 @@ impl Comparison {
         Some(format!("{names}: {found}"))
     }
 
-    /// Returns whether no size has regressed.
+    /// Whether no size has regressed.
     ///
     /// # Errors
     ///
@@ -406,7 +405,7 @@ impl Comparison {
     }
 }
 
-/// Returns the metric that decides about runs of a tool. The text of a run lacks percentiles.
+/// The metric that decides about runs of a tool. The text of a run lacks percentiles.
 pub fn deciding<'a>(
     measures_bandwidth: bool,
     mut runs: impl Iterator<Item = &'a ReadRun>,
@@ -472,7 +471,7 @@ impl Run {
 }
 
 impl SizeComparison {
-    /// Returns the row, which no other entry has.
+    /// The row, which no other entry has.
     pub fn row(&self) -> Row {
         Row { size: self.size_bytes, posted: self.posted, unexpected: self.unexpected }
     }
@@ -533,8 +532,8 @@ impl SizeComparison {
     }
 }
 
-/// Returns the verdict on a change for the worse, in percent. `is_change`: whether it is larger
-/// than the noise, if that is known. `detectable`: the change that would have been found.
+/// The verdict on a change for the worse, in percent. `is_change`: whether it is larger than the
+/// noise, if that is known. `detectable`: the change that would have been found.
 fn verdict(
     worse: f64,
     max_regress: f64,
@@ -553,7 +552,7 @@ fn verdict(
     }
 }
 
-/// Returns the change for the worse from which ranking finds one, in percent: the runs of `new` are
+/// The change for the worse from which ranking finds one, in percent: the runs of `new` are
 /// multiplied by a factor. `None` if ranking finds none, however large.
 fn detectable_by_ranks(metric: Metric, base: &[f64], new: &[f64]) -> Option<f64> {
     // Just beyond the factor at which a run of `new` and a run of `base` are equal, the order
@@ -578,8 +577,8 @@ fn detectable_by_ranks(metric: Metric, base: &[f64], new: &[f64]) -> Option<f64>
     sayable(worse_by(metric, median(base)?, median(&new)?).max(0.0))
 }
 
-/// Returns the change for the worse from which the ranges of the samples show one, in percent.
-/// `None` if a range is unknown.
+/// The change for the worse from which the ranges of the samples show one, in percent. `None` if a
+/// range is unknown.
 fn detectable_by_ranges(
     sides @ [base, new]: &[RowResults; 2],
     metric: Metric,
@@ -614,7 +613,7 @@ fn detectable_by_ranges(
     sayable(sure.map_or(change, |sure| sure.min(change)))
 }
 
-/// Returns the p-value of `new` being worse than `base`, or else better.
+/// The p-value of `new` being worse than `base`, or else better.
 fn probability(metric: Metric, base: &[f64], new: &[f64], is_worse: bool) -> f64 {
     let grows = metric.unit() == MetricUnit::Nanoseconds;
     if is_worse == grows {
@@ -624,7 +623,7 @@ fn probability(metric: Metric, base: &[f64], new: &[f64], is_worse: bool) -> f64
     }
 }
 
-/// Returns whether the value of each side lies outside the range of the other. `None` if a range is
+/// Whether the value of each side lies outside the range of the other. `None` if a range is
 /// unknown.
 fn are_apart(
     [base, new]: &[RowResults; 2],
@@ -643,7 +642,7 @@ fn are_apart(
     Some(!range_of_base.contains(new_value) && !range_of_new.contains(base_value))
 }
 
-/// Returns whether single slow operations leave the metric as it is.
+/// Whether single slow operations leave the metric as it is.
 fn is_typical(metric: Metric) -> bool {
     matches!(
         metric,
@@ -654,12 +653,12 @@ fn is_typical(metric: Metric) -> bool {
     )
 }
 
-/// Returns the change in percent of the base: infinite if the base is 0.
+/// The change in percent of the base: infinite if the base is 0.
 fn change(base: f64, new: f64) -> f64 {
     if new == base { 0.0 } else { (new - base) / base * 100.0 }
 }
 
-/// Returns a change in percent, unless it is so large that it says nothing: the base is about 0.
+/// A change in percent, unless it is so large that it says nothing: the base is about 0.
 fn sayable(percent: f64) -> Option<f64> {
     Some(percent).filter(|percent| percent.abs() <= 1e12)
 }
@@ -676,7 +675,7 @@ fn has_column(metric: Metric) -> bool {
     COLUMNS.iter().any(|column| column.shown_metric() == Some(metric))
 }
 
-/// Returns the metrics of the table: those that are always shown, and the one that decides.
+/// The metrics of the table: those that are always shown, and the one that decides.
 fn shown_metrics(deciding: Metric) -> Vec<Metric> {
     COLUMNS
         .iter()

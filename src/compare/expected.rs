@@ -65,12 +65,12 @@ impl StoredVerdicts {
         Self { rows }
     }
 
-    /// Returns whether no bound applies to any run.
+    /// Whether no bound applies to any run.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Returns a table with a row for each size and expectation of each run.
+    /// A table with a row for each size and expectation of each run.
     pub fn page(&self) -> Page {
         let columns = ["File", "Measured by", ">Size[B]", "Expected", ">Measured", "Verdict"];
         let mut page = Page::default();
@@ -78,7 +78,7 @@ impl StoredVerdicts {
         page
     }
 
-    /// Returns whether each run has measured and met everything.
+    /// Whether each run has measured and met everything.
     ///
     /// # Errors
     ///

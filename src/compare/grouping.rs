@@ -85,8 +85,8 @@ impl<'a> Described<'a> {
     }
 }
 
-/// Returns the runs of both sides in groups. Runs are apart if a side has runs that differ in this
-/// aspect. Where each side has one value, the sides are compared even if the values differ.
+/// The runs of both sides in groups. Runs are apart if a side has runs that differ in this aspect.
+/// Where each side has one value, the sides are compared even if the values differ.
 ///
 /// # Errors
 ///
@@ -169,7 +169,7 @@ fn split<'a>(
 const INDIFFERENT: [&str; 8] =
     ["address", "port", "libcxi", "report_all", "expect", "loopback", "interval_s", "percentiles"];
 
-/// Returns names and versions of a run. A text has no versions.
+/// Names and versions of a run. A text has no versions.
 fn names(run: &Outcome) -> [(&'static str, Option<&str>); 5] {
     let device = run.device.as_ref();
     let known = |value| (!run.is_printed()).then_some(value);
@@ -278,7 +278,7 @@ fn between((one, first): &Named, (other, second): &Named) -> Vec<String> {
     lines
 }
 
-/// Returns the kind of the NIC of a run.
+/// The kind of the NIC of a run.
 fn nic(run: &Outcome) -> &'static str {
     match run.device.as_ref().and_then(|device| device.is_software) {
         Some(true) => "software",
@@ -287,13 +287,13 @@ fn nic(run: &Outcome) -> &'static str {
     }
 }
 
-/// Returns the traffic class of a run. Older documents lack it: all their runs used BEST_EFFORT.
+/// The traffic class of a run. Older documents lack it: all their runs used BEST_EFFORT.
 fn traffic_class(run: &Outcome) -> String {
     let class = run.device.as_ref().and_then(|device| device.traffic_class.clone());
     class.unwrap_or_else(|| TrafficClass::BestEffort.to_string())
 }
 
-/// Returns the options of a run that influence its results.
+/// The options of a run that influence its results.
 pub fn options(run: &Outcome) -> Map<String, Value> {
     match serde_json::to_value(&run.options) {
         Ok(Value::Object(mut options)) => {
@@ -304,7 +304,7 @@ pub fn options(run: &Outcome) -> Map<String, Value> {
     }
 }
 
-/// Returns the fields that differ, also of objects inside, with both values.
+/// The fields that differ, also of objects inside, with both values.
 fn differing(
     first: &Map<String, Value>,
     second: &Map<String, Value>,
@@ -329,7 +329,7 @@ mod tests {
     use super::*;
     use report::outcome::Outcome;
 
-    /// Returns a run of this host, NIC and way of issuing.
+    /// A run of this host, NIC and way of issuing.
     fn run(host: &str, device: &str, has_idc: bool) -> ReadRun {
         let text = include_str!("../../tests/fixtures/older-result.json");
         let mut outcome: Outcome = serde_json::from_str(text).unwrap();
@@ -339,7 +339,7 @@ mod tests {
         ReadRun { file: "file".into(), outcome }
     }
 
-    /// Returns the number of runs on both sides of each group.
+    /// The number of runs on both sides of each group.
     fn counts(base: &[ReadRun], new: &[ReadRun]) -> Vec<[usize; 2]> {
         let groups = groups(base, new).unwrap();
         groups.into_iter().map(|group| group.sides.map(|side| side.len())).collect()

@@ -103,7 +103,7 @@ impl LayerFigure {
         })
     }
 
-    /// Returns whether the first operations, which are slow, weigh in the figure.
+    /// Whether the first operations, which are slow, weigh in the figure.
     pub fn is_of_few_operations(&self, size: u64) -> bool {
         size <= LARGEST_SMALL && self.count.is_some_and(|count| count < FEWEST)
     }
@@ -114,7 +114,7 @@ impl LayerFigure {
     }
 }
 
-/// Returns the noise of a median or a mean in one run: half of the 95 % interval.
+/// The noise of a median or a mean in one run: half of the 95 % interval.
 fn own_noise(result: &SizeResult, metric: Metric) -> Option<f64> {
     let latency = result.latency.as_ref()?;
     if metric == Metric::Mean {
@@ -217,8 +217,7 @@ pub fn judged_layers(sizes: &[LayeredSize], is_bandwidth: bool) -> Vec<JudgedLay
 }
 
 impl JudgedLayer {
-    /// Returns the change for the worse and the one for the better. A change at one of many sizes
-    /// is none.
+    /// The change for the worse and the one for the better. A change at one of many sizes is none.
     pub fn changes(&self, is_bandwidth: bool) -> Vec<LayerChange> {
         let mut found = Vec::new();
         for is_worse in [true, false] {
@@ -252,7 +251,7 @@ impl JudgedLayer {
     }
 }
 
-/// Returns the name of the layers from above one to another one.
+/// The name of the layers from above one to another one.
 fn between(below: Option<Layer>, layer: Layer) -> String {
     let all = [Layer::Libcxi, Layer::Libfabric, Layer::Mpi];
     let inner =

@@ -86,7 +86,7 @@ pub struct MeasuredLayer {
     pub is_judged: bool,
 }
 
-/// Returns the layer and the transfer that a run measures; `None` if no other layer measures it.
+/// The layer and the transfer that a run measures; `None` if no other layer measures it.
 fn measured(run: &ReadRun) -> Option<(Layer, String)> {
     let options = run.outcome.options.as_ref();
     let lists = options.and_then(|options| options.lists.as_ref());
@@ -190,13 +190,13 @@ impl LayerComparison {
         })
     }
 
-    /// Returns whether all layers of two sets were judged.
+    /// Whether all layers of two sets were judged.
     pub fn is_judged(&self) -> bool {
         let mut layers = self.transfers.iter().flat_map(|transfer| &transfer.layers);
         self.has_two_sets && layers.all(|layer| layer.is_judged)
     }
 
-    /// Returns whether no layer got slower.
+    /// Whether no layer got slower.
     ///
     /// # Errors
     ///
@@ -213,7 +213,7 @@ impl LayerComparison {
     }
 }
 
-/// Returns the failure of runs without a transfer that two layers have measured.
+/// The failure of runs without a transfer that two layers have measured.
 fn no_transfer<'a>(runs: impl Iterator<Item = &'a ReadRun>) -> Failure {
     let programs: BTreeSet<&str> = runs.map(|run| run.outcome.tool.as_str()).collect();
     let programs = listed(&programs.into_iter().collect::<Vec<_>>(), 4);
@@ -265,7 +265,7 @@ fn changes(
 }
 
 impl LayeredTransfer {
-    /// Returns a transfer that two layers of a set have measured at a common size.
+    /// A transfer that two layers of a set have measured at a common size.
     fn new(name: String, runs: &[SetRun], has_two_sets: bool) -> Option<Self> {
         let is_bandwidth = runs.iter().any(|one| one.run.measures_bandwidth());
         let metric = deciding(is_bandwidth, runs.iter().map(|one| one.run));
@@ -326,8 +326,8 @@ impl LayeredTransfer {
         Some(Self { name, metric, unit, layers, sizes, changes: found })
     }
 
-    /// Returns the size that the summary is about: the smallest one of latencies, the largest one
-    /// of bandwidths, at which most layers were measured alike.
+    /// The size that the summary is about: the smallest one of latencies, the largest one of
+    /// bandwidths, at which most layers were measured alike.
     fn main_size(&self) -> &LayeredSize {
         let alike = |size: &&LayeredSize| size.base.iter().filter(|one| one.own.is_some()).count();
         let sizes = || self.sizes.iter();
@@ -340,7 +340,7 @@ impl LayeredTransfer {
         found.unwrap_or(&self.sizes[0])
     }
 
-    /// Returns the layers of the main size, as in `libcxi 1.64 us, + libfabric 0.31 = 1.95`.
+    /// The layers of the main size, as in `libcxi 1.64 us, + libfabric 0.31 = 1.95`.
     fn sentence(&self) -> String {
         let size = self.main_size();
         let (unit, scale) = match self.metric.unit().readable() {
@@ -411,7 +411,7 @@ impl LayeredTransfer {
     }
 }
 
-/// Returns all names once, in order.
+/// All names once, in order.
 fn distinct(all: impl Iterator<Item = String>) -> Vec<String> {
     all.collect::<BTreeSet<String>>().into_iter().collect()
 }
@@ -451,7 +451,6 @@ fn change_summary(transfers: &[LayeredTransfer]) -> String {
 /// Files of a layer that are named.
 const NAMED_FILES: usize = 2;
 
-/// Returns the page of a comparison of layers.
 pub fn page(compared: &LayerComparison) -> Page {
     let mut page = Page::default();
     page.paragraph(compared.summary.clone(), "  ");

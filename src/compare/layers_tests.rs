@@ -49,7 +49,7 @@ fn run(tool: &str, figures: &[(u64, f64)]) -> ReadRun {
 /// What slows the layers down: a layer, the part of its figure that it loses, sizes.
 type Slowdown = (usize, f64, std::ops::RangeInclusive<u64>);
 
-/// Returns the runs of all layers of a model, with 1 % of noise.
+/// The runs of all layers of a model, with 1 % of noise.
 fn model(is_bandwidth: bool, random: &mut Scatter, slow: Option<&Slowdown>) -> Vec<ReadRun> {
     let mut layers = Vec::new();
     for (layer, tool) in PROGRAMS[usize::from(is_bandwidth)].iter().enumerate() {

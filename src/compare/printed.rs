@@ -38,8 +38,8 @@ impl TextRun {
     }
 }
 
-/// Returns the runs in a text, in the order of their titles, and a note for each one that has no
-/// results or ends early, and for each figure that is no number of a NIC.
+/// The runs in a text, in the order of their titles, and a note for each one that has no results or
+/// ends early, and for each figure that is no number of a NIC.
 ///
 /// # Errors
 ///
@@ -114,7 +114,7 @@ fn outcomes(runs: Vec<TextRun>, notes: &mut Vec<String>) -> Vec<Outcome> {
     outcomes
 }
 
-/// Returns the run whose title is in a line, with the programs that lines before it name.
+/// The run whose title is in a line, with the programs that lines before it name.
 fn titled(line: &str, number: usize, mentioned: &Mentioned) -> Option<TextRun> {
     let tool = title(line).map(|(prefix, tool)| {
         TextRun::Tool(PrintedRun::new(prefix.to_owned(), tool, number, Vec::new()))
@@ -122,7 +122,7 @@ fn titled(line: &str, number: usize, mentioned: &Mentioned) -> Option<TextRun> {
     tool.or_else(|| ProgramRun::titled(line, number, mentioned).map(TextRun::Program))
 }
 
-/// Returns the tool whose title ends a line, and the prefix of the line.
+/// The tool whose title ends a line, and the prefix of the line.
 fn title(line: &str) -> Option<(&str, &'static Tool)> {
     let (before, title) = line.rsplit_once("CXI ")?;
     let tool = TOOLS.iter().find(|tool| tool.title.strip_prefix("CXI ") == Some(title))?;
@@ -133,7 +133,7 @@ fn title(line: &str) -> Option<(&str, &'static Tool)> {
     Some((before.strip_suffix("    ").unwrap_or(before), tool))
 }
 
-/// Returns a line without the date and the time of a log, which differ in each line. Forms: system
+/// A line without the date and the time of a log, which differ in each line. Forms: system
 /// journals, ISO 8601, seconds since 1970 or since the start of the machine.
 fn without_times(line: &str) -> Cow<'_, str> {
     let is_part = |byte: &u8| byte.is_ascii_digit() || b"-/T[".contains(byte);
@@ -173,7 +173,7 @@ fn without_times(line: &str) -> Cow<'_, str> {
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// Returns whether a word is a time in seconds: since 1970, or in brackets since any start.
+/// Whether a word is a time in seconds: since 1970, or in brackets since any start.
 fn is_clock(word: &str, is_in_brackets: bool) -> bool {
     let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     word.split_once('.').is_some_and(|(whole, part)| {

@@ -28,7 +28,7 @@ const PRINTED_METRICS: [Metric; 4] =
 /// The rows of several processes are mixed.
 pub(super) struct Mixed;
 
-/// Returns whether a line is one of the dashes around a table.
+/// Whether a line is one of the dashes around a table.
 pub(super) fn is_rule(line: &str) -> bool {
     line.len() >= 10 && line.bytes().all(|byte| byte == b'-')
 }
@@ -192,7 +192,7 @@ impl PrintedRun {
         Ok(None)
     }
 
-    /// Returns whether the text goes on to the end of the run: to the line after the largest size.
+    /// Whether the text goes on to the end of the run: to the line after the largest size.
     fn is_whole(&self) -> bool {
         let largest = self.size("Max");
         let last = self.results.last().map(|result| result.size_bytes);
@@ -207,7 +207,7 @@ impl PrintedRun {
         }
     }
 
-    /// Returns a note on a run without results, or whose text ends early.
+    /// A note on a run without results, or whose text ends early.
     pub(super) fn note(&self) -> Option<String> {
         let what = if self.refers_to_client {
             return None;
@@ -225,7 +225,7 @@ impl PrintedRun {
         self.summary.get(label).map(String::as_str)
     }
 
-    /// Returns the smallest or largest size of the summary; `edge` is `Min` or `Max`.
+    /// The smallest or largest size of the summary; `edge` is `Min` or `Max`.
     fn size(&self, edge: &str) -> Option<u64> {
         let operation = self.tool.operation;
         let range = self.value(&format!("{edge} {operation} Size"));
@@ -235,7 +235,7 @@ impl PrintedRun {
         first_number(range.or(single)?)
     }
 
-    /// Returns the run as an outcome; `None` for a server without results.
+    /// The run as an outcome; `None` for a server without results.
     pub(super) fn into_outcome(self) -> Option<Outcome> {
         let value = |label: &str| self.value(label);
         let side = if value("Local (server)").is_some() { Side::Server } else { Side::Client };
@@ -269,8 +269,8 @@ impl PrintedRun {
         })
     }
 
-    /// Returns the options that the summary shows. The others are null, or the defaults of the
-    /// legacy tools where null is not possible.
+    /// The options that the summary shows. The others are null, or the defaults of the legacy tools
+    /// where null is not possible.
     fn options(&self) -> Options {
         let value = |label: &str| self.value(label);
         let number = |label: &str| first_number(value(label)?);
@@ -323,8 +323,8 @@ impl PrintedRun {
     }
 }
 
-/// Returns an outcome with what all texts lack, with the host in a prefix. It is incomplete if
-/// `ended` says how.
+/// An outcome with what all texts lack, with the host in a prefix. It is incomplete if `ended` says
+/// how.
 pub(super) fn printed(prefix: &str, ended: Option<&str>) -> Outcome {
     let host = host(prefix);
     Outcome {
@@ -347,7 +347,7 @@ pub(super) fn printed(prefix: &str, ended: Option<&str>) -> Outcome {
     }
 }
 
-/// Returns the host in a prefix. System journals have `host name[process]: `.
+/// The host in a prefix. System journals have `host name[process]: `.
 fn host(prefix: &str) -> &str {
     let mut words = prefix.split_whitespace().rev();
     match (words.next(), words.next()) {
@@ -364,7 +364,7 @@ struct PrintedRow<'a> {
     unreadable: Vec<(Metric, &'a str)>,
 }
 
-/// Returns the cells of a line, apart from empty ones; `None` if the line is no row of the table.
+/// The cells of a line, apart from empty ones; `None` if the line is no row of the table.
 fn row<'a>(columns: &[PrintedColumn], line: &'a str) -> Option<PrintedRow<'a>> {
     let cells: Vec<&str> = line.split_whitespace().collect();
     if columns.is_empty() || cells.len() != columns.len() {
@@ -391,8 +391,8 @@ fn row<'a>(columns: &[PrintedColumn], line: &'a str) -> Option<PrintedRow<'a>> {
     Some(PrintedRow { values, unreadable })
 }
 
-/// Returns the result in a row, and its figures that are no numbers; `None` if the line is no row
-/// of the table.
+/// The result in a row, and its figures that are no numbers; `None` if the line is no row of the
+/// table.
 pub(super) fn result(
     columns: &[PrintedColumn],
     line: &str,
@@ -445,7 +445,7 @@ pub(super) fn result(
     Some((result.in_row(row), Some(named).filter(|named| !named.is_empty())))
 }
 
-/// Returns the addresses of both sides: `NIC 0x13 PID 0 VNI 1` and `NIC 0x12 PID 0`.
+/// The addresses of both sides: `NIC 0x13 PID 0 VNI 1` and `NIC 0x12 PID 0`.
 fn addresses(local: &str, remote: &str) -> Option<Addresses> {
     let address = |text: &str| {
         let words: Vec<&str> = text.split_whitespace().collect();
@@ -461,7 +461,7 @@ fn addresses(local: &str, remote: &str) -> Option<Addresses> {
     Some(Addresses { local, remote, vni, server_ip: String::new(), server_port: 0 })
 }
 
-/// Returns the number that a text begins with.
+/// The number that a text begins with.
 fn first_number(text: &str) -> Option<u64> {
     let end = text.find(|byte: char| !byte.is_ascii_digit()).unwrap_or(text.len());
     text[..end].parse().ok()

@@ -68,7 +68,7 @@ pub(super) struct ProgramRun {
 }
 
 impl ProgramRun {
-    /// Returns the run whose title is in this line, with the programs that lines before it name.
+    /// The run whose title is in this line, with the programs that lines before it name.
     pub(super) fn titled(line: &str, number: usize, mentioned: &Mentioned) -> Option<Self> {
         let osu = || {
             let start = line.find("# OSU ")?;
@@ -223,7 +223,7 @@ impl ProgramRun {
         Ok(notes)
     }
 
-    /// Returns a note on a run without results, whose text ends early, or whose program is unknown.
+    /// A note on a run without results, whose text ends early, or whose program is unknown.
     pub(super) fn note(&self) -> Option<String> {
         let ProgramTable { program, results, .. } = &self.tables[0];
         let what = if results.is_empty() {
@@ -239,7 +239,7 @@ impl ProgramRun {
         Some(format!("the run of {program} in line {} {what}", self.line))
     }
 
-    /// Returns each table with results as an outcome.
+    /// Each table with results as an outcome.
     pub(super) fn into_outcomes(self) -> impl Iterator<Item = Outcome> {
         let Self { prefix, labels, tables, is_whole, .. } = self;
         let tables = tables.into_iter().filter(|table| !table.results.is_empty());
@@ -300,8 +300,8 @@ impl ProgramFamily {
         }
     }
 
-    /// Returns a row with plain numbers, and `-` in columns without a meaning. `None` if the line
-    /// has another number of cells.
+    /// A row with plain numbers, and `-` in columns without a meaning. `None` if the line has
+    /// another number of cells.
     fn plain_row(self, columns: &[PrintedColumn], line: &str) -> Option<String> {
         let cells: Vec<&str> = line.split_whitespace().collect();
         let plain = |(cell, column): (&&str, &PrintedColumn)| match (self, column) {
@@ -315,8 +315,8 @@ impl ProgramFamily {
     }
 }
 
-/// Returns a number such as `64k` or `1.2m` in plain digits, with `factor` for a step of its unit;
-/// other text as it is.
+/// A number such as `64k` or `1.2m` in plain digits, with `factor` for a step of its unit; other
+/// text as it is.
 fn with_factor(cell: &str, factor: u64) -> String {
     let power = |unit| "kmgb".find(unit).map_or(0, |power| power.min(2) as u32 + 1);
     let unit = cell.chars().next_back().filter(char::is_ascii_alphabetic);
@@ -326,12 +326,12 @@ fn with_factor(cell: &str, factor: u64) -> String {
     value.map_or_else(|| cell.to_owned(), |value| (value * scale).to_string())
 }
 
-/// Returns a test without the GPU runtime that its title may name.
+/// A test without the GPU runtime that its title may name.
 fn without_accelerator(test: &str) -> String {
     ["-cuda", "-rocm", "-openacc"].iter().fold(test.to_owned(), |test, name| test.replace(name, ""))
 }
 
-/// Returns whether a line has two numbers or more and nothing else.
+/// Whether a line has two numbers or more and nothing else.
 fn is_figures(line: &str) -> bool {
     let mut cells = line.split_whitespace();
     cells.clone().count() > 1 && cells.all(|cell| cell.parse::<f64>().is_ok())
@@ -354,8 +354,8 @@ impl Mentioned {
         self.0.extend(words.rev().find_map(program));
     }
 
-    /// Returns the last program of a family that a line with this prefix names, else the only one
-    /// that any line names, else `unknown`.
+    /// The last program of a family that a line with this prefix names, else the only one that any
+    /// line names, else `unknown`.
     fn program(&self, prefix: &str, family: ProgramFamily, unknown: &str) -> String {
         let mut programs = self.0.iter().filter(|(_, own, _)| *own == family);
         let behind = programs.clone().rfind(|(line, ..)| line.starts_with(prefix));

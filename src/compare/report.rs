@@ -110,7 +110,7 @@ fn warn(what: impl Display) {
     results::warn(NAME, what);
 }
 
-/// Returns a failure because of the arguments.
+/// A failure because of the arguments.
 fn misplaced(what: &str) -> Failure {
     Failure::usage(format!("{what} (see {NAME} --help)"))
 }

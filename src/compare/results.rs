@@ -34,7 +34,6 @@ pub struct ReadResult {
 }
 
 impl ReadResult {
-    /// Returns the run, if it is one.
     pub fn run(&self) -> Option<&Outcome> {
         match &self.content {
             Content::Run(run) => Some(run),
@@ -268,7 +267,7 @@ fn typed<T: DeserializeOwned>(
     result(document, shown).map(Box::new)
 }
 
-/// Returns the first number of a valid document beyond [`LARGEST`].
+/// The first number of a valid document beyond [`LARGEST`].
 fn number_beyond(mut document: &[u8]) -> Option<&str> {
     loop {
         let end = document.iter().position(|byte| *byte == b'"').unwrap_or(document.len());
@@ -293,7 +292,7 @@ fn result<T: DeserializeOwned>(document: &[u8], shown: &str) -> Result<T, Failur
         .map_err(|what| not_a_result(shown, &format!("not a result of cxidiag: {what}")))
 }
 
-/// Returns the first index in a survey that is outside its list, with the name of the list.
+/// The first index in a survey that is outside its list, with the name of the list.
 fn unknown_index(survey: &Survey) -> Option<String> {
     let (roster, verdict) = (&survey.roster, &survey.verdict);
     let outside = |what: &str, index: u32, count: usize| {

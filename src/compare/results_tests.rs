@@ -28,7 +28,7 @@ use stat::job::JobStat;
 use stat::record::NodeRecord;
 use survey::result::{Setup, testing};
 
-/// Returns a survey of 8 NICs on 4 nodes as JSON.
+/// A survey of 8 NICs on 4 nodes as JSON.
 fn survey() -> Value {
     let mut survey = testing::survey(testing::mixed(), Ok(()));
     survey.why = vec![testing::explanation()];

@@ -25,7 +25,7 @@ pub struct ReadRun {
 }
 
 impl ReadRun {
-    /// Returns whether the run measures bandwidth, and not latency.
+    /// Whether the run measures bandwidth, and not latency.
     pub fn measures_bandwidth(&self) -> bool {
         let tool = TOOLS.iter().find(|tool| tool.name == self.outcome.tool);
         let has_bandwidth = || self.outcome.results.iter().any(|result| result.bandwidth.is_some());
@@ -42,12 +42,12 @@ pub enum RunSource {
 }
 
 impl RunSource {
-    /// Returns the source that was typed: `-` is standard input.
+    /// The source that was typed: `-` is standard input.
     pub fn of(path: &Path) -> Self {
         if path == Path::new("-") { Self::Stdin } else { Self::File(path.into()) }
     }
 
-    /// Returns the name of the file; `-` for standard input.
+    /// The name of the file; `-` for standard input.
     pub fn name(&self) -> String {
         match self {
             Self::Stdin => "-".into(),
@@ -55,7 +55,7 @@ impl RunSource {
         }
     }
 
-    /// Returns the name of the source in messages.
+    /// The name of the source in messages.
     pub(super) fn shown(&self) -> String {
         match self {
             Self::Stdin => "standard input".into(),
@@ -102,7 +102,7 @@ pub fn leave_out_servers<T>(
     }
 }
 
-/// Returns the documents in a text, one or one on each line, and a warning for each other line.
+/// The documents in a text, one or one on each line, and a warning for each other line.
 ///
 /// # Errors
 ///
@@ -137,7 +137,7 @@ pub(super) fn documents<'a>(
     }
 }
 
-/// Returns the failure of a source that cannot be used.
+/// The failure of a source that cannot be used.
 pub(super) fn refused(shown: &str, why: &str) -> Failure {
     Failure::environment(format!("cannot read {shown}: {why}"))
 }

@@ -14,8 +14,8 @@ use report::noise::DISTURBED_PERCENT;
 /// Differences between runs that are shown.
 const SHOWN_DIFFERENCES: usize = 10;
 
-/// Returns the page of a comparison. The text has the metrics that do not decide, and the noise of
-/// several groups, if it `is_verbose`.
+/// The page of a comparison. The text has the metrics that do not decide, and the noise of several
+/// groups, if it `is_verbose`.
 pub fn page(comparison: &Comparison, is_verbose: bool) -> Page {
     let mut page = Page::default();
     let side = |side: fn(&Group) -> &Vec<Run>| {
@@ -36,7 +36,7 @@ pub fn page(comparison: &Comparison, is_verbose: bool) -> Page {
     page
 }
 
-/// Returns the differences of all groups, with the name of the group if others do not have it.
+/// The differences of all groups, with the name of the group if others do not have it.
 pub fn differences(comparison: &Comparison) -> Vec<String> {
     let groups = &comparison.groups;
     let lines =
@@ -50,7 +50,7 @@ pub fn differences(comparison: &Comparison) -> Vec<String> {
     common.chain(others.map(|(group, line)| format!("{}: {line}", group.name))).collect()
 }
 
-/// Returns the files, host and device of the runs of a side.
+/// The files, host and device of the runs of a side.
 fn described(runs: &[&Run]) -> String {
     let files = distinct(runs.iter().map(|run| run.file.as_str()));
     let files = match files.as_slice() {

@@ -208,8 +208,8 @@ impl Others {
         Ok(())
     }
 
-    /// Returns the nodes and their documents. `own` is the node of this task, `hosts` the list of
-    /// the launcher.
+    /// The nodes and their documents. `own` is the node of this task, `hosts` the list of the
+    /// launcher.
     fn answers<T>(mut self, own: &str, hosts: &[String], read: ReadDocument<T>) -> TaskAnswers<T> {
         let (mut answers, mut without) = (Vec::new(), Vec::new());
         let cut = self.last.filter(|(last, _)| Instant::now() >= *last);

@@ -16,7 +16,7 @@ const LONGEST_NAME: usize = 255;
 /// The most digits of a number in brackets.
 const MOST_DIGITS: usize = 18;
 
-/// Returns the hosts of `text`: a list, or `@FILE` with the name of a file of lists.
+/// The hosts of `text`: a list, or `@FILE` with the name of a file of lists.
 ///
 /// # Errors
 ///
@@ -32,9 +32,8 @@ pub fn option_hosts(text: &str) -> Result<Vec<String>, String> {
     }
 }
 
-/// Returns the hosts of a file: lists, one on each line. Blank lines and text after `#` do not
-/// count. A repeated host counts once, because the files of PBS repeat a host for each of its
-/// slots.
+/// The hosts of a file: lists, one on each line. Blank lines and text after `#` do not count. A
+/// repeated host counts once, because the files of PBS repeat a host for each of its slots.
 ///
 /// # Errors
 ///
@@ -59,8 +58,8 @@ pub fn listed_hosts(text: &str) -> Result<Vec<String>, String> {
     Ok(hosts)
 }
 
-/// Returns the hosts of a list in its order, duplicates included. Of several groups of brackets in
-/// a name, the rightmost changes fastest.
+/// The hosts of a list in its order, duplicates included. Of several groups of brackets in a name,
+/// the rightmost changes fastest.
 ///
 /// # Errors
 ///
@@ -104,7 +103,7 @@ fn check_syntax(item: &str) -> Result<(), String> {
     }
 }
 
-/// Returns the first host that a list has twice.
+/// The first host that a list has twice.
 pub fn repeated(hosts: &[String]) -> Option<&str> {
     let mut seen = HashSet::new();
     let mut hosts = hosts.iter();
@@ -115,7 +114,7 @@ fn too_many() -> String {
     format!("more than {MOST_HOSTS} hosts")
 }
 
-/// Returns the items between commas that are not in brackets.
+/// The items between commas that are not in brackets.
 fn items(list: &str) -> Result<Vec<&str>, String> {
     let mut items = Vec::new();
     let mut start = 0;
@@ -189,7 +188,7 @@ impl Range {
     }
 }
 
-/// Returns the value of at most [`MOST_DIGITS`] digits.
+/// The value of at most [`MOST_DIGITS`] digits.
 fn value(digits: &str) -> u64 {
     digits.bytes().fold(0, |value, digit| value * 10 + u64::from(digit - b'0'))
 }
@@ -205,7 +204,7 @@ impl ItemPart<'_> {
         }
     }
 
-    /// Returns the most bytes of a text of this part.
+    /// The most bytes of a text of this part.
     fn longest(&self) -> usize {
         match self {
             Self::Text(text) => text.len(),
@@ -227,7 +226,7 @@ impl ItemPart<'_> {
     }
 }
 
-/// Returns each of `names` with each text of `part` after it.
+/// Each of `names` with each text of `part` after it.
 fn append(names: &[String], part: &ItemPart) -> Vec<String> {
     let texts = part.texts();
     names.iter().flat_map(|name| texts.iter().map(move |text| format!("{name}{text}"))).collect()
@@ -250,8 +249,8 @@ fn parts(item: &str) -> Result<Vec<ItemPart<'_>>, String> {
     Ok(parts)
 }
 
-/// Returns the list of these hosts, each of them once: hosts that differ in one number of their
-/// first label are a range. Numbers ascend. The names have neither brackets nor commas.
+/// The list of these hosts, each of them once: hosts that differ in one number of their first label
+/// are a range. Numbers ascend. The names have neither brackets nor commas.
 pub fn compress<'a>(hosts: impl IntoIterator<Item = &'a str>) -> String {
     let hosts: BTreeSet<&str> = hosts.into_iter().collect();
     let names: Vec<NumberedName> = hosts.into_iter().map(NumberedName::of).collect();
@@ -319,7 +318,7 @@ fn ranges(digits: &[&str]) -> String {
     runs.collect::<Vec<_>>().join(",")
 }
 
-/// Returns the number of tasks on each node: `2(x3),1` is 2, 2, 2, 1.
+/// The number of tasks on each node: `2(x3),1` is 2, 2, 2, 1.
 ///
 /// # Errors
 ///

@@ -22,9 +22,9 @@ pub struct Location {
 }
 
 impl Location {
-    /// Returns the location in the address of a NIC: group bits 19..11, switch bits 10..6, port
-    /// bits 5..0 (jobs.md 3.5). The bits above belong to virtual functions. The location is
-    /// meaningful only if software has set the MAC address of the NIC.
+    /// The location in the address of a NIC: group bits 19..11, switch bits 10..6, port bits 5..0
+    /// (jobs.md 3.5). The bits above belong to virtual functions. The location is meaningful only
+    /// if software has set the MAC address of the NIC.
     pub fn from_nid(nid: u32) -> Self {
         Self {
             group: (nid >> 11 & 0x1ff) as u16,
@@ -71,7 +71,7 @@ facts::named_enum! {
 }
 
 impl Class {
-    /// Returns the class of two NICs of different nodes.
+    /// The class of two NICs of different nodes.
     pub fn between(one: Option<Location>, other: Option<Location>) -> Self {
         match (one, other) {
             (Some(one), Some(other)) if one.group != other.group => Self::Fabric,
@@ -88,9 +88,9 @@ struct NamedSwitch<'a> {
     group: &'a str,
 }
 
-/// Returns the locations of the hosts in a file: host, switch and group on each line, divided by
-/// blanks. The host may be a list, such as `nid[1-16]`. Blank lines and text after `#` do not
-/// count. Switches and groups are numbers or names.
+/// The locations of the hosts in a file: host, switch and group on each line, divided by blanks.
+/// The host may be a list, such as `nid[1-16]`. Blank lines and text after `#` do not count.
+/// Switches and groups are numbers or names.
 ///
 /// # Errors
 ///
@@ -120,9 +120,8 @@ pub fn file_locations(text: &str) -> Result<HashMap<String, Location>, String> {
     Ok(numbered(places))
 }
 
-/// Returns the locations of hosts from the switches above them, `s0.s4`, from the top of the tree
-/// down ([`crate::launcher::LauncherTask`]). The group is the switch above the
-/// switch of the host.
+/// The locations of hosts from the switches above them, `s0.s4`, from the top of the tree down
+/// ([`crate::launcher::LauncherTask`]). The group is the switch above the switch of the host.
 pub fn topology_locations<'a>(
     hosts: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> HashMap<String, Location> {
@@ -146,8 +145,8 @@ fn numbered(places: HashMap<String, NamedSwitch>) -> HashMap<String, Location> {
     located.collect()
 }
 
-/// Returns a number for each name: the one at its end, if the names differ only in that number.
-/// Otherwise names are counted in their order.
+/// A number for each name: the one at its end, if the names differ only in that number. Otherwise
+/// names are counted in their order.
 fn numbers(names: BTreeSet<&str>) -> HashMap<&str, u16> {
     let start = |name: &&str| name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
     let prefixes: BTreeSet<&str> = names.iter().map(|name| &name[..start(name)]).collect();

@@ -85,8 +85,8 @@ struct Contents {
 }
 
 impl MeetingPoint {
-    /// Returns the meeting point of the tasks of a launcher: the file `path` if the user names one;
-    /// without a file if the user has set a `token`; otherwise a file in the working directory.
+    /// The meeting point of the tasks of a launcher: the file `path` if the user names one; without
+    /// a file if the user has set a `token`; otherwise a file in the working directory.
     ///
     /// # Errors
     ///
@@ -122,7 +122,7 @@ impl MeetingPoint {
         }
     }
 
-    /// Returns the port on which the coordinator must listen; `None` if any port will do.
+    /// The port on which the coordinator must listen; `None` if any port will do.
     pub fn port(&self) -> Option<u16> {
         match self {
             Self::File(_) => None,
@@ -130,7 +130,7 @@ impl MeetingPoint {
         }
     }
 
-    /// Returns the file at which the processes meet, from the root.
+    /// The file at which the processes meet, from the root.
     pub fn file(&self) -> Option<PathBuf> {
         match self {
             Self::File(path) => Some(absolute(path)),
@@ -173,7 +173,7 @@ impl MeetingPoint {
     }
 }
 
-/// Returns the name of the file of a task's job and step.
+/// The name of the file of a task's job and step.
 fn file_name(task: &LauncherTask) -> String {
     let ids = [&task.job, &task.step];
     let ids = ids.into_iter().flatten().map(|id| {
@@ -185,8 +185,8 @@ fn file_name(task: &LauncherTask) -> String {
     ids.fold(FILE_NAME.to_owned(), |name, id| name + &id)
 }
 
-/// Returns the port of a task's job and step: the FNV-1a hash of both. A coordinator listens there,
-/// if it can, so that tasks which do not see its file learn why.
+/// The port of a task's job and step: the FNV-1a hash of both. A coordinator listens there, if it
+/// can, so that tasks which do not see its file learn why.
 pub fn port(task: &LauncherTask) -> u16 {
     let ids = [&task.job, &task.step].map(|id| id.as_deref().unwrap_or_default());
     let hash = ids.join("/").bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
@@ -195,8 +195,8 @@ pub fn port(task: &LauncherTask) -> u16 {
     FIRST_PORT + (hash % PORTS) as u16
 }
 
-/// Returns the addresses of this host that other hosts may reach, IPv4 before IPv6. Addresses of
-/// the high-speed network are last. A host without other addresses returns its loopback addresses.
+/// The addresses of this host that other hosts may reach, IPv4 before IPv6. Addresses of the
+/// high-speed network are last. A host without other addresses returns its loopback addresses.
 fn addresses() -> Vec<IpAddr> {
     let interfaces = if_addrs::get_if_addrs().unwrap_or_default();
     let mut usable: Vec<_> = interfaces
@@ -252,7 +252,7 @@ fn write(path: &Path, contents: &Contents) -> io::Result<File> {
     Ok(file.persist_noclobber(path)?)
 }
 
-/// Returns the directory of a file.
+/// The directory of a file.
 fn directory(path: &Path) -> &Path {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     parent.unwrap_or(Path::new("."))
@@ -304,7 +304,7 @@ fn unusable(path: &Path, what: &str, error: &io::Error) -> Failure {
     )
 }
 
-/// Returns a path from the root, for messages.
+/// A path from the root, for messages.
 fn absolute(path: &Path) -> PathBuf {
     path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
@@ -327,7 +327,7 @@ fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(flags).open(path)
 }
 
-/// Returns the contents of a file that only this user can write and read.
+/// The contents of a file that only this user can write and read.
 fn contents(file: &File, path: &Path) -> Result<Contents, Failure> {
     let refused = |why: &str| {
         let file = path.display();

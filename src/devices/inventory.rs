@@ -153,13 +153,13 @@ impl Inventory {
         }
     }
 
-    /// Returns whether the search succeeded and found no hardware.
+    /// Whether the search succeeded and found no hardware.
     pub fn has_software_alone(&self) -> bool {
         let is_hardware = |entry: &DeviceEntry| entry.name.starts_with("cxi");
         self.error.is_none() && !self.devices.iter().any(is_hardware)
     }
 
-    /// Returns whether all devices could be read.
+    /// Whether all devices could be read.
     ///
     /// # Errors
     ///
@@ -268,7 +268,7 @@ fn service_entry(
     }
 }
 
-/// Returns a table with one row for each NIC: what shows at a glance whether it can be used.
+/// A table with one row for each NIC: what shows at a glance whether it can be used.
 pub fn overview(inventory: &Inventory) -> Page {
     let columns = ["Device", ">Address", "Link", ">Speed", ">NUMA", "Services", "Notes"];
     let mut page = Page::default();
@@ -322,7 +322,7 @@ fn link_state(nic: &NicReport) -> &'static str {
     }
 }
 
-/// Returns a block of lines for each NIC: all that is known of it.
+/// A block of lines for each NIC: all that is known of it.
 pub fn blocks(inventory: &Inventory) -> Page {
     let mut page = Page::default();
     for (number, entry) in inventory.devices.iter().enumerate() {
@@ -433,7 +433,7 @@ fn list(numbers: &[u32]) -> String {
     numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// Returns the resources as lines of four, each as `in use/limit`.
+/// The resources as lines of four, each as `in use/limit`.
 fn resources(service: &ServiceEntry) -> Vec<String> {
     let text = |resource: &Resource| {
         let in_use = resource.in_use.map_or("n/a".into(), |count| count.to_string());

@@ -197,7 +197,7 @@ impl FoundMessage {
         self.code.as_deref().unwrap_or(&self.id)
     }
 
-    /// Returns a short name for readers: the return code, or the fixed part of the message.
+    /// A short name for readers: the return code, or the fixed part of the message.
     fn label(&self) -> String {
         self.code.clone().unwrap_or_else(|| format!("'{}'", self.fragment))
     }
@@ -210,14 +210,14 @@ impl FoundMessage {
         format!("{}:{}{}", self.log, self.line, parts.collect::<String>())
     }
 
-    /// Returns the beginning of the message.
+    /// The beginning of the message.
     fn beginning(&self) -> String {
         self.message.chars().take(MESSAGE_COLUMNS).collect()
     }
 }
 
 impl ExplainedCause {
-    /// Returns a command, with the node where it has to run as a comment of the shell.
+    /// A command, with the node where it has to run as a comment of the shell.
     fn with_place(&self, command: &str) -> String {
         let is_of_node = NODE_COMMANDS.iter().any(|name| command.starts_with(name));
         // The retry handler reports at the node that sends.
@@ -244,7 +244,7 @@ impl PossibleCause {
     }
 }
 
-/// Returns the text of an explanation: at most ten lines.
+/// The text of an explanation: at most ten lines.
 pub fn page(explanation: &Explanation) -> Page {
     let severity = match explanation.confidence {
         Confidence::Known | Confidence::Probably => Severity::Bad,
@@ -326,7 +326,7 @@ fn consequences(messages: &[FoundMessage]) -> String {
     format!("{}{printed}: {}", counted(lines, "line"), listed(&names, MOST_NAMES))
 }
 
-/// Returns the text of `--all`: each message, the causes first.
+/// The text of `--all`: each message, the causes first.
 pub fn all_messages(explanation: &Explanation) -> Page {
     let mut page = Page::default();
     let causes = explanation.cause.iter().chain(&explanation.other_causes);
@@ -352,7 +352,7 @@ pub fn all_messages(explanation: &Explanation) -> Page {
     page
 }
 
-/// Returns the exit status of an explanation.
+/// The exit status of an explanation.
 pub fn exit_status(confidence: Confidence) -> u8 {
     if confidence == Confidence::NotKnown { UNDECIDED } else { 0 }
 }

@@ -89,7 +89,7 @@ impl Node {
         }
     }
 
-    /// Returns whether the part at fault is of this node, as far as the logs say which one it is.
+    /// Whether the part at fault is of this node, as far as the logs say which one it is.
     fn has_part(&self, cause: &ExplainedCause) -> bool {
         let own = host_name();
         let first_label = |name: &str| name.split('.').next().map(str::to_ascii_lowercase);
@@ -121,7 +121,7 @@ impl Node {
         }
     }
 
-    /// Returns the worst finding of an item of `check`.
+    /// The worst finding of an item of `check`.
     fn item(&self, code: &str) -> Answer {
         let nic_items = self.check.devices.iter().flat_map(|device| {
             device.items.iter().map(move |item| (Some(device.name.as_str()), item))

@@ -38,7 +38,7 @@ impl<'a> Evidence<'a> {
         Self { group, row: &TABLE.rows[group.row], code }
     }
 
-    /// Returns the rows, the one of the return code first.
+    /// The rows, the one of the return code first.
     fn rows(&self) -> impl Iterator<Item = &'static Row> {
         self.code.into_iter().chain([self.row])
     }
@@ -51,7 +51,7 @@ impl<'a> Evidence<'a> {
         }
     }
 
-    /// Returns whether it speaks of the peer of the process that prints it.
+    /// Whether it speaks of the peer of the process that prints it.
     fn is_about_peer(&self) -> bool {
         self.row.role == Role::Code && self.code.is_some_and(|code| code.origin == "target")
     }
@@ -60,12 +60,12 @@ impl<'a> Evidence<'a> {
         self.rows().any(|row| follows.contains(&row.id))
     }
 
-    /// Returns whether this message follows from another one that stands in the logs.
+    /// Whether this message follows from another one that stands in the logs.
     fn follows(&self, other: &Self) -> bool {
         self.rows().any(|row| other.is_named_in(&row.follows)) && !other.is_at_another_time(self)
     }
 
-    /// Returns whether this message is too late, or too long before, to be the cause of another.
+    /// Whether this message is too late, or too long before, to be the cause of another.
     fn is_at_another_time(&self, consequence: &Self) -> bool {
         let delay = self.group.first.seconds_behind(&consequence.group.first);
         delay.is_some_and(|delay| {
@@ -73,13 +73,13 @@ impl<'a> Evidence<'a> {
         })
     }
 
-    /// Returns whether this is an event of a node, which passes; not a state or an end.
+    /// Whether this is an event of a node, which passes; not a state or an end.
     fn is_event(&self) -> bool {
         witness(self.row.origin) == "kernel"
     }
 
-    /// Returns whether another message explains this one. A consequence explains another one only
-    /// in logs without a cause.
+    /// Whether another message explains this one. A consequence explains another one only in logs
+    /// without a cause.
     fn is_explained(&self, others: &[Self]) -> bool {
         others.iter().any(|other| {
             let may_explain = matches!(other.role(), Role::Cause | Role::Alone)
@@ -88,8 +88,8 @@ impl<'a> Evidence<'a> {
         })
     }
 
-    /// Returns whether this is an event of a node long before the job failed, such as a link that
-    /// went down and came back.
+    /// Whether this is an event of a node long before the job failed, such as a link that went down
+    /// and came back.
     fn is_stale(&self, others: &[Self]) -> bool {
         let is_of_job = |other: &&Self| {
             matches!(other.role(), Role::Cause | Role::Consequence) && !other.is_event()
@@ -100,14 +100,14 @@ impl<'a> Evidence<'a> {
         self.is_event() && first.is_some_and(|delay| delay > LATEST_EFFECT)
     }
 
-    /// Returns whether another log or part of the system confirms this message.
+    /// Whether another log or part of the system confirms this message.
     fn is_confirmed_by(&self, other: &Self) -> bool {
         let is_related = other.follows(self) || self.follows(other);
         is_related && witness(self.row.origin) != witness(other.row.origin)
     }
 }
 
-/// Returns the part of the system that prints the messages of a producer.
+/// The part of the system that prints the messages of a producer.
 fn witness(producer: &str) -> &str {
     match producer {
         "kernel" | "host" => "kernel",
@@ -171,7 +171,7 @@ pub fn explanation(
     }
 }
 
-/// Returns the messages that no other one explains, the earliest first, and how sure they are.
+/// The messages that no other one explains, the earliest first, and how sure they are.
 fn roots<'a>(evidence: &[Evidence<'a>]) -> (Vec<Evidence<'a>>, Confidence) {
     let with_role = |role| evidence.iter().filter(move |evidence| evidence.role() == role).copied();
     let unexplained = |role| -> Vec<Evidence<'a>> {
@@ -196,7 +196,7 @@ fn roots<'a>(evidence: &[Evidence<'a>]) -> (Vec<Evidence<'a>>, Confidence) {
     (in_order(roots), Confidence::Possibly)
 }
 
-/// Returns the first line of the text.
+/// The first line of the text.
 fn summary(confidence: Confidence, cause: Option<&ExplainedCause>) -> String {
     match (confidence, cause) {
         (Confidence::NothingFound | Confidence::NotKnown, Some(cause)) => format!(
@@ -238,7 +238,7 @@ fn in_order(mut messages: Vec<Evidence>) -> Vec<Evidence> {
     }
 }
 
-/// Returns the most frequent lines that look like errors.
+/// The most frequent lines that look like errors.
 fn unknown_lines(log: &Log) -> Vec<UnknownLine> {
     let lines = log.unknown.iter();
     let mut lines: Vec<UnknownLine> =
@@ -248,7 +248,7 @@ fn unknown_lines(log: &Log) -> Vec<UnknownLine> {
     lines
 }
 
-/// Returns the longest fixed part of a message.
+/// The longest fixed part of a message.
 fn fragment(evidence: &Evidence) -> String {
     let anchors = evidence.row.forms.iter().map(Form::anchor);
     let text = &evidence.group.first.text;
@@ -296,8 +296,8 @@ impl Suspect {
     }
 }
 
-/// Returns the process or node that printed a message. A name that is the only one of its lines is
-/// the name of each; other lines may name the host of the rank.
+/// The process or node that printed a message. A name that is the only one of its lines is the name
+/// of each; other lines may name the host of the rank.
 fn own_suspect(evidence: &Evidence, log: &Log) -> Suspect {
     let (group, own) = (evidence.group, &evidence.group.first.circumstances);
     let only_host = group.hosts.first().filter(|_| group.hosts.len() == 1);
@@ -409,7 +409,7 @@ fn possible_cause(text: &str, key: Option<&'static str>) -> PossibleCause {
     PossibleCause { text: text.into(), is_here: None, reading: None, key }
 }
 
-/// Returns the first alternative whose places are all known.
+/// The first alternative whose places are all known.
 fn filled(alternatives: &[&str], values: &Values) -> Option<String> {
     alternatives.iter().find_map(|text| {
         let mut filled = String::new();

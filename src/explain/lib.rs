@@ -181,7 +181,7 @@ fn hosts_of_nics(path: &Path) -> Result<BTreeMap<u32, Option<String>>, Failure> 
     Ok(hosts.collect())
 }
 
-/// Returns the address of a NIC: `0x19631`, `103985`, or `02:00:00:01:96:31`.
+/// The address of a NIC: `0x19631`, `103985`, or `02:00:00:01:96:31`.
 fn nid(word: &str) -> Option<u32> {
     if word.starts_with("0x") || word.starts_with("0X") {
         return hexadecimal(word);

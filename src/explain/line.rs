@@ -59,7 +59,7 @@ pub enum Clock {
 }
 
 impl Time {
-    /// Returns the time in the year, in UTC, of a time since 1970; `None` for other clocks.
+    /// The time in the year, in UTC, of a time since 1970; `None` for other clocks.
     pub fn in_year(&self) -> Option<f64> {
         let ms = (self.clock == Clock::Epoch).then_some(self.seconds * 1000.0)?;
         let text = rfc3339(ms as u64);
@@ -83,7 +83,7 @@ impl Circumstances {
         }
     }
 
-    /// Returns a hash of the NIC that prints a line or, without its address, of the host or rank.
+    /// A hash of the NIC that prints a line or, without its address, of the host or rank.
     pub fn reporter(&self) -> Option<u64> {
         let name = self.nic.map(|nic| format!("{nic:#x}")).or_else(|| self.host.clone());
         let name = name.or_else(|| self.rank.map(|rank| format!("rank {rank}")))?;
@@ -103,7 +103,7 @@ impl Circumstances {
     }
 }
 
-/// Returns a line without the colours of terminals.
+/// A line without the colours of terminals.
 pub fn plain(line: &[u8]) -> Cow<'_, str> {
     if !line.contains(&0x1b) {
         return String::from_utf8_lossy(line);
@@ -121,7 +121,7 @@ pub fn plain(line: &[u8]) -> Cow<'_, str> {
     Cow::Owned(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// Returns the value of a place in the first form of a part of lines that a text has.
+/// The value of a place in the first form of a part of lines that a text has.
 fn value(text: &str, part: &str, place: &str) -> Option<String> {
     PLACES.iter().filter(|(known, _)| *known == part).find_map(|(_, form)| {
         let (start, mut values) = form.find(text)?;
@@ -133,12 +133,12 @@ fn value(text: &str, part: &str, place: &str) -> Option<String> {
     })
 }
 
-/// Returns the rank in the first form of a part of lines that a text has.
+/// The rank in the first form of a part of lines that a text has.
 fn number(text: &str, part: &str) -> Option<u32> {
     value(text, part, "rank")?.parse().ok()
 }
 
-/// Returns the text behind the first occurrence of another one.
+/// The text behind the first occurrence of another one.
 fn behind<'a>(text: &'a str, mark: &str) -> Option<&'a str> {
     text.find(mark).map(|at| &text[at + mark.len()..])
 }
@@ -155,8 +155,8 @@ pub fn hexadecimal(text: &str) -> Option<u32> {
     u32::from_str_radix(&text[..end], 16).ok()
 }
 
-/// Returns the host that printed a line, from what stands before the message. A name without a
-/// letter is a number of something else.
+/// The host that printed a line, from what stands before the message. A name without a letter is a
+/// number of something else.
 fn host(head: &str) -> Option<String> {
     let is_name = |name: &String| name.contains(|letter: char| letter.is_ascii_alphabetic());
     let labelled = || {
@@ -168,17 +168,17 @@ fn host(head: &str) -> Option<String> {
     value(head, "head", "host").filter(is_name).or_else(labelled)
 }
 
-/// Returns a word that is the name of a host with a number.
+/// A word that is the name of a host with a number.
 fn node(word: &str) -> Option<&str> {
     node_length(word).filter(|length| *length == word.len()).map(|_| word)
 }
 
-/// Returns the host that a heading names: `--- nid001: dmesg -T`, `nid001$ dmesg`.
+/// The host that a heading names: `--- nid001: dmesg -T`, `nid001$ dmesg`.
 pub fn heading_host(line: &str) -> Option<&str> {
     line.split(|letter| !is_host_letter(letter)).find_map(node)
 }
 
-/// Returns whether two names are of one host: one of them may lack its domain.
+/// Whether two names are of one host: one of them may lack its domain.
 pub fn is_same_host(one: &str, other: &str) -> bool {
     let label = |name: &str| name.split('.').next().map(str::to_ascii_lowercase);
     label(one) == label(other)
@@ -188,8 +188,8 @@ fn rank(text: &str) -> Option<u32> {
     number(text, "rank").or_else(|| label(text).map(|(_, rank)| rank))
 }
 
-/// Returns the label of a launcher at the beginning of a line, and its place among the words: `3: `
-/// of srun, `nid001 3: ` of PALS. Only a host or a time may stand before it, not `step 3: `.
+/// The label of a launcher at the beginning of a line, and its place among the words: `3: ` of
+/// srun, `nid001 3: ` of PALS. Only a host or a time may stand before it, not `step 3: `.
 fn label(text: &str) -> Option<(usize, u32)> {
     let mut words = text.split_whitespace().take(LABEL_WORDS).enumerate();
     let is_part = |word: &str| {
@@ -207,7 +207,7 @@ fn label(text: &str) -> Option<(usize, u32)> {
     })?
 }
 
-/// Returns the name of a NIC: `cxi0`.
+/// The name of a NIC: `cxi0`.
 fn device(line: &str) -> Option<String> {
     line.match_indices("cxi").find_map(|(at, name)| {
         let number = digits(&line[at + name.len()..]);
@@ -216,7 +216,7 @@ fn device(line: &str) -> Option<String> {
     })
 }
 
-/// Returns the first time in a text.
+/// The first time in a text.
 fn time(text: &str) -> Option<Time> {
     if let Some(rest) = behind(text, "libfabric:") {
         let epoch = digits(rest.split(':').nth(1)?);
@@ -234,13 +234,13 @@ fn time(text: &str) -> Option<Time> {
     }
 }
 
-/// Returns the seconds by which the date before a time since 1970 is ahead of it.
+/// The seconds by which the date before a time since 1970 is ahead of it.
 fn ahead(head: &str, time: &Time) -> Option<f64> {
     let local = date(head).filter(|local| local.clock == Clock::Date)?;
     Some(local.seconds - time.in_year()?)
 }
 
-/// Returns the first date and time of day in a text, or a time of day alone.
+/// The first date and time of day in a text, or a time of day alone.
 fn date(text: &str) -> Option<Time> {
     let (at, of_day) = clock_time(text)?;
     let end = text[at..].find(|letter: char| !matches!(letter, '0'..='9' | ':' | '.' | ','));
@@ -266,7 +266,7 @@ fn date(text: &str) -> Option<Time> {
 /// Days of a leap year before each month.
 const DAYS_BEFORE: [u32; 12] = [0, 31, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335];
 
-/// Returns the seconds by which a time zone is ahead: `Z`, `+0100` or `-06:00`.
+/// The seconds by which a time zone is ahead: `Z`, `+0100` or `-06:00`.
 fn zone(text: &str) -> Option<f64> {
     if text.starts_with('Z') {
         return Some(0.0);
@@ -291,7 +291,7 @@ fn days_since_1970(year: u32, month: usize, day: u32) -> Option<u32> {
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// Returns the numbers of a text of a form, such as `hh:mm:ss`: each letter stands for a digit.
+/// The numbers of a text of a form, such as `hh:mm:ss`: each letter stands for a digit.
 fn numbers<const COUNT: usize>(text: &str, form: &str) -> Option<[u32; COUNT]> {
     let mut found = [0; COUNT];
     let (mut at, mut last) = (0, None);
@@ -307,7 +307,7 @@ fn numbers<const COUNT: usize>(text: &str, form: &str) -> Option<[u32; COUNT]> {
     (text.len() == form.len()).then_some(found)
 }
 
-/// Returns the first `hh:mm:ss` of a text, with its place.
+/// The first `hh:mm:ss` of a text, with its place.
 fn clock_time(text: &str) -> Option<(usize, f64)> {
     text.match_indices(':').find_map(|(colon, _)| {
         let at = colon.checked_sub(2)?;

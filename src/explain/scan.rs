@@ -90,8 +90,8 @@ pub struct Sighting {
 }
 
 impl Sighting {
-    /// Returns whether the line was printed before another one; `None` if their places and times do
-    /// not say.
+    /// Whether the line was printed before another one; `None` if their places and times do not
+    /// say.
     pub fn is_before(&self, other: &Self) -> Option<bool> {
         let (own, others) = (&self.circumstances.time, &other.circumstances.time);
         let order = |own: &Option<Time>, others: &Option<Time>| {
@@ -115,7 +115,7 @@ impl Sighting {
         self.seconds_after(other, self.time.as_ref()?, other.time.as_ref()?)
     }
 
-    /// Returns the difference of times of two lines. Each kernel has a clock since its start.
+    /// The difference of times of two lines. Each kernel has a clock since its start.
     fn seconds_after(&self, other: &Self, own: &Time, others: &Time) -> Option<f64> {
         let host = |sighting: &Self| sighting.circumstances.host.clone();
         let is_one_kernel = self.source == other.source && host(self) == host(other);
@@ -380,14 +380,14 @@ impl Log {
         }
     }
 
-    /// Returns whether no text of the logs excludes a row.
+    /// Whether no text of the logs excludes a row.
     pub fn counts(&self, row: usize) -> bool {
         !self.excluded.contains(&row)
     }
 }
 
-/// Returns the seconds by which a time zone is ahead of UTC in which dates lie closest to times in
-/// UTC: messages of one failure lie within seconds, and one close pair says more than many that are
+/// The seconds by which a time zone is ahead of UTC in which dates lie closest to times in UTC:
+/// messages of one failure lie within seconds, and one close pair says more than many that are
 /// minutes apart.
 fn likely_zone(dates: &[f64], times: &[f64]) -> f64 {
     let closeness = |ahead: f64| -> f64 {
@@ -427,7 +427,7 @@ fn has_room(name_bytes: &mut usize, bytes: usize) -> bool {
     *name_bytes <= MOST_BYTES
 }
 
-/// Returns the address of the peer's NIC in a message.
+/// The address of the peer's NIC in a message.
 fn target(values: &Values) -> Option<u32> {
     let hexadecimal = values.get("target").and_then(|text| hexadecimal(text));
     hexadecimal.or_else(|| values.get("nid").and_then(|text| text.parse().ok()))
@@ -442,14 +442,14 @@ fn count_lines(bytes: &[u8]) -> u64 {
     bytes.iter().filter(|byte| **byte == b'\n').count() as u64
 }
 
-/// Returns the line around a place, without its end.
+/// The line around a place, without its end.
 fn line_around(block: &[u8], place: usize) -> (usize, usize) {
     let start = block[..place].iter().rposition(|byte| is_line_end(*byte)).map_or(0, |at| at + 1);
     let end = block[place..].iter().position(|byte| is_line_end(*byte));
     (start, end.map_or(block.len(), |end| place + end))
 }
 
-/// Returns the part of a long line around a place.
+/// The part of a long line around a place.
 fn cut(line: &[u8], place: usize) -> &[u8] {
     let start = place.saturating_sub(LONGEST_LINE / 2);
     &line[start..line.len().min(start + LONGEST_LINE)]
@@ -458,8 +458,8 @@ fn cut(line: &[u8], place: usize) -> &[u8] {
 /// The host in blocks of Open MPI.
 static LOCAL_HOST: LazyLock<Form> = LazyLock::new(|| Form::read("Local host: <host>"));
 
-/// Returns the circumstances in the lines before a message: libfabric's line can be cut in two, and
-/// Open MPI names the host in a line of its own.
+/// The circumstances in the lines before a message: libfabric's line can be cut in two, and Open
+/// MPI names the host in a line of its own.
 fn circumstances_before(before: &[u8]) -> Circumstances {
     let lines = before.rsplit(|byte| is_line_end(*byte)).skip(1).take(LINES_BEFORE);
     let mut found = Circumstances::default();
@@ -476,7 +476,7 @@ fn circumstances_before(before: &[u8]) -> Circumstances {
     found
 }
 
-/// Returns a line with its numbers replaced, so that equal messages count as one.
+/// A line with its numbers replaced, so that equal messages count as one.
 fn form(text: &str) -> String {
     let mut form = String::new();
     for letter in text.trim().chars().take(200) {

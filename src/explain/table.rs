@@ -73,7 +73,7 @@ pub struct Cause {
 }
 
 impl Row {
-    /// Returns the explanation of a return code, for messages of our own too.
+    /// The explanation of a return code, for messages of our own too.
     pub fn advice(&self) -> Option<&'static Advice> {
         self.forms.is_empty().then(|| code_explanation(self.id)).flatten()
     }
@@ -139,7 +139,7 @@ impl Form {
         line.match_indices(first).find_map(|(start, _)| Some((start, self.values(&line[start..])?)))
     }
 
-    /// Returns the values of a message at the beginning of a text.
+    /// The values of a message at the beginning of a text.
     pub fn values(&self, text: &str) -> Option<Values> {
         let mut values = Values::new();
         let mut rest = text;
@@ -164,7 +164,7 @@ impl Form {
     }
 }
 
-/// Returns the text before the first place of a fragment, its name, and the text behind.
+/// The text before the first place of a fragment, its name, and the text behind.
 fn first_place(fragment: &'static str) -> Option<(&'static str, &'static str, &'static str)> {
     let is_name =
         |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase());
@@ -174,7 +174,7 @@ fn first_place(fragment: &'static str) -> Option<(&'static str, &'static str, &'
     })
 }
 
-/// Returns the length of the value of a place at the beginning of a text.
+/// The length of the value of a place at the beginning of a text.
 fn length(place: &str, text: &str) -> Option<usize> {
     let signed = text.len() - text.trim_start_matches(['-', '\u{2212}']).len();
     let prefix = match place {
@@ -200,13 +200,13 @@ fn length(place: &str, text: &str) -> Option<usize> {
     (length > prefix && (place != "host" || is_host)).then_some(length)
 }
 
-/// Returns whether a letter may stand in the name of a host.
+/// Whether a letter may stand in the name of a host.
 pub fn is_host_letter(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || matches!(letter, '.' | '-' | '_')
 }
 
-/// Returns the length of the name of a host with a number at the beginning of a text: most words
-/// without one are no hosts. Programs, files, NICs and ranks are none either.
+/// The length of the name of a host with a number at the beginning of a text: most words without
+/// one are no hosts. Programs, files, NICs and ranks are none either.
 pub fn node_length(text: &str) -> Option<usize> {
     const OTHERS: [&str; 17] = [
         "cxi", "rank", "hsn", "python", "pytorch", "lib", "GPU", "CPU", "cuda", "x86_64",
@@ -352,7 +352,7 @@ impl MessageTable {
         found
     }
 
-    /// Returns the row of a return code or of a conclusion.
+    /// The row of a return code or of a conclusion.
     pub fn code(&self, name: &str) -> Option<usize> {
         self.codes.get(name).copied()
     }
@@ -391,7 +391,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns a line that has the form.
+    /// A line that has the form.
     fn sample(form: &Form) -> String {
         let value = |part: &Part| match part {
             Part::Text(text) => (*text).to_owned(),

@@ -12,7 +12,7 @@ use crate::error::{Failure, Kind, SEE_PEER, Step, cause};
 
 pub use crate::error::Situation;
 
-/// Returns the explanation of a libcxi call (or mmap) that failed with an errno (libcxi.md 12.1).
+/// The explanation of a libcxi call (or mmap) that failed with an errno (libcxi.md 12.1).
 pub fn call_explanation(call: &str, errno: i32) -> Option<&'static Advice> {
     EXPLANATIONS.iter().find(|row| match &row.what {
         What::Call(calls, errnos) => {
@@ -22,7 +22,7 @@ pub fn call_explanation(call: &str, errno: i32) -> Option<&'static Advice> {
     })
 }
 
-/// Returns the explanation of a return code of the NIC, named without `C_RC_` (libcxi.md 12.3).
+/// The explanation of a return code of the NIC, named without `C_RC_` (libcxi.md 12.3).
 pub fn code_explanation(name: &str) -> Option<&'static Advice> {
     EXPLANATIONS.iter().find(|row| matches!(&row.what, What::Code(names) if names.contains(&name)))
 }
@@ -33,7 +33,7 @@ fn of(situation: Situation) -> &'static Advice {
     row.expect("every situation has its row; a test counts them")
 }
 
-/// Returns the remedy in a situation, for messages that name the cause already.
+/// The remedy in a situation, for messages that name the cause already.
 pub fn remedy(situation: Situation) -> &'static str {
     of(situation).remedy
 }
@@ -42,8 +42,8 @@ pub fn hint(situation: Situation) -> String {
     of(situation).hint()
 }
 
-/// Returns the situation with this hint or remedy. The server of a loopback run is another process,
-/// which reports a failure as text only.
+/// The situation with this hint or remedy. The server of a loopback run is another process, which
+/// reports a failure as text only.
 pub fn situation_with(hint: &str) -> Option<Situation> {
     EXPLANATIONS.iter().find_map(|row| match row.what {
         What::Found(situation) if row.remedy == hint || row.hint() == hint => Some(situation),
@@ -70,7 +70,7 @@ impl Advise for Failure {
     }
 }
 
-/// Returns the failure for a situation that the program has detected; `message` describes it.
+/// The failure for a situation that the program has detected; `message` describes it.
 pub fn found(situation: Situation, message: impl Into<String>) -> Failure {
     let failure = Failure::environment(message).explained(situation);
     match situation {
@@ -90,8 +90,7 @@ pub fn name_filter(failure: Failure) -> Failure {
     }
 }
 
-/// Returns whether a filter of system calls may explain a failure: filters refuse with EPERM or
-/// ENOSYS.
+/// Whether a filter of system calls may explain a failure: filters refuse with EPERM or ENOSYS.
 fn may_be_filter(failure: &Failure) -> bool {
     let message = failure.message();
     let text = |errno| cause(&io::Error::from_raw_os_error(errno));
@@ -99,7 +98,7 @@ fn may_be_filter(failure: &Failure) -> bool {
     failure.kind == Kind::Environment && is_refused.iter().any(|text| message.contains(text))
 }
 
-/// Returns whether a filter of system calls is in force for this process.
+/// Whether a filter of system calls is in force for this process.
 pub fn has_filter() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mode = status.lines().find_map(|line| line.strip_prefix("Seccomp:"));
@@ -129,7 +128,7 @@ pub enum What {
 }
 
 impl What {
-    /// Returns the explanation without a remedy.
+    /// The explanation without a remedy.
     pub(super) const fn because(self, cause: &'static str) -> Advice {
         Advice { what: self, cause, remedy: "" }
     }
@@ -140,7 +139,7 @@ impl Advice {
         Self { remedy, ..self }
     }
 
-    /// Returns the hint for the user, without `hint: `.
+    /// The hint for the user, without `hint: `.
     pub fn hint(&self) -> String {
         format!("{}; {}", self.cause, self.remedy)
     }

@@ -125,7 +125,7 @@ named_numbers! {
     pub const TYPES;
 }
 
-/// Returns the value named `text` in upper or lower case, or the allowed names.
+/// The value named `text` in upper or lower case, or the allowed names.
 ///
 /// # Errors
 ///
@@ -135,14 +135,14 @@ pub fn named<T: Copy>(names: &[NamedNumber<T>], text: &str) -> Result<T, String>
     found.map(|(_, value)| *value).ok_or_else(|| format!("expected one of {}", list(names)))
 }
 
-/// Returns the names, separated by commas.
+/// The names, separated by commas.
 pub fn list<T>(names: &[NamedNumber<T>]) -> String {
     let names: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
     names.join(", ")
 }
 
 impl AtomicType {
-    /// Returns the size of one value in bytes.
+    /// The size of one value in bytes.
     pub fn size(self) -> u64 {
         match self {
             Self::Int8 | Self::Uint8 => 1,
@@ -153,7 +153,7 @@ impl AtomicType {
         }
     }
 
-    /// Returns the operations of the type, for messages.
+    /// The operations of the type, for messages.
     pub fn operations(self) -> &'static str {
         match self {
             Self::Float | Self::Double => "MIN, MAX, SUM, SWAP and CSWAP",
@@ -180,7 +180,7 @@ pub struct Atomic {
 }
 
 impl Atomic {
-    /// Returns whether the combination of operation, comparison and type is valid.
+    /// Whether the combination of operation, comparison and type is valid.
     pub fn exists(&self) -> bool {
         use {AtomicOp as Op, AtomicType as Type, CswapOp as Cmp};
         match self.ty {
@@ -196,7 +196,7 @@ impl Atomic {
         }
     }
 
-    /// Returns whether a NIC executes the operation as a PCIe FetchAdd if its driver has chosen the
+    /// Whether a NIC executes the operation as a PCIe FetchAdd if its driver has chosen the
     /// operation with this number for that (nic.md 11.3).
     pub fn is_fetch_add(&self, opcode: i32) -> bool {
         let has_type = match self.ty {
@@ -208,7 +208,7 @@ impl Atomic {
         has_type && has_operation && opcode == i32::from(self.op as u8)
     }
 
-    /// Returns the operation, with the comparison if there is one: `SUM`, `CSWAP EQ`.
+    /// The operation, with the comparison if there is one: `SUM`, `CSWAP EQ`.
     pub fn operation(&self) -> String {
         match self.op {
             AtomicOp::Cswap => format!("{} {}", self.op, self.cswap),
@@ -217,18 +217,18 @@ impl Atomic {
     }
 }
 
-/// Returns a value with all bits of the type set.
+/// A value with all bits of the type set.
 pub fn ones(ty: AtomicType) -> u128 {
     u128::MAX >> (128 - 8 * ty.size())
 }
 
-/// Returns whether the type is a signed integer.
+/// Whether the type is a signed integer.
 pub fn is_signed(ty: AtomicType) -> bool {
     use AtomicType::{Int8, Int16, Int32, Int64};
     matches!(ty, Int8 | Int16 | Int32 | Int64)
 }
 
-/// Returns the value of a target after one operation.
+/// The value of a target after one operation.
 pub fn applied(atomic: Atomic, target: u128, first: u128, second: u128) -> u128 {
     match atomic.ty {
         AtomicType::Float => {

@@ -19,7 +19,7 @@ crate::named_enum! {
 }
 
 impl BandwidthUnit {
-    /// Returns the unit in bytes per second.
+    /// The unit in bytes per second.
     pub fn bytes_per_s(self) -> f64 {
         match self {
             Self::Megabytes => 1e6,
@@ -29,7 +29,7 @@ impl BandwidthUnit {
         }
     }
 
-    /// Returns the bandwidth as text, without the unit.
+    /// The bandwidth as text, without the unit.
     pub fn text(self, bytes_per_s: f64) -> String {
         let decimals = match self {
             Self::Megabytes | Self::Mebibytes => 2,

@@ -55,8 +55,8 @@ impl Duty {
     }
 }
 
-/// Returns the command that starts this program again, with an empty standard input. The child does
-/// not inherit the duty of this process.
+/// The command that starts this program again, with an empty standard input. The child does not
+/// inherit the duty of this process.
 pub fn command() -> Command {
     command_of(OWN_EXECUTABLE)
 }
@@ -70,8 +70,8 @@ fn command_of(executable: &str) -> Command {
     command
 }
 
-/// Returns the command that starts this program again with a duty, which `told` describes. Signals
-/// of a terminal go to this process alone: it notifies or ends the child.
+/// The command that starts this program again with a duty, which `told` describes. Signals of a
+/// terminal go to this process alone: it notifies or ends the child.
 pub fn command_with(duty: Duty, told: &str, token: Option<&Token>) -> Command {
     let mut command = command();
     command.env(duty.variable(), told).process_group(0);
@@ -112,7 +112,7 @@ fn cannot_start(executable: &str) -> String {
     format!("cannot start {executable} (a second process of {PROGRAM})")
 }
 
-/// Returns the failure of a child that has ended with `status` and without a message.
+/// The failure of a child that has ended with `status` and without a message.
 pub fn silent_end(status: ExitStatus) -> Failure {
     Failure::environment(match status.code() {
         Some(NOT_EXECUTED) => {

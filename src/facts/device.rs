@@ -25,7 +25,7 @@ pub struct DeviceName {
 pub const DEFAULT_DEVICE: DeviceName = DeviceName { kind: DeviceKind::Hardware, index: 0 };
 
 impl DeviceName {
-    /// Returns the software NIC of this number.
+    /// The software NIC of this number.
     pub fn software(index: u32) -> Self {
         Self { kind: DeviceKind::Software, index }
     }
@@ -35,7 +35,7 @@ impl DeviceName {
         self.kind.platform()
     }
 
-    /// Returns whether `name` is the name of a NIC for which `holds` is true.
+    /// Whether `name` is the name of a NIC for which `holds` is true.
     pub fn names(name: &str, holds: impl FnOnce(&Platform) -> bool) -> bool {
         name.parse::<Self>().is_ok_and(|name| holds(name.platform()))
     }
@@ -79,7 +79,7 @@ pub struct LibraryFile {
 }
 
 impl LibraryFile {
-    /// Returns the library at `path`, which this option or variable names.
+    /// The library at `path`, which this option or variable names.
     pub fn new(path: PathBuf, named_by: &'static str) -> Self {
         Self { path, named_by }
     }
@@ -104,8 +104,8 @@ pub struct FabricAddress {
 }
 
 impl FabricAddress {
-    /// Returns whether a NIC can have this address: NIC addresses have 20 bits, addresses of
-    /// virtual functions 26 (libcxi.md 2.2), and PIDs are below the one that stands for any (nic.md
+    /// Whether a NIC can have this address: NIC addresses have 20 bits, addresses of virtual
+    /// functions 26 (libcxi.md 2.2), and PIDs are below the one that stands for any (nic.md
     /// 4.1).
     pub fn is_valid(self) -> bool {
         self.nic < 1 << 26 && self.pid < 511

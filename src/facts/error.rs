@@ -174,7 +174,7 @@ impl Failure {
         Self::from_message(Kind::Undecided, message)
     }
 
-    /// Returns the failure of a verdict whose document has this exit status and first line.
+    /// The failure of a verdict whose document has this exit status and first line.
     ///
     /// # Errors
     ///
@@ -187,7 +187,7 @@ impl Failure {
         }
     }
 
-    /// Returns whether the peer has failed.
+    /// Whether the peer has failed.
     pub fn is_of_peer(&self) -> bool {
         self.kind == Kind::Peer
     }
@@ -204,7 +204,7 @@ impl Failure {
         self
     }
 
-    /// Returns the step at which the run failed, if it is known.
+    /// The step at which the run failed, if it is known.
     pub fn step(&self) -> Option<Step> {
         self.step.or_else(|| (self.kind == Kind::Nic).then_some(Step::Answer))
     }
@@ -242,7 +242,7 @@ impl Failure {
         self
     }
 
-    /// Returns whether the user has read it elsewhere.
+    /// Whether the user has read it elsewhere.
     pub fn is_printed(&self) -> bool {
         self.is_printed
     }
@@ -301,8 +301,8 @@ impl Failure {
         let _ = err.write_all(shown_lines(&text).as_bytes());
     }
 
-    /// Returns whether a limit of this process is the reason, on threads, processes or files: the
-    /// same may work later.
+    /// Whether a limit of this process is the reason, on threads, processes or files: the same may
+    /// work later.
     pub fn is_at_limit(&self) -> bool {
         let cause = self.error.root_cause().downcast_ref::<io::Error>();
         cause.is_some_and(|error| {
@@ -311,12 +311,12 @@ impl Failure {
         })
     }
 
-    /// Returns the exit status of the program for [`std::process`].
+    /// The exit status of the program for [`std::process`].
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.status())
     }
 
-    /// Returns the exit status of the program as a number.
+    /// The exit status of the program as a number.
     pub fn status(&self) -> u8 {
         self.status.unwrap_or(match self.kind {
             Kind::Environment | Kind::Nic | Kind::Peer | Kind::OutputClosed => 1,
@@ -385,7 +385,7 @@ pub struct Invalid {
 }
 
 impl Invalid {
-    /// Returns the text for a value that the peer has sent.
+    /// The text for a value that the peer has sent.
     pub fn from_peer(&self) -> String {
         let Self { option, value, allowed } = self;
         format!("{option} {value}: {allowed}")
@@ -406,13 +406,12 @@ impl From<Invalid> for String {
     }
 }
 
-/// Returns an error: `value` is not valid for `--option`; `allowed` says what is.
+/// An error: `value` is not valid for `--option`; `allowed` says what is.
 pub fn invalid(option: &'static str, value: impl Display, allowed: impl Display) -> Invalid {
     Invalid { option, value: value.to_string(), allowed: allowed.to_string() }
 }
 
-/// Returns the system's text for `error`, without the ` (os error N)` that the standard library
-/// appends.
+/// The system's text for `error`, without the ` (os error N)` that the standard library appends.
 pub fn cause(error: &io::Error) -> String {
     text(error)
 }

@@ -36,12 +36,12 @@ impl ErrorFlag {
     /// An access that the mapping of the memory does not permit.
     pub const PAGE_PERMISSION: Self = flag("atu", 33, "page_perm_err");
 
-    /// Returns the name with its block: `lpe.no_space`.
+    /// The name with its block: `lpe.no_space`.
     pub fn full_name(self) -> String {
         format!("{}.{}", self.block, self.name)
     }
 
-    /// Returns the name of a flag that a program can set, by its block and bit.
+    /// The name of a flag that a program can set, by its block and bit.
     pub fn name_of(block: &str, bit: u32) -> Option<&'static str> {
         let mut known = KNOWN.iter();
         let found = known.find(|flag| flag.block == block && flag.bit == bit);

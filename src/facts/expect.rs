@@ -90,7 +90,7 @@ impl MetricUnit {
         }
     }
 
-    /// Returns the unit in which values are printed, and its number of base units.
+    /// The unit in which values are printed, and its number of base units.
     pub fn readable(self) -> (&'static str, f64) {
         match self {
             Self::Nanoseconds => ("us", 1e3),
@@ -101,7 +101,7 @@ impl MetricUnit {
 }
 
 impl Metric {
-    /// Returns the base unit.
+    /// The base unit.
     pub fn unit(self) -> MetricUnit {
         match self {
             Self::Bandwidth => MetricUnit::Bytes,
@@ -110,8 +110,7 @@ impl Metric {
         }
     }
 
-    /// Returns the metric with this name, for an option of the bandwidth tools or of the latency
-    /// tools.
+    /// The metric with this name, for an option of the bandwidth tools or of the latency tools.
     ///
     /// # Errors
     ///
@@ -121,13 +120,12 @@ impl Metric {
             .map_err(|why: String| format!("{why}: the metrics are {}", Self::names(is_bandwidth)))
     }
 
-    /// Returns whether the bandwidth tools measure the metric, and not the latency tools.
+    /// Whether the bandwidth tools measure the metric, and not the latency tools.
     pub fn is_of_bandwidth(self) -> bool {
         self.unit() != MetricUnit::Nanoseconds
     }
 
-    /// Returns the names of the metrics of the bandwidth tools or of the latency tools, for
-    /// messages.
+    /// The names of the metrics of the bandwidth tools or of the latency tools, for messages.
     pub fn names(is_bandwidth: bool) -> &'static str {
         if is_bandwidth {
             "bw and rate"
@@ -205,12 +203,12 @@ pub struct Expectation {
 }
 
 impl Expectation {
-    /// Returns whether the bound applies to `size`.
+    /// Whether the bound applies to `size`.
     pub fn applies_to(&self, size: u64) -> bool {
         self.size.is_none_or(|own| own == size)
     }
 
-    /// Returns whether a value, in the base unit of the metric, is within the bound.
+    /// Whether a value, in the base unit of the metric, is within the bound.
     pub fn is_met_by(&self, figure: f64) -> bool {
         match self.relation {
             Relation::Below => figure < self.limit,
@@ -303,7 +301,7 @@ fn expectation(text: &str, is_bandwidth: bool) -> Result<Expectation, String> {
     Ok(Expectation { text: text.to_owned(), tool: None, size, metric, limit, relation })
 }
 
-/// Returns the size in front of a bound.
+/// The size in front of a bound.
 fn bound_size(text: &str) -> Option<u64> {
     bytes(text).filter(|size| is_size(*size))
 }
@@ -326,8 +324,7 @@ pub const ACROSS_GROUPS: (&str, &str) = profile!("slingshot200-across-groups");
 /// The profiles of this release, with their texts.
 const PROFILES: [(&str, &str); 3] = [SAME_SWITCH, ACROSS_GROUPS, profile!("slingshot200-loopback")];
 
-/// Returns the text of the expectations that were typed as `@FILE` or by name. `None` if bounds
-/// were typed.
+/// The text of the expectations that were typed as `@FILE` or by name. `None` if bounds were typed.
 ///
 /// # Errors
 ///
@@ -357,7 +354,6 @@ pub fn profile_text(typed: &str) -> Result<Option<String>, String> {
     }
 }
 
-/// Returns the names of all profiles.
 pub fn profile_names() -> Vec<String> {
     let files = directories().filter_map(|place| fs::read_dir(place).ok()).flatten().flatten();
     let names = files.filter_map(|file| file.file_name().into_string().ok());
@@ -365,7 +361,7 @@ pub fn profile_names() -> Vec<String> {
     own.chain(names).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// Returns the directories of installed profiles: of the site, and beside this program.
+/// The directories of installed profiles: of the site, and beside this program.
 fn directories() -> impl Iterator<Item = PathBuf> {
     let program = env::current_exe().ok();
     let installed =

@@ -53,7 +53,7 @@ pub enum Figures {
 }
 
 impl Figures {
-    /// Returns the figure that is compared: the median in nanoseconds, or bytes per second.
+    /// The figure that is compared: the median in nanoseconds, or bytes per second.
     pub fn value(&self) -> f64 {
         match *self {
             Self::Latency { median_ns, .. } => median_ns as f64,
@@ -61,7 +61,7 @@ impl Figures {
         }
     }
 
-    /// Returns whether a NIC can have these figures. Another process, or a file, may have others.
+    /// Whether a NIC can have these figures. Another process, or a file, may have others.
     pub fn are_possible(&self) -> bool {
         match *self {
             Self::Latency { count, min_ns, p5_ns, median_ns, p90_ns, p99_ns, max_ns } => {
@@ -75,8 +75,8 @@ impl Figures {
         }
     }
 
-    /// Returns the better of two bandwidths, which are lower bounds; of latencies the later
-    /// figures, which include the earlier ones.
+    /// The better of two bandwidths, which are lower bounds; of latencies the later figures, which
+    /// include the earlier ones.
     pub fn or_better(self, later: Self) -> Self {
         match (self, later) {
             (
@@ -87,8 +87,7 @@ impl Figures {
         }
     }
 
-    /// Returns whether the figures of a pair have this metric, so that --expect can have bounds on
-    /// it.
+    /// Whether the figures of a pair have this metric, so that --expect can have bounds on it.
     pub fn have(metric: Metric) -> bool {
         match metric {
             Metric::Mean | Metric::Deviation => false,
@@ -99,7 +98,7 @@ impl Figures {
         }
     }
 
-    /// Returns a metric; `None` if the figures of a pair lack it.
+    /// A metric; `None` if the figures of a pair lack it.
     pub fn metric(&self, metric: Metric) -> Option<f64> {
         match (*self, metric) {
             (Self::Latency { min_ns, p5_ns, median_ns, p90_ns, p99_ns, max_ns, .. }, metric) => {

@@ -1,7 +1,7 @@
 //! Values in groups of equal keys.
 
-/// Returns the values of each key, in the order of the first value of each. The number of keys is
-/// small: each value is compared with all of them.
+/// The values of each key, in the order of the first value of each. The number of keys is small:
+/// each value is compared with all of them.
 pub fn by_key<K: PartialEq, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
     let mut groups: Vec<(K, Vec<V>)> = Vec::new();
     for (key, value) in pairs {

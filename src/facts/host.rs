@@ -9,7 +9,7 @@ pub fn host_name() -> String {
     uname().nodename().to_string_lossy().into_owned()
 }
 
-/// Returns a host without the brackets of an IPv6 address, as in URLs.
+/// A host without the brackets of an IPv6 address, as in URLs.
 pub fn bare(host: &str) -> &str {
     host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
 }
@@ -20,15 +20,15 @@ pub fn ip_address(host: &str) -> Option<IpAddr> {
     bare(host).split('%').next()?.parse().ok()
 }
 
-/// Returns the name of a host without its domain, in small letters, to compare names of different
-/// sources. An IP address stays as it is.
+/// The name of a host without its domain, in small letters, to compare names of different sources.
+/// An IP address stays as it is.
 pub fn short_name(host: &str) -> String {
     let label = host.split('.').next().filter(|_| ip_address(host).is_none());
     label.unwrap_or(host).to_lowercase()
 }
 
-/// Returns whether two names name one host: in any case, and with or without domain. Two names with
-/// domains need the same domain.
+/// Whether two names name one host: in any case, and with or without domain. Two names with domains
+/// need the same domain.
 pub fn is_same_host(one: &str, other: &str) -> bool {
     let both_full = one.contains('.') && other.contains('.');
     let is_equal = one.eq_ignore_ascii_case(other);
@@ -44,7 +44,7 @@ pub struct HostIndex {
 }
 
 impl HostIndex {
-    /// Returns the index of a list.
+    /// The index of a list.
     pub fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
         let mut index = Self::default();
         names.into_iter().for_each(|name| index.add(name));
@@ -58,12 +58,12 @@ impl HostIndex {
         self.count += 1;
     }
 
-    /// Returns the position of a host: of the equal name, else of the first name of the same host.
+    /// The position of a host: of the equal name, else of the first name of the same host.
     pub fn find(&self, host: &str) -> Option<usize> {
         self.entry(host).map(|(_, position)| *position)
     }
 
-    /// Returns the name that the list has for a host; `host` itself if the list lacks it.
+    /// The name that the list has for a host; `host` itself if the list lacks it.
     pub fn name<'a>(&'a self, host: &'a str) -> &'a str {
         self.entry(host).map_or(host, |(name, _)| name)
     }

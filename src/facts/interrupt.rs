@@ -111,7 +111,7 @@ fn watch_sigint(mut raised: UnixStream) -> io::Result<bool> {
     }
 }
 
-/// Returns the signals that this process ignores: signal n is bit n - 1.
+/// The signals that this process ignores: signal n is bit n - 1.
 pub fn ignored() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -173,7 +173,7 @@ pub fn end_when_stopped() {
     ENDS_WHEN_STOPPED.store(true, Ordering::Relaxed);
 }
 
-/// Returns whether a signal has stopped the run, which ends its measurement regularly.
+/// Whether a signal has stopped the run, which ends its measurement regularly.
 #[inline(always)]
 pub fn is_stopped() -> bool {
     STOPPED.load(Ordering::Relaxed)
@@ -187,18 +187,18 @@ fn request(signal: i32, mut wake: &UnixStream) {
     let _ = wake.write(&[0]);
 }
 
-/// Returns whether the end of the run was requested.
+/// Whether the end of the run was requested.
 #[inline(always)]
 pub fn requested() -> bool {
     REQUESTS.load(Ordering::Relaxed) > 0
 }
 
-/// Returns whether SIGTERM was the first request to end the run.
+/// Whether SIGTERM was the first request to end the run.
 pub fn is_terminated() -> bool {
     requested() && SIGNAL.load(Ordering::Relaxed) == SIGTERM
 }
 
-/// Returns whether the run must end at once, without output.
+/// Whether the run must end at once, without output.
 pub fn hurried() -> bool {
     REQUESTS.load(Ordering::Relaxed) > 1
 }
@@ -303,7 +303,7 @@ pub fn wait_for_reader(fd: impl AsFd) -> bool {
     }
 }
 
-/// Returns the failure for an error of standard output.
+/// The failure for an error of standard output.
 pub fn output_failed(error: io::Error) -> Failure {
     // After a request to end the run, a time-out of the writer is an interruption.
     if error.kind() == ErrorKind::TimedOut
@@ -321,7 +321,7 @@ pub fn output_failed(error: io::Error) -> Failure {
     Failure::new(kind, error).context("cannot write to standard output")
 }
 
-/// Returns whether standard output is, or was, a terminal or another character device.
+/// Whether standard output is, or was, a terminal or another character device.
 fn stdout_is_a_device() -> bool {
     let metadata =
         io::stdout().as_fd().try_clone_to_owned().and_then(|stdout| File::from(stdout).metadata());

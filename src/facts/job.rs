@@ -25,12 +25,12 @@ pub struct Job {
 }
 
 impl Job {
-    /// Returns the job that the environment of this process names; `None` outside a job.
+    /// The job that the environment of this process names; `None` outside a job.
     pub fn from_environment() -> Option<Self> {
         Self::find(|variable| env::var_os(variable).map(|id| id.to_string_lossy().into_owned()))
     }
 
-    /// Returns the job that the variables name which `value` returns; `None` outside a job.
+    /// The job that the variables name which `value` returns; `None` outside a job.
     pub fn find(value: impl Fn(&str) -> Option<String>) -> Option<Self> {
         MANAGERS.into_iter().find_map(|(manager, _, variable)| {
             let id = value(variable)?.trim().to_owned();
@@ -45,7 +45,7 @@ impl fmt::Display for Job {
     }
 }
 
-/// Returns the name of a manager in messages.
+/// The name of a manager in messages.
 pub fn label(manager: &str) -> &str {
     let named = MANAGERS.iter().find(|(name, ..)| *name == manager);
     named.map_or(manager, |(_, label, _)| label)

@@ -29,7 +29,7 @@ use crate::interrupt;
 /// Time between the starts of two attempts, while neither has an answer.
 const STAGGER: Duration = Duration::from_millis(250);
 
-/// Returns a TCP socket for an address, which blocks nothing.
+/// A TCP socket for an address, which blocks nothing.
 fn new_socket(address: SocketAddr) -> io::Result<OwnedFd> {
     let family = match address {
         SocketAddr::V4(_) => AddressFamily::INET,
@@ -61,8 +61,8 @@ pub fn reason(address: SocketAddr, error: &io::Error) -> String {
     text
 }
 
-/// Returns the address at which processes of this machine reach each other: ::1 if the
-/// machine has no other.
+/// The address at which processes of this machine reach each other: ::1 if the machine has no
+/// other.
 pub fn loopback() -> IpAddr {
     let is_missing = |address: IpAddr| UdpSocket::bind((address, 0)).is_err();
     let (old, new) = (Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into());
@@ -96,7 +96,7 @@ struct ConnectAttempt {
     until: Instant,
 }
 
-/// Connects to the first of `addresses` that answers. An attempt begins [`STAGGER`] after the one
+/// Connects to the first of `addresses` that answers. An attempt begins `STAGGER` after the one
 /// before, or when that fails, and takes `limit` at most.
 ///
 /// # Errors
@@ -159,8 +159,8 @@ fn answered(attempts: &[ConnectAttempt], within: Duration) -> Vec<bool> {
     sockets.map(|socket| !socket.revents().is_empty()).collect()
 }
 
-/// Returns the stream, which waits. TCP permits a connection of a socket to itself, if no server
-/// listens and the kernel assigns the client the very port that it connects to: it is refused.
+/// The stream, which waits. TCP permits a connection of a socket to itself, if no server listens
+/// and the kernel assigns the client the very port that it connects to: it is refused.
 fn blocking(socket: OwnedFd) -> io::Result<TcpStream> {
     let stream = TcpStream::from(socket);
     stream.set_nonblocking(false)?;
@@ -177,8 +177,7 @@ pub mod testing {
 
     use super::*;
 
-    /// Returns an address that drops what comes to it, and the sockets that fill its queue of
-    /// connections.
+    /// An address that drops what comes to it, and the sockets that fill its queue of connections.
     pub fn silent(host: [u8; 4]) -> (SocketAddr, Vec<OwnedFd>) {
         let flags = SocketFlags::CLOEXEC;
         let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None).unwrap();
@@ -190,7 +189,7 @@ pub mod testing {
     }
 }
 
-/// Returns the addresses of a host. An IPv6 address may be in brackets, as in URLs.
+/// The addresses of a host. An IPv6 address may be in brackets, as in URLs.
 ///
 /// # Errors
 ///
@@ -213,7 +212,7 @@ pub fn addresses(host: &str, port: u16) -> Result<io::Result<Vec<SocketAddr>>, F
     })
 }
 
-/// Returns the text of the resolver for why a name has no address.
+/// The text of the resolver for why a name has no address.
 pub fn resolution(error: &io::Error) -> String {
     let text = cause(error);
     match text.strip_prefix("failed to lookup address information: ") {
@@ -302,12 +301,12 @@ impl Listener {
         Ok(Self { socket, port })
     }
 
-    /// Returns the port listened on.
+    /// The port listened on.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Returns the socket, to wait for connections. It is non-blocking.
+    /// The socket, to wait for connections. It is non-blocking.
     pub fn socket(&self) -> &TcpListener {
         &self.socket
     }
@@ -331,8 +330,7 @@ impl Listener {
     }
 }
 
-/// Returns the error of `accept(2)` if this process or the system has no resources for a
-/// connection.
+/// The error of `accept(2)` if this process or the system has no resources for a connection.
 pub fn out_of(error: &io::Error) -> Option<Errno> {
     Errno::from_io_error(error).filter(|errno| {
         matches!(*errno, Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)
@@ -357,9 +355,9 @@ fn cannot(at: Option<&str>, port: u16, reason: &str) -> Failure {
     Failure::environment(format!("cannot listen on TCP port {port}{place}: {reason}"))
 }
 
-/// Returns the index of the connection with the smallest key of the host that has the most
-/// `connections`, and the number of connections of this host. Hosts with up to `few` connections
-/// count as if they had `few`.
+/// The index of the connection with the smallest key of the host that has the most `connections`,
+/// and the number of connections of this host. Hosts with up to `few` connections count as if they
+/// had `few`.
 pub fn first_of_largest_host<K: Ord>(
     connections: impl Iterator<Item = (IpAddr, K)> + Clone,
     few: usize,
@@ -376,7 +374,7 @@ pub fn first_of_largest_host<K: Ord>(
 /// Size of the length before each payload, in bytes.
 pub const HEADER_SIZE: usize = 4;
 
-/// Returns the bytes of a message: length, then payload.
+/// The bytes of a message: length, then payload.
 pub fn message(payload: &[u8]) -> Vec<u8> {
     let mut bytes = (payload.len() as u32).to_le_bytes().to_vec();
     bytes.extend_from_slice(payload);
@@ -408,7 +406,7 @@ impl Incoming {
         Self { bytes: Vec::new(), filled: 0, end: HEADER_SIZE, most }
     }
 
-    /// Returns the space for the next bytes; never empty.
+    /// The space for the next bytes; never empty.
     pub fn room(&mut self) -> &mut [u8] {
         if self.filled == self.bytes.len() {
             self.bytes.resize(self.end.min(FIRST.max(2 * self.filled)), 0);
@@ -497,7 +495,7 @@ mod tests {
         assert_eq!(chosen(&[(1, 5), (2, 4), (1, 6), (2, 7)], 0), Some((1, 2)));
     }
 
-    /// Returns all messages in `bytes`, received in pieces of at most `piece` bytes.
+    /// All messages in `bytes`, received in pieces of at most `piece` bytes.
     fn messages(bytes: &[u8], piece: usize, most: usize) -> Result<Vec<Vec<u8>>, TooLong> {
         let mut incoming = Incoming::new(most);
         let mut messages = Vec::new();

@@ -3,15 +3,15 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// Returns the number in `text`, which must consist of decimal digits: no sign, blank, prefix,
-/// suffix or leading zero. A leading zero is refused because it means octal to the legacy tools.
+/// The number in `text`, which must consist of decimal digits: no sign, blank, prefix, suffix or
+/// leading zero. A leading zero is refused because it means octal to the legacy tools.
 pub fn decimal(text: &str) -> Option<u64> {
     let plain = text.bytes().all(|byte| byte.is_ascii_digit())
         && (text.len() == 1 || !text.starts_with('0'));
     if plain { text.parse().ok() } else { None }
 }
 
-/// Returns the number in `text` if it is within `range`.
+/// The number in `text` if it is within `range`.
 pub fn within(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
     decimal(text).filter(|number| range.contains(number)).ok_or_else(|| {
         format!("expected a decimal number from {} to {}", range.start(), range.end())
@@ -28,8 +28,7 @@ const SIZES: [(&str, u64); 6] = [
     ("G", 1 << 30),
 ];
 
-/// Returns the bytes in `text`: a decimal number, and `K` or `KiB` (1024), `M` or `MiB` (1024 K),
-/// `G` or
+/// The bytes in `text`: a decimal number, and `K` or `KiB` (1024), `M` or `MiB` (1024 K), `G` or
 /// `GiB` (1024 M). Without a unit, it is in bytes.
 pub fn bytes(text: &str) -> Option<u64> {
     let end = text.find(|c: char| !c.is_ascii_digit());
@@ -41,7 +40,7 @@ pub fn bytes(text: &str) -> Option<u64> {
     decimal(number)?.checked_mul(scale)
 }
 
-/// Returns the bytes in `text` if they are within `range`.
+/// The bytes in `text` if they are within `range`.
 pub fn bytes_within(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
     bytes(text).filter(|bytes| range.contains(bytes)).ok_or_else(|| {
         format!(
@@ -52,7 +51,7 @@ pub fn bytes_within(text: &str, range: RangeInclusive<u64>) -> Result<u64, Strin
     })
 }
 
-/// Returns a percentage in plain decimal digits: `5%`, `2.5%` or `5`.
+/// A percentage in plain decimal digits: `5%`, `2.5%` or `5`.
 pub fn percent(text: &str) -> Option<f64> {
     let number = text.strip_suffix('%').unwrap_or(text);
     let plain = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -67,8 +66,8 @@ pub fn percent(text: &str) -> Option<f64> {
 const TIMES: [(&str, u64); 5] =
     [("m", 60_000_000_000), ("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
 
-/// Returns the time in `text` if it is within `range`: a decimal number, which may have a fraction,
-/// and one of the units `ns`, `us`, `ms`, `s` and `m` (minutes). Without a unit, it is in seconds.
+/// The time in `text` if it is within `range`: a decimal number, which may have a fraction, and one
+/// of the units `ns`, `us`, `ms`, `s` and `m` (minutes). Without a unit, it is in seconds.
 pub fn time(text: &str, range: RangeInclusive<Duration>) -> Result<Duration, String> {
     nanoseconds(text, "s")
         .map(Duration::from_nanos)
@@ -79,7 +78,7 @@ pub fn time(text: &str, range: RangeInclusive<Duration>) -> Result<Duration, Str
         })
 }
 
-/// Returns the microseconds in `text`, as [`time`] reads it, but in microseconds without a unit.
+/// The microseconds in `text`, as [`time`] reads it, but in microseconds without a unit.
 ///
 /// # Errors
 ///
@@ -96,7 +95,7 @@ pub fn microseconds(text: &str, most: u64) -> Result<u64, String> {
         })
 }
 
-/// Returns a time in the longest unit in which it is a whole number.
+/// A time in the longest unit in which it is a whole number.
 pub fn time_text(time: Duration) -> String {
     let ns = time.as_nanos();
     let fits = |(_, scale): &&(&str, u64)| ns.is_multiple_of(u128::from(*scale));
@@ -106,8 +105,7 @@ pub fn time_text(time: Duration) -> String {
     }
 }
 
-/// Returns the time in `text` in nanoseconds, if it is a whole number of them. Without a unit, it
-/// is in
+/// The time in `text` in nanoseconds, if it is a whole number of them. Without a unit, it is in
 /// `default`.
 fn nanoseconds(text: &str, default: &str) -> Option<u64> {
     let end = text.find(|c: char| c.is_ascii_alphabetic());
@@ -125,7 +123,7 @@ fn nanoseconds(text: &str, default: &str) -> Option<u64> {
     if ns.is_multiple_of(parts) { (ns / parts).try_into().ok() } else { None }
 }
 
-/// Returns a number with what it counts: `1 NIC`, `1,204 NICs`, `2 pairs of groups`.
+/// A number with what it counts: `1 NIC`, `1,204 NICs`, `2 pairs of groups`.
 pub fn counted(number: u64, what: &str) -> String {
     let number_text = grouped(number);
     let (noun, rest) = what.split_once(' ').unwrap_or((what, ""));
@@ -137,7 +135,7 @@ pub fn counted(number: u64, what: &str) -> String {
     format!("{number_text} {noun}{ending} {rest}").trim_end().to_owned()
 }
 
-/// Returns the first `most` names, and how many follow: `n1, n2 and 3 more`.
+/// The first `most` names, and how many follow: `n1, n2 and 3 more`.
 pub fn listed(names: &[impl AsRef<str>], most: usize) -> String {
     let shown: Vec<&str> = names.iter().take(most).map(AsRef::as_ref).collect();
     shown.join(", ") + &and_more(names.len() - shown.len())
@@ -148,7 +146,7 @@ pub fn and_more(count: usize) -> String {
     if count == 0 { String::new() } else { format!(" and {} more", grouped(count as u64)) }
 }
 
-/// Returns a number with a comma before each three digits.
+/// A number with a comma before each three digits.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -164,18 +162,18 @@ pub fn grouped(number: u64) -> String {
 /// Largest size of one operation in bytes (tools.md 2.2).
 pub const MAX_SIZE: u64 = u32::MAX as u64;
 
-/// Returns whether an operation can have `size` bytes.
+/// Whether an operation can have `size` bytes.
 pub fn is_size(size: u64) -> bool {
     (1..=MAX_SIZE).contains(&size)
 }
 
-/// Returns whether sizes can double from `min` to `max`.
+/// Whether sizes can double from `min` to `max`.
 pub fn is_range(min: u64, max: u64) -> bool {
     let is_end = |size: u64| is_size(size) && size.is_power_of_two();
     is_end(min) && is_end(max) && min <= max
 }
 
-/// Returns the least and the greatest power of two from `min` to `max`, if there is one.
+/// The least and the greatest power of two from `min` to `max`, if there is one.
 pub fn powers_within(min: u64, max: u64) -> Option<(u64, u64)> {
     if !is_size(min) || !is_size(max) {
         return None;

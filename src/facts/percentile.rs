@@ -43,12 +43,12 @@ impl Percentile {
         (u128::from(count) * u128::from(self.0)).div_ceil(u128::from(WHOLE)) as u64
     }
 
-    /// Returns whether at least ten of `count` samples are above the percentile.
+    /// Whether at least ten of `count` samples are above the percentile.
     pub fn is_supported_by(self, count: u64) -> bool {
         self == Self::MAX || count - self.rank(count) >= ENOUGH_ABOVE
     }
 
-    /// Returns the percentage as a number.
+    /// The percentage as a number.
     pub fn percent(self) -> f64 {
         self.0 as f64 / PARTS as f64
     }

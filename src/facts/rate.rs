@@ -57,7 +57,7 @@ const UNITS: [(&str, RateUnit); 19] = [
 ];
 
 impl Rate {
-    /// Returns the number of operations of `size` bytes per second.
+    /// The number of operations of `size` bytes per second.
     pub fn operations(self, size: u64) -> f64 {
         match self {
             Self::Operations(operations) => operations as f64,
@@ -65,13 +65,12 @@ impl Rate {
         }
     }
 
-    /// Returns the rate as users type it, in the basic unit.
+    /// The rate as users type it, in the basic unit.
     pub fn word(self) -> String {
         self.to_string().replace(' ', "")
     }
 
-    /// Returns the time from one start to the next, if `count` operations of `size` bytes start
-    /// together.
+    /// The time from one start to the next, if `count` operations of `size` bytes start together.
     pub fn period(self, size: u64, count: u64) -> Period {
         let (amount, per_second) = match self {
             Self::Operations(operations) => (u128::from(count), operations),
@@ -123,8 +122,8 @@ impl fmt::Display for Rate {
 /// Most decimal places of a number.
 const MOST_PLACES: usize = 12;
 
-/// Returns the number in `text`, in decimal digits with an optional fraction, times `factor` by
-/// `divisor`, if that is a whole number.
+/// The number in `text`, in decimal digits with an optional fraction, times `factor` by `divisor`,
+/// if that is a whole number.
 fn scaled(text: &str, factor: u64, divisor: u64) -> Option<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let is_plain = |digits: &str| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
@@ -151,7 +150,7 @@ impl Period {
     /// The longest period in nanoseconds, about 18 years: start times stay below 2^64.
     const LONGEST: u64 = 1 << 59;
 
-    /// Returns the period in nanoseconds, rounded up.
+    /// The period in nanoseconds, rounded up.
     pub fn nanoseconds(self) -> u64 {
         self.whole + u64::from(self.rest > 0)
     }
@@ -192,7 +191,7 @@ impl Pacer {
         Self { period, due: first, rest: 0, is_late: false, first, last: first, starts: 0, late: 0 }
     }
 
-    /// Returns the intended time of the next start, in nanoseconds.
+    /// The intended time of the next start, in nanoseconds.
     #[inline]
     pub fn due(&self) -> u64 {
         self.due

@@ -19,7 +19,7 @@ pub fn record(sources: SourceRevision) {
     let _ = SOURCES.set(sources);
 }
 
-/// Returns the sources of the program, or nothing before [`record`].
+/// The sources of the program, or nothing before [`record`].
 pub fn sources() -> SourceRevision {
     SOURCES.get().copied().unwrap_or_default()
 }

@@ -19,51 +19,50 @@ const HALF_WIDTH: f64 = 0.98;
 /// One of [`lower_median`], [`median`] and [`upper_median`].
 pub type Median = fn(&[f64]) -> Option<f64>;
 
-/// Returns the values in ascending order.
+/// The values in ascending order.
 pub fn sorted(values: &[f64]) -> Vec<f64> {
     let mut values = values.to_vec();
     values.sort_unstable_by(f64::total_cmp);
     values
 }
 
-/// Returns the median; of an even number of values the mean of both in the middle. `None` without
-/// values.
+/// The median; of an even number of values the mean of both in the middle. `None` without values.
 pub fn median(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| quantile(&sorted(values), 0.5))
 }
 
-/// Returns the median; of an even number of values the lower one of both in the middle. `None`
-/// without values.
+/// The median; of an even number of values the lower one of both in the middle. `None` without
+/// values.
 pub fn lower_median(values: &[f64]) -> Option<f64> {
     at_rank(values, values.len().checked_sub(1)? / 2)
 }
 
-/// Returns the median; of an even number of values the upper one of both in the middle. `None`
-/// without values.
+/// The median; of an even number of values the upper one of both in the middle. `None` without
+/// values.
 pub fn upper_median(values: &[f64]) -> Option<f64> {
     at_rank(values, values.len() / 2)
 }
 
-/// Returns the value at a rank from 0 in ascending order; `None` with too few values.
+/// The value at a rank from 0 in ascending order; `None` with too few values.
 pub fn at_rank(values: &[f64], rank: usize) -> Option<f64> {
     let mut values = values.to_vec();
     (rank < values.len()).then(|| *values.select_nth_unstable_by(rank, f64::total_cmp).1)
 }
 
-/// Returns a quantile of values in ascending order, by linear interpolation; NaN without values.
+/// A quantile of values in ascending order, by linear interpolation; NaN without values.
 pub fn quantile(sorted: &[f64], part: f64) -> f64 {
     let last = sorted.len().saturating_sub(1);
     interpolate(part * last as f64, |rank| sorted.get(rank).copied().unwrap_or(f64::NAN))
 }
 
-/// Returns the value at a rank from 0, which need not be an integer, by linear interpolation.
+/// The value at a rank from 0, which need not be an integer, by linear interpolation.
 pub fn interpolate(rank: f64, value_at: impl Fn(usize) -> f64) -> f64 {
     let (low, high) = (value_at(rank.floor() as usize), value_at(rank.ceil() as usize));
     if low == high { low } else { low + (high - low) * rank.fract() }
 }
 
-/// Returns the index of the bin with the quantile by nearest rank, from the numbers of values of
-/// the bins in ascending order; `None` without values.
+/// The index of the bin with the quantile by nearest rank, from the numbers of values of the bins
+/// in ascending order; `None` without values.
 pub fn quantile_bin(mut counts: impl Iterator<Item = u64> + Clone, part: f64) -> Option<usize> {
     let count = counts.clone().fold(0, u64::saturating_add);
     let rank = (part * count as f64).ceil().max(1.0) as u64;
@@ -74,19 +73,19 @@ pub fn quantile_bin(mut counts: impl Iterator<Item = u64> + Clone, part: f64) ->
     })
 }
 
-/// Returns the mean; `None` without values.
+/// The mean; `None` without values.
 pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Returns the robust standard deviation around `centre`, from the median distance; 0 without
-/// values, and if more than half of them are equal to the centre.
+/// The robust standard deviation around `centre`, from the median distance; 0 without values, and
+/// if more than half of them are equal to the centre.
 pub fn spread(values: &[f64], centre: f64, median: Median) -> f64 {
     SIGMA_OF_MEDIAN * median(&distances(values, centre)).unwrap_or(0.0)
 }
 
-/// Returns the robust standard deviation around `centre`: at least 0.5 % of it, and from the mean
-/// distance if more than half of the values are equal to the centre.
+/// The robust standard deviation around `centre`: at least 0.5 % of it, and from the mean distance
+/// if more than half of the values are equal to the centre.
 pub fn sigma(values: &[f64], centre: f64) -> f64 {
     let distances = distances(values, centre);
     let [median_value, mean_value] =
@@ -94,7 +93,7 @@ pub fn sigma(values: &[f64], centre: f64) -> f64 {
     sigma_of_distances(centre, median_value, mean_value)
 }
 
-/// Returns the [`sigma`] that follows from the median and the mean distance from the centre.
+/// The [`sigma`] that follows from the median and the mean distance from the centre.
 pub fn sigma_of_distances(centre: f64, median: f64, mean: f64) -> f64 {
     let sigma = if median > 0.0 { SIGMA_OF_MEDIAN * median } else { SIGMA_OF_MEAN * mean };
     sigma.max(LEAST_SIGMA * centre.abs())
@@ -104,15 +103,15 @@ fn distances(values: &[f64], centre: f64) -> Vec<f64> {
     values.iter().map(|value| (value - centre).abs()).collect()
 }
 
-/// Returns the 95 % interval of the median by order statistics. `None` with fewer than 8 values.
+/// The 95 % interval of the median by order statistics. `None` with fewer than 8 values.
 pub fn median_interval(values: &[f64]) -> Option<(f64, f64)> {
     let (low, high) = interval_ranks(values.len())?;
     let values = sorted(values);
     Some((values[low], values[high]))
 }
 
-/// Returns the ranks, from 0, of the ends of the 95 % interval of the median: counted from 1, they
-/// are n/2 ± 0.98 √n. `None` with fewer than 8 values.
+/// The ranks, from 0, of the ends of the 95 % interval of the median: counted from 1, they are n/2
+/// ± 0.98 √n. `None` with fewer than 8 values.
 pub fn interval_ranks(count: usize) -> Option<(usize, usize)> {
     let (middle, width) = (count as f64 / 2.0, HALF_WIDTH * (count as f64).sqrt());
     let rank = |from_one: f64| (from_one as usize).clamp(1, count) - 1;

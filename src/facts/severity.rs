@@ -24,7 +24,7 @@ crate::named_enum! {
 }
 
 impl Severity {
-    /// Returns whether it is suspect or bad.
+    /// Whether it is suspect or bad.
     pub fn is_wrong(self) -> bool {
         self >= Self::Suspect
     }

@@ -6,25 +6,25 @@ use std::fmt::Write;
 /// Longest text of another process that is kept, in bytes.
 pub const MOST_TEXT: usize = 1024;
 
-/// Returns a text for output: control characters appear as `\x1b`, so that they have no effect on a
+/// A text for output: control characters appear as `\x1b`, so that they have no effect on a
 /// terminal and no text has more than one line.
 pub fn shown(text: &str) -> Cow<'_, str> {
     without(text, char::is_control)
 }
 
-/// Returns the lines of an output, as [`shown`] does: only the ends of lines stay.
+/// The lines of an output, as [`shown`] does: only the ends of lines stay.
 pub fn shown_lines(text: &str) -> Cow<'_, str> {
     without(text, |c| c.is_control() && c != '\n')
 }
 
-/// Returns the text of a log, as [`shown`] does: each end of a line is a line feed, and a tabulator
-/// is a blank.
+/// The text of a log, as [`shown`] does: each end of a line is a line feed, and a tabulator is a
+/// blank.
 pub fn shown_log(text: &str) -> String {
     let lines = text.replace("\r\n", "\n").replace('\r', "\n").replace('\t', " ");
     shown_lines(&lines).into_owned()
 }
 
-/// Returns the ending of a noun that this number counts.
+/// The ending of a noun that this number counts.
 pub fn plural(count: usize) -> &'static str {
     if count == 1 { "" } else { "s" }
 }
@@ -44,8 +44,8 @@ fn without(text: &str, is_shown: fn(char) -> bool) -> Cow<'_, str> {
     shown.into()
 }
 
-/// Returns a JSON document whose strings are as [`shown`] returns them. Anything else stays as it
-/// is, valid or not.
+/// A JSON document whose strings are as [`shown`] returns them. Anything else stays as it is, valid
+/// or not.
 pub fn shown_json(document: &[u8]) -> Cow<'_, [u8]> {
     // A backslash occurs in strings only; a document has no other control characters than spaces.
     if !document.iter().any(|byte| [b'\\', 0x7f, 0xc2].contains(byte)) {
@@ -68,8 +68,8 @@ pub fn shown_json(document: &[u8]) -> Cow<'_, [u8]> {
     shown.into()
 }
 
-/// Returns the length of an escape with this `kind` behind the backslash, and the control character
-/// that it stands for, if it stands for one.
+/// The length of an escape with this `kind` behind the backslash, and the control character that it
+/// stands for, if it stands for one.
 fn escape(kind: u8, more: &[u8]) -> (usize, Option<u8>) {
     let digits = more.get(..4).and_then(|digits| str::from_utf8(digits).ok());
     let number = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
@@ -87,8 +87,8 @@ fn escape(kind: u8, more: &[u8]) -> (usize, Option<u8>) {
     }
 }
 
-/// Returns a cell of comma-separated values, as [`shown`] does. Spreadsheets take a text that
-/// begins with one of these characters as a formula, unless an apostrophe stands before it.
+/// A cell of comma-separated values, as [`shown`] does. Spreadsheets take a text that begins with
+/// one of these characters as a formula, unless an apostrophe stands before it.
 pub fn cell(text: &str) -> Cow<'_, str> {
     let shown = shown(text);
     if shown.starts_with(['=', '+', '-', '@']) && shown.parse::<f64>().is_err() {
@@ -98,7 +98,7 @@ pub fn cell(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns a text for Markdown, in which names cannot become HTML or links.
+/// A text for Markdown, in which names cannot become HTML or links.
 pub fn markdown(text: &str) -> String {
     let escaped = text.replace('&', "&amp;").replace('<', "&lt;");
     escaped.replace('>', "&gt;").replace("](", "]\\(")

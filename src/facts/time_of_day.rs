@@ -35,9 +35,8 @@ impl Clocks {
         readings.map_or_else(Self::default, |(_, clocks)| clocks)
     }
 
-    /// Returns the monotonic time of `stamp`, a time of day at which something was read since this
-    /// moment. A stamp from before it, or from later than now, is from another clock or beside a
-    /// step.
+    /// The monotonic time of `stamp`, a time of day at which something was read since this moment.
+    /// A stamp from before it, or from later than now, is from another clock or beside a step.
     pub fn time_of(self, stamp: Option<Duration>) -> Duration {
         self.time_until(stamp, monotonic())
     }
@@ -47,7 +46,7 @@ impl Clocks {
         self.monotonic.saturating_add(since).min(end)
     }
 
-    /// Returns the time that has passed since `before`.
+    /// The time that has passed since `before`.
     pub fn since(self, before: Self) -> Duration {
         self.monotonic.saturating_sub(before.monotonic)
     }
@@ -60,8 +59,8 @@ impl Clocks {
     }
 }
 
-/// Returns a time as RFC 3339 writes it in UTC: `2026-11-22T11:42:00Z`. The year 9999 is the last
-/// one with four digits.
+/// A time as RFC 3339 writes it in UTC: `2026-11-22T11:42:00Z`. The year 9999 is the last one with
+/// four digits.
 pub fn rfc3339(unix_ms: u64) -> String {
     let seconds = (unix_ms / 1000).min(253_402_300_799);
     humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(seconds)).to_string()
@@ -74,18 +73,18 @@ pub fn step_text(host: &str, seconds: f64) -> String {
     )
 }
 
-/// Returns a time in whole milliseconds.
+/// A time in whole milliseconds.
 pub fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Returns a time in milliseconds since 1970-01-01 (UTC); 0 before.
+/// A time in milliseconds since 1970-01-01 (UTC); 0 before.
 pub fn unix_ms(time: SystemTime) -> u64 {
     time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, milliseconds)
 }
 
-/// Returns the time since 1970-01-01 (UTC): the time of day at the first call, and what has passed
-/// since then.
+/// The time since 1970-01-01 (UTC): the time of day at the first call, and what has passed since
+/// then.
 pub fn since_1970() -> Duration {
     let first = *FIRST;
     first.of_day.saturating_add(monotonic().saturating_sub(first.monotonic))

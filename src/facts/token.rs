@@ -34,12 +34,12 @@ const ANSWERS: &[u8; 8] = b"answers\n";
 pub struct Token(OsString);
 
 impl Token {
-    /// Returns the token `text`, unless it is empty.
+    /// The token `text`, unless it is empty.
     pub fn new(text: &OsStr) -> Option<Self> {
         (!text.is_empty()).then(|| Self(text.to_owned()))
     }
 
-    /// Returns a new random token of 32 hexadecimal digits.
+    /// A new random token of 32 hexadecimal digits.
     ///
     /// # Panics
     ///
@@ -48,13 +48,13 @@ impl Token {
         Self(digits(&random::<SALT_SIZE>()).into())
     }
 
-    /// Returns the token in the environment of this process, if there is one.
+    /// The token in the environment of this process, if there is one.
     pub fn from_environment() -> Option<Self> {
         env::var_os(TOKEN_VARIABLE).and_then(|text| Self::new(&text))
     }
 
-    /// Returns the bits of a random token of this length from the kinds of characters that this one
-    /// has: a word of a dictionary has fewer.
+    /// The bits of a random token of this length from the kinds of characters that this one has: a
+    /// word of a dictionary has fewer.
     pub fn bits(&self) -> u32 {
         let bytes = self.0.as_bytes();
         let is_hexadecimal = bytes.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
@@ -75,12 +75,12 @@ impl Token {
         (bytes.len() as f64 * f64::from(choices).log2()) as u32
     }
 
-    /// Returns the token as it was given, for the environment of another process.
+    /// The token as it was given, for the environment of another process.
     pub fn text(&self) -> &OsStr {
         &self.0
     }
 
-    /// Returns a new proof of a process with this `role`: salt and hash as hexadecimal digits.
+    /// A new proof of a process with this `role`: salt and hash as hexadecimal digits.
     ///
     /// # Panics
     ///
@@ -92,7 +92,7 @@ impl Token {
         digits(&salt) + &digits(&hash)
     }
 
-    /// Returns whether `proof` comes from a process with this `role` and this token.
+    /// Whether `proof` comes from a process with this `role` and this token.
     pub fn confirms(&self, proof: &str, role: &str) -> bool {
         let Some(bytes) = bytes(proof) else {
             return false;
@@ -111,7 +111,7 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Returns whether `proof` is of a release whose clients answer the proof of their server.
+/// Whether `proof` is of a release whose clients answer the proof of their server.
 pub fn answers(proof: &str) -> bool {
     bytes(proof).is_some_and(|bytes| bytes.starts_with(ANSWERS))
 }
@@ -132,7 +132,7 @@ pub fn random<const LENGTH: usize>() -> [u8; LENGTH] {
     bytes
 }
 
-/// Returns bytes as hexadecimal digits.
+/// Bytes as hexadecimal digits.
 fn digits(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -142,7 +142,7 @@ fn input(salt: &[u8; SALT_SIZE], role: &str) -> Vec<u8> {
     [salt, role.as_bytes()].concat()
 }
 
-/// Returns the bytes of a text of hexadecimal digits.
+/// The bytes of a text of hexadecimal digits.
 fn bytes(digits: &str) -> Option<Vec<u8>> {
     let (pairs, []) = digits.as_bytes().as_chunks::<2>() else {
         return None;

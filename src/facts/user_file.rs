@@ -30,7 +30,7 @@ pub fn open(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-/// Returns the bytes of a file, without a byte order mark. `most` is the limit for its kind.
+/// The bytes of a file, without a byte order mark. `most` is the limit for its kind.
 ///
 /// # Errors
 ///
@@ -39,7 +39,7 @@ pub fn bytes(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     limited(open(path)?, most)
 }
 
-/// Returns the bytes of an open file or a stream, as [`bytes`] does.
+/// The bytes of an open file or a stream, as [`bytes`] does.
 ///
 /// # Errors
 ///
@@ -58,7 +58,7 @@ pub fn limited(from: impl Read, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Returns the text of a file of at most [`LARGEST_TEXT`] bytes, without a byte order mark.
+/// The text of a file of at most [`LARGEST_TEXT`] bytes, without a byte order mark.
 ///
 /// # Errors
 ///

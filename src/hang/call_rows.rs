@@ -30,17 +30,17 @@ pub fn call_findings(node: &NodeReading) -> Vec<HangFinding> {
     rows.iter().filter_map(|row| row(node)).collect()
 }
 
-/// Returns the ranks whose functions are known, with them.
+/// The ranks whose functions are known, with them.
 fn known(node: &NodeReading) -> impl Iterator<Item = (&RankState, &RankCall)> {
     node.ranks.iter().filter_map(|rank| Some((rank, rank.call.as_ref()?)))
 }
 
-/// Returns the ranks to whose functions this applies.
+/// The ranks to whose functions this applies.
 fn those(node: &NodeReading, applies: impl Fn(&RankCall) -> bool) -> Members<'_> {
     known(node).filter(|(_, call)| applies(call)).map(|(rank, _)| rank).collect()
 }
 
-/// Returns the ranks whose functions were read twice. The time may not be enough for all.
+/// The ranks whose functions were read twice. The time may not be enough for all.
 fn read_twice(node: &NodeReading) -> Members<'_> {
     those(node, |call| call.stays.is_some())
 }

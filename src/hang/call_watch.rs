@@ -116,7 +116,7 @@ impl<'a> CallWatch<'a> {
         self.calls.insert(pid, call);
     }
 
-    /// Returns the functions of a process.
+    /// The functions of a process.
     pub fn call(&self, pid: u32) -> Option<&RankCall> {
         self.calls.get(&pid)
     }

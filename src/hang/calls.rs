@@ -264,38 +264,37 @@ impl RankCall {
         }
     }
 
-    /// Returns whether it is in functions of the program, and not in a call.
+    /// Whether it is in functions of the program, and not in a call.
     pub fn is_own(&self) -> bool {
         self.entry.is_none() && self.library.is_none()
     }
 
-    /// Returns whether it was in one call at both readings, which returns only when something has
-    /// happened.
+    /// Whether it was in one call at both readings, which returns only when something has happened.
     pub fn is_blocked(&self) -> bool {
         self.stays == Some(true) && self.entry.as_deref().is_some_and(is_blocking)
     }
 
-    /// Returns whether the rank has left a call that returns only when something has happened.
+    /// Whether the rank has left a call that returns only when something has happened.
     pub fn has_moved(&self) -> bool {
         self.left.as_deref().is_some_and(is_blocking) && self.left != self.entry
     }
 
-    /// Returns whether it is in a call in which all ranks of a communicator take part.
+    /// Whether it is in a call in which all ranks of a communicator take part.
     pub fn is_collective(&self) -> bool {
         self.entry.as_deref().is_some_and(|entry| begins(entry, &COLLECTIVES))
     }
 
-    /// Returns whether it starts the communication of the job.
+    /// Whether it starts the communication of the job.
     pub fn is_start(&self) -> bool {
         self.entry.as_deref().is_some_and(|entry| begins(entry, &START))
     }
 
-    /// Returns whether it waits for a GPU.
+    /// Whether it waits for a GPU.
     pub fn is_gpu(&self) -> bool {
         self.wait == Some(Wait::Gpu)
     }
 
-    /// Returns whether it is in a call of MPI.
+    /// Whether it is in a call of MPI.
     pub fn is_mpi(&self) -> bool {
         self.entry.as_deref().is_some_and(|entry| entry.starts_with("MPI_"))
     }
@@ -325,7 +324,7 @@ fn is_blocking(entry: &str) -> bool {
         && !begins(entry, &RETURNING)
 }
 
-/// Returns the name of a function without what compilers and linkers have added.
+/// The name of a function without what compilers and linkers have added.
 fn plain(name: &str) -> String {
     let name = name.split(['(', '<']).next().filter(|name| !name.is_empty()).unwrap_or(name);
     let end = [".isra.", ".constprop.", ".part.", ".cold", "@"]
@@ -338,8 +337,8 @@ fn plain(name: &str) -> String {
     path.map_or(name, |(path, _)| path).to_owned()
 }
 
-/// Returns the name of a public function, as its documentation writes it: of `PMPI_Send` and of
-/// Fortran's `mpi_send_`, too.
+/// The name of a public function, as its documentation writes it: of `PMPI_Send` and of Fortran's
+/// `mpi_send_`, too.
 fn public(frame: &Frame) -> Option<String> {
     let name = plain(frame.function.as_deref()?);
     let fortran = ["mpi_", "pmpi_"].iter().find_map(|start| name.strip_prefix(start));
@@ -356,7 +355,7 @@ fn public(frame: &Frame) -> Option<String> {
     is_public.then(|| name.trim_end_matches("_impl").to_owned())
 }
 
-/// Returns the communication library of a frame.
+/// The communication library of a frame.
 fn library(frame: &Frame) -> Option<String> {
     let name = frame.file.as_deref()?.rsplit('/').next()?;
     begins(name, &LIBRARIES).then(|| name.to_owned())
@@ -366,7 +365,7 @@ fn is_in_mpi(frames: &[Frame]) -> bool {
     frames.iter().filter_map(public).any(|name| name.starts_with("MPI_"))
 }
 
-/// Returns whether a thread waits for a lock: of its innermost functions, one is of a lock.
+/// Whether a thread waits for a lock: of its innermost functions, one is of a lock.
 fn is_lock(frames: &[Frame]) -> bool {
     let inner = frames.iter().take(3).filter_map(|frame| frame.function.as_deref());
     inner
@@ -385,8 +384,8 @@ fn wait(frames: &[Frame]) -> Option<Wait> {
 mod tests {
     use super::*;
 
-    /// Returns the stack of a thread from the names of its functions, innermost first. `lib:` in
-    /// front stands for libfabric, and `?` for a function without a name.
+    /// The stack of a thread from the names of its functions, innermost first. `lib:` in front
+    /// stands for libfabric, and `?` for a function without a name.
     fn stack(tid: u32, names: &str) -> ThreadStack {
         let frame = |word: &str| {
             let (file, name) = match word.strip_prefix("lib:") {

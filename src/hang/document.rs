@@ -88,7 +88,7 @@ impl HangReport {
     }
 }
 
-/// Returns the exit status and the first line.
+/// The exit status and the first line.
 fn verdict(first: &HangFinding) -> (u8, String) {
     let HangFinding { certainty, text, .. } = first;
     match certainty {
@@ -101,7 +101,7 @@ fn verdict(first: &HangFinding) -> (u8, String) {
     }
 }
 
-/// Returns the text of a report: at most some fifteen lines.
+/// The text of a report: at most some fifteen lines.
 pub fn page(report: &HangReport) -> Page {
     let HangReport { node, findings, groups, .. } = report;
     let mut page = Page::headline(&report.summary, report.exit_status);
@@ -143,7 +143,6 @@ pub fn page(report: &HangReport) -> Page {
     page
 }
 
-/// Returns the report as a page for a ticket.
 pub fn ticket(report: &HangReport) -> Page {
     let mut text = Page::default();
     text.heading(1, &report.summary);

@@ -72,8 +72,8 @@ pub struct RankGroup {
 /// Ranks that do the same.
 pub type Members<'a> = Vec<&'a RankState>;
 
-/// Returns the ranks in groups that do the same, each with whether it stands out: these first, then
-/// the largest first.
+/// The ranks in groups that do the same, each with whether it stands out: these first, then the
+/// largest first.
 pub fn members<'a>(ranks: impl IntoIterator<Item = &'a RankState>) -> Vec<(bool, Members<'a>)> {
     let mut groups: BTreeMap<(Option<String>, Option<Activity>), Members<'_>> = BTreeMap::new();
     for rank in ranks {
@@ -91,7 +91,7 @@ pub fn members<'a>(ranks: impl IntoIterator<Item = &'a RankState>) -> Vec<(bool,
     groups
 }
 
-/// Returns the name of some ranks.
+/// The name of some ranks.
 pub fn names_of(ranks: &[&RankState]) -> String {
     names(&ranks.iter().map(|rank| rank.numbers()).collect::<Vec<_>>())
 }
@@ -109,7 +109,7 @@ pub fn does(ranks: &[&RankState]) -> String {
     }
 }
 
-/// Returns the ranks in groups that do the same, in the order of [`members`].
+/// The ranks in groups that do the same, in the order of [`members`].
 pub fn groups(ranks: &[RankState]) -> Vec<RankGroup> {
     let groups = members(ranks).into_iter().map(|(is_outlier, members)| RankGroup {
         does: does(&members),
@@ -121,7 +121,7 @@ pub fn groups(ranks: &[RankState]) -> Vec<RankGroup> {
     groups.collect()
 }
 
-/// Returns a finding from its text, proof, next step, and what would be wrong to conclude.
+/// A finding from its text, proof, next step, and what would be wrong to conclude.
 pub fn finding(
     row: u32,
     certainty: Certainty,
@@ -137,29 +137,29 @@ pub fn unless_moving(node: &NodeReading, certainty: Certainty) -> Certainty {
     if is_busy || !moved(node).is_empty() { Certainty::Possibly } else { certainty }
 }
 
-/// Returns whether all NICs are silent, and have nothing outstanding.
+/// Whether all NICs are silent, and have nothing outstanding.
 pub fn is_quiet(node: &NodeReading) -> bool {
     let is_quiet = |nic: &NicState| nic.motion == Motion::Silent && nic.has_nothing_outstanding();
     !node.nics.is_empty() && node.nics.iter().all(is_quiet)
 }
 
-/// Returns the ranks that have left a call of MPI which returns only when something has happened.
+/// The ranks that have left a call of MPI which returns only when something has happened.
 pub fn moved(node: &NodeReading) -> Members<'_> {
     let has_moved = |rank: &&RankState| rank.call.as_ref().is_some_and(RankCall::has_moved);
     node.ranks.iter().filter(has_moved).collect()
 }
 
-/// Returns whether messages between ranks of this report pass NICs, as far as it is known: ranks of
-/// one node may use its memory.
+/// Whether messages between ranks of this report pass NICs, as far as it is known: ranks of one
+/// node may use its memory.
 pub fn has_further_nodes(node: &NodeReading) -> bool {
     let hosts = |rank: &RankState| rank.host.clone();
     let is_merged = node.ranks.iter().any(|rank| hosts(rank) != hosts(&node.ranks[0]));
     is_merged || node.size.is_some_and(|size| u64::from(size) > node.ranks.len() as u64)
 }
 
-/// Returns whether all ranks but one are in one collective, without a packet of the job. Messages
-/// between ranks of a node may pass its memory: ranks in different calls could move there, and so
-/// could a job of one node.
+/// Whether all ranks but one are in one collective, without a packet of the job. Messages between
+/// ranks of a node may pass its memory: ranks in different calls could move there, and so could a
+/// job of one node.
 pub fn stands_still(node: &NodeReading) -> bool {
     let groups = members(&node.ranks);
     let [(true, _), (_, others)] = groups.as_slice() else { return false };

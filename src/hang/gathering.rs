@@ -92,8 +92,7 @@ pub fn serve_client() -> Result<(), Failure> {
     }
 }
 
-/// Returns the times of the readings, if this server, which runs as the user `own`, may read the
-/// ranks.
+/// The times of the readings, if this server, which runs as the user `own`, may read the ranks.
 fn times(order: &RanksOrder, own: u32) -> Result<ReadingTimes, Failure> {
     let refused = |why: String| {
         Err(Failure::environment(format!("{why}: run 'cxidiag serve' as the user of the job")))

@@ -77,7 +77,7 @@ pub fn merged(answers: NodeAnswers, own_job: Option<&str>) -> Result<NodeReading
 }
 
 impl NodeReading {
-    /// Returns whether it has several nodes.
+    /// Whether it has several nodes.
     pub fn is_merged(&self) -> bool {
         self.ranks.iter().any(|rank| rank.host.is_some()) || !self.without_answer.is_empty()
     }

@@ -302,17 +302,17 @@ impl NicState {
         self.answers = growth(changes, "pct_responses_received");
     }
 
-    /// Returns the entries in use of a table, at the last reading.
+    /// The entries in use of a table, at the last reading.
     pub fn in_use(&self, table: &str) -> u64 {
         self.tables.get(table).map_or(0, |table| table.last)
     }
 
-    /// Returns whether a table had the same entries in use at both readings, at least one.
+    /// Whether a table had the same entries in use at both readings, at least one.
     pub fn is_stuck(&self, table: &str) -> bool {
         self.tables.get(table).is_some_and(|table| table.last > 0 && table.first == table.last)
     }
 
-    /// Returns whether the tables are readable, and nothing is outstanding.
+    /// Whether the tables are readable, and nothing is outstanding.
     pub fn has_nothing_outstanding(&self) -> bool {
         !self.tables.is_empty()
             && ["spt", "srb", "trs", "mst"].iter().all(|table| self.in_use(table) == 0)
@@ -329,7 +329,7 @@ impl NicState {
         self.grown(beginnings).fold(0, |sum, (_, count)| sum.saturating_add(count))
     }
 
-    /// Returns the counters that have grown whose names begin so, with their growth.
+    /// The counters that have grown whose names begin so, with their growth.
     pub fn growth(&self, beginnings: &[&str]) -> Option<String> {
         let grown = self.grown(beginnings);
         let texts: Vec<String> = grown.map(|(name, count)| format!("{name} +{count}")).collect();
@@ -351,8 +351,8 @@ fn growth(changes: &CounterChanges, name: &str) -> Option<u64> {
     }
 }
 
-/// Returns the services of a NIC that processes use, each with the resource that is nearest to its
-/// limit; `None` if they are not readable. This opens the device, which takes no queue of the job.
+/// The services of a NIC that processes use, each with the resource that is nearest to its limit;
+/// `None` if they are not readable. This opens the device, which takes no queue of the job.
 fn services(device: DeviceName, service: Option<u32>) -> Option<Vec<ServiceUse>> {
     let opened = backend::open(device, None).ok()?;
     let mut nearest = Vec::new();
@@ -374,7 +374,7 @@ fn services(device: DeviceName, service: Option<u32>) -> Option<Vec<ServiceUse>>
 }
 
 impl ServiceUse {
-    /// Returns the part of the limit that is in use.
+    /// The part of the limit that is in use.
     pub fn share(&self) -> f64 {
         f64::from(self.in_use) / f64::from(self.limit)
     }
@@ -388,7 +388,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the state of a NIC after 4 s, with the values of counters before and after.
+    /// The state of a NIC after 4 s, with the values of counters before and after.
     fn state(values: &[(&str, u64, u64)]) -> NicState {
         let reading = |value, seconds| CounterReading {
             value,

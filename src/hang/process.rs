@@ -109,7 +109,7 @@ facts::named_enum! {
 }
 
 impl Activity {
-    /// Returns whether a thread runs, at least at times.
+    /// Whether a thread runs, at least at times.
     pub fn is_running(self) -> bool {
         matches!(self, Self::Runs | Self::Yields | Self::Changing)
     }
@@ -167,12 +167,12 @@ pub struct ProcessStat {
     pub start: u64,
 }
 
-/// Returns the directory of a process.
+/// The directory of a process.
 pub fn directory(machine: &Machine, pid: u32) -> PathBuf {
     machine.root().join("proc").join(pid.to_string())
 }
 
-/// Returns the numbers of all processes.
+/// The numbers of all processes.
 pub fn all(machine: &Machine) -> Vec<u32> {
     numbers(&machine.root().join("proc"))
 }
@@ -207,33 +207,33 @@ pub fn stat(directory: &Path) -> Option<ProcessStat> {
     })
 }
 
-/// Returns the letters of the states of all threads of a process.
+/// The letters of the states of all threads of a process.
 pub fn states(directory: &Path) -> Vec<char> {
     let tasks = directory.join("task");
     let states = numbers(&tasks).into_iter();
     states.filter_map(|tid| Some(stat(&tasks.join(tid.to_string()))?.state)).collect()
 }
 
-/// Returns the memory map of a process; `None` if it is not readable.
+/// The memory map of a process; `None` if it is not readable.
 pub fn maps(directory: &Path) -> Option<String> {
     reading::lossy_text(&directory.join("maps")).ok()
 }
 
-/// Returns the value of a field of `/proc/PID/status`.
+/// The value of a field of `/proc/PID/status`.
 pub fn status_field(directory: &Path, name: &str) -> Option<String> {
     let text = kernel_text(&directory.join("status"))?;
     let mut values = text.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     Some(values.next()?.trim().to_owned())
 }
 
-/// Returns the environment with which a process was started; `None` if it is not readable.
+/// The environment with which a process was started; `None` if it is not readable.
 pub fn environment(directory: &Path) -> Option<BTreeMap<String, String>> {
     let text = reading::lossy_text(&directory.join("environ")).ok()?;
     let pairs = text.split('\0').filter_map(|entry| entry.split_once('='));
     Some(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
 }
 
-/// Returns a word of the command with which a process was started.
+/// A word of the command with which a process was started.
 pub fn argument(directory: &Path, place: usize) -> Option<String> {
     kernel_text(&directory.join("cmdline"))?.split('\0').nth(place).map(str::to_owned)
 }
@@ -293,13 +293,13 @@ pub fn holdings(directory: &Path, page: u64) -> Option<Holdings> {
     Some(holdings)
 }
 
-/// Returns the NIC whose device file has this path.
+/// The NIC whose device file has this path.
 fn nic(path: &str) -> Option<String> {
     let number = path.strip_prefix("/dev/cxi")?;
     decimal(number).map(|number| format!("cxi{number}"))
 }
 
-/// Returns the length of a mapping in bytes.
+/// The length of a mapping in bytes.
 fn length(line: &str) -> Option<u64> {
     let (start, end) = line.split(' ').next()?.split_once('-')?;
     let address = |text| u64::from_str_radix(text, 16).ok();

@@ -87,7 +87,7 @@ pub struct RankNumber {
     pub local_size: Option<u32>,
 }
 
-/// Returns the user of a process, if it is not the one of this search.
+/// The user of a process, if it is not the one of this search.
 fn other_owner(search: &RankSearch, directory: &Path) -> Option<u64> {
     let owner = process::status_field(directory, "Uid");
     let owner = owner.and_then(|ids| decimal(ids.split_whitespace().next()?));
@@ -103,8 +103,8 @@ struct RankCandidate {
 }
 
 impl RankNumber {
-    /// Returns the numbers in an environment. torchrun runs inside of other launchers, and PMIx
-    /// gives no number of processes.
+    /// The numbers in an environment. torchrun runs inside of other launchers, and PMIx gives no
+    /// number of processes.
     fn find(value: impl Fn(&str) -> Option<String>) -> Option<Self> {
         let number = |name: &str| value(name)?.parse().ok();
         let job = Job::find(&value).map(|job| job.id);
@@ -142,7 +142,7 @@ impl RankNumber {
         (self.launcher, self.job.as_deref(), self.step.as_deref())
     }
 
-    /// Returns the name of the parallel program.
+    /// The name of the parallel program.
     fn program_name(&self) -> String {
         let job = self.job.as_ref().map(|job| format!(" job {job}"));
         // The steps of other launchers are long names that no user types.
@@ -317,15 +317,15 @@ impl JobProcesses {
     }
 }
 
-/// Returns whether a process is `cxidiag serve` or one of its processes, which have NICs open and
-/// may be a step of a job.
+/// Whether a process is `cxidiag serve` or one of its processes, which have NICs open and may be a
+/// step of a job.
 fn is_served(name: &str, environment: &BTreeMap<String, String>, directory: &Path) -> bool {
     name == PROGRAM
         && (environment.contains_key(Duty::ServedClient.variable())
             || process::argument(directory, 1).as_deref() == Some("serve"))
 }
 
-/// Returns the processes of one parallel program: of the job of this process, or the only one.
+/// The processes of one parallel program: of the job of this process, or the only one.
 fn one_program(
     candidates: Vec<RankCandidate>,
     search: &RankSearch,
@@ -370,7 +370,7 @@ fn one_program(
     Ok(candidates)
 }
 
-/// Returns the cgroup of the step of Slurm in which a process is.
+/// The cgroup of the step of Slurm in which a process is.
 fn cgroup_of_step(machine: &Machine, pid: u32) -> Option<String> {
     let file = process::directory(machine, pid).join("cgroup");
     let text = node::reading::lossy_text(&file).ok()?;
@@ -380,7 +380,7 @@ fn cgroup_of_step(machine: &Machine, pid: u32) -> Option<String> {
     path.get(..end).map(str::to_owned)
 }
 
-/// Returns the services that the launcher has granted on the NICs of a process.
+/// The services that the launcher has granted on the NICs of a process.
 fn services(value: impl Fn(&str) -> Option<String>, holdings: &Holdings) -> BTreeMap<String, u32> {
     let Ok(Launcher::Granted(grant)) = Launcher::find(value) else { return BTreeMap::new() };
     let ids = holdings.nics.iter().filter_map(|nic| Some((nic.clone(), grant.on(nic)?.svc_id?)));
@@ -390,8 +390,7 @@ fn services(value: impl Fn(&str) -> Option<String>, holdings: &Holdings) -> BTre
 /// The rank and the process of a rank, and its node in a report of several nodes.
 pub type RankName<'a> = (Option<u32>, u32, Option<&'a str>);
 
-/// Returns the name of one rank, or of several: `rank 3 (pid 812)`, `ranks 0-3`, `processes 812,
-/// 813`.
+/// The name of one rank, or of several: `rank 3 (pid 812)`, `ranks 0-3`, `processes 812, 813`.
 pub fn names(ranks: &[RankName]) -> String {
     let mut numbers: Vec<u32> = ranks.iter().filter_map(|(rank, ..)| *rank).collect();
     let pids: Vec<u32> = ranks.iter().map(|(_, pid, _)| *pid).collect();

@@ -39,7 +39,7 @@ pub struct ReadingTimes {
 }
 
 impl ReadingTimes {
-    /// Returns the longest time of all readings.
+    /// The longest time of all readings.
     pub fn total(&self) -> Duration {
         2 * (self.interval + self.stacks.unwrap_or_default())
     }
@@ -297,13 +297,13 @@ impl RankState {
         call.unwrap_or_else(|| self.activity.name().to_owned())
     }
 
-    /// Returns whether one of its threads does this.
+    /// Whether one of its threads does this.
     pub fn has_thread(&self, activity: Activity) -> bool {
         self.activity == activity || self.other_threads.contains_key(activity.name())
     }
 }
 
-/// Returns the processes, those that do what few do first.
+/// The processes, those that do what few do first.
 fn rarest_first(ranks: &[RankProcess], samples: &[Vec<ProcessSample>]) -> Vec<u32> {
     let activities = ranks.iter().zip(samples).map(|(rank, samples)| {
         let main = samples.first().and_then(|sample| sample.threads.get(&rank.pid));
@@ -336,7 +336,7 @@ fn unreadable(hidden: &[u32], nics: &[NicState]) -> Vec<Unreadable> {
     all
 }
 
-/// Returns the ranks whose functions are not known, together for each reason.
+/// The ranks whose functions are not known, together for each reason.
 fn unread_calls(
     ranks: &[RankState],
     stacks: &StackSource,

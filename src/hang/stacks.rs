@@ -84,7 +84,7 @@ pub enum StackFailure {
 }
 
 impl StackTool {
-    /// Returns the tool in the directories of PATH.
+    /// The tool in the directories of PATH.
     pub fn find(path: Option<&OsStr>) -> Option<Self> {
         let directories: Vec<PathBuf> = env::split_paths(path?).collect();
         let tools = [("eu-stack", false), ("gdb", true)].into_iter();
@@ -184,7 +184,7 @@ fn check(directory: &Path) -> Result<(), StackFailure> {
     Ok(())
 }
 
-/// Returns whether a signal has stopped a process that nobody traces.
+/// Whether a signal has stopped a process that nobody traces.
 fn is_stopped(directory: &Path) -> bool {
     process::states(directory).contains(&'T')
 }
@@ -278,7 +278,7 @@ fn frame(line: &str, maps: &str) -> Option<Frame> {
     Some(Frame { function, file: address.and_then(|address| file_at(maps, address)) })
 }
 
-/// Returns the file that is mapped at an address.
+/// The file that is mapped at an address.
 fn file_at(maps: &str, address: u64) -> Option<String> {
     let line = maps.lines().find(|line| {
         let range = line.split(' ').next().and_then(|range| range.split_once('-'));

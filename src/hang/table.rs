@@ -162,7 +162,7 @@ fn nic_findings(node: &NodeReading, nic: &NicState) -> Vec<HangFinding> {
     .concat()
 }
 
-/// Returns the name of a NIC without its node, as commands on this node take it.
+/// The name of a NIC without its node, as commands on this node take it.
 fn name_on_node(nic: &NicState) -> &str {
     nic.device.rsplit(' ').next().unwrap_or(&nic.device)
 }

@@ -35,17 +35,17 @@ pub static PARKED: Item = Item {
 /// Value of `addr_assign_type` for an address that software has set.
 const SET_BY_SOFTWARE: u64 = 3;
 
-/// Returns the octets of a MAC address that software gives to a NIC or to a port of a switch: its
-/// first octet has the local bit, and is not for groups.
+/// The octets of a MAC address that software gives to a NIC or to a port of a switch: its first
+/// octet has the local bit, and is not for groups.
 pub(super) fn local_octets(mac: &str) -> Option<[u8; 6]> {
     let octets: Option<Vec<u8>> =
         (mac.split(':')).map(|octet| u8::from_str_radix(octet, 16).ok()).collect();
     octets?.try_into().ok().filter(|octets: &[u8; 6]| octets[0] & 3 == 2)
 }
 
-/// Returns the low 24 bits of an algorithmic MAC address, whose low 20 are the NID. Such an address
-/// begins with 02:00, or with another local prefix of the fabric (health.md 2.2). `None` for any
-/// other address: switches do not route to it.
+/// The low 24 bits of an algorithmic MAC address, whose low 20 are the NID. Such an address begins
+/// with 02:00, or with another local prefix of the fabric (health.md 2.2). `None` for any other
+/// address: switches do not route to it.
 pub fn algorithmic_bits(mac: &str) -> Option<u32> {
     let [_, second, _, high, middle, low] = local_octets(mac)?;
     (second == 0).then(|| u32::from_be_bytes([0, high, middle, low]))

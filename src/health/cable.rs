@@ -55,7 +55,7 @@ pub fn firmware(files: &Files) -> Finding {
     }
 }
 
-/// Returns the bytes of a version `MM.mm` in hexadecimal.
+/// The bytes of a version `MM.mm` in hexadecimal.
 fn parts(version: &str) -> Option<[u8; 2]> {
     let (major, minor) = version.split_once('.')?;
     let byte = |digits: &str| u8::from_str_radix(digits, 16).ok().filter(|_| digits.len() == 2);

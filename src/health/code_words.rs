@@ -74,7 +74,7 @@ pub struct CodeWords {
     replays: [Option<CounterReading>; 2],
 }
 
-/// Returns the names of all counters of [`CodeWords`].
+/// The names of all counters of [`CodeWords`].
 pub fn names() -> impl Iterator<Item = String> {
     let lanes = (0..MAX_LANES).map(|lane| format!("hni_pcs_fecl_errors_{lane}"));
     COUNTERS.into_iter().map(str::to_owned).chain(lanes)
@@ -86,7 +86,7 @@ impl CodeWords {
         Self::of(&CounterReadings::of(files, names()))
     }
 
-    /// Returns the counters of a NIC that were read.
+    /// The counters of a NIC that were read.
     pub fn of(readings: &CounterReadings) -> Self {
         let counter = |name: &str| readings.get(name);
         Self {
@@ -139,7 +139,7 @@ impl CodeWordRate {
         self.count as f64 / self.seconds
     }
 
-    /// Returns the bit error rate as cxi_stat prints it: `<` and the smallest visible one for none.
+    /// The bit error rate as cxi_stat prints it: `<` and the smallest visible one for none.
     fn bit_errors(&self, bits_per_s: f64) -> String {
         let rate = self.count.max(1) as f64 / self.seconds / bits_per_s;
         let sign = if self.count == 0 { "<" } else { "" };
@@ -147,7 +147,7 @@ impl CodeWordRate {
     }
 }
 
-/// Returns the verdict on code words with errors.
+/// The verdict on code words with errors.
 fn verdict(limits: &CodeWordLimits, per_second: f64) -> Severity {
     if limits.bad.is_some_and(|bad| per_second > bad) {
         Severity::Bad
@@ -156,7 +156,7 @@ fn verdict(limits: &CodeWordLimits, per_second: f64) -> Severity {
     }
 }
 
-/// Returns the items without values, and why.
+/// The items without values, and why.
 pub fn left_out(why: &str) -> Vec<Finding> {
     [&FLOW, &UNCORRECTED, &CORRECTED, &LANES, &REPLAYS]
         .map(|item| Finding::untested(item, why))

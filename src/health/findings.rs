@@ -73,12 +73,12 @@ const fn rule(
     Rule { code, source, find }
 }
 
-/// Returns the names of all rules, in order of importance.
+/// The names of all rules, in order of importance.
 pub fn codes() -> impl Iterator<Item = &'static str> {
     RULES.iter().map(|rule| rule.code)
 }
 
-/// Returns the rules that hold for a NIC.
+/// The rules that hold for a NIC.
 pub fn findings(evidence: &NicEvidence) -> Vec<RuleFinding> {
     let finding = |rule: &Rule| {
         let found = (rule.find)(evidence)?;
@@ -423,7 +423,7 @@ fn times_text(count: u64) -> String {
     if count == 1 { "once".into() } else { format!("{count} times") }
 }
 
-/// Returns the uncorrected code words per second, in intervals of the driver's check.
+/// The uncorrected code words per second, in intervals of the driver's check.
 fn uncorrected_per_s(evidence: &NicEvidence) -> Option<f64> {
     let count = evidence.count_in("hni_pcs_uncorrected_cw", CODE_WORD_CHECK)?;
     Some(count / CODE_WORD_CHECK.as_secs_f64())
@@ -444,25 +444,25 @@ impl NicEvidence<'_> {
         self.changes.count(name)
     }
 
-    /// Returns a count, 0 for a counter that is not available: it supports no finding.
+    /// A count, 0 for a counter that is not available: it supports no finding.
     pub fn or_0(&self, name: &str) -> u64 {
         self.count(name).unwrap_or(0)
     }
 
-    /// Returns the counts per second, if they are known.
+    /// The counts per second, if they are known.
     pub fn per_second(&self, name: &str) -> Option<f64> {
         self.changes.of(name)?.per_second()
     }
 
-    /// Returns the counts in each `interval`; a shorter run counts as one.
+    /// The counts in each `interval`; a shorter run counts as one.
     pub fn count_in(&self, name: &str, interval: Duration) -> Option<f64> {
         let change = self.changes.of(name)?;
         let within = change.within()?.max(interval);
         Some(change.count()? as f64 * interval.as_secs_f64() / within.as_secs_f64())
     }
 
-    /// Returns the share of the time of the counter of cycles that has counted most, of those whose
-    /// names are `prefix` and a number.
+    /// The share of the time of the counter of cycles that has counted most, of those whose names
+    /// are `prefix` and a number.
     pub fn longest_share(&self, prefix: &str) -> Option<f64> {
         let rates = self.changes.numbered(prefix);
         let rates = rates.filter_map(|(_, change)| change.per_second());
@@ -470,30 +470,30 @@ impl NicEvidence<'_> {
         rates.reduce(f64::max).map(|rate| rate / cycles_per_s)
     }
 
-    /// Returns the ratio of two counters.
+    /// The ratio of two counters.
     pub fn ratio(&self, name: &str, to: &str) -> Option<f64> {
         let (value, to) = (self.count(name)?, self.count(to)?);
         (to > 0).then(|| value as f64 / to as f64)
     }
 
-    /// Returns the mode of the link, if its rates are known.
+    /// The mode of the link, if its rates are known.
     pub fn speed(&self) -> Option<LinkSpeed> {
         LinkSpeed::of(self.changes.nic.link_speed.as_deref()?)
     }
 
-    /// Returns the mode of the link as the driver shows it.
+    /// The mode of the link as the driver shows it.
     pub fn speed_name(&self) -> &str {
         let name = self.changes.nic.link_speed.as_deref();
         name.unwrap_or("an unknown speed")
     }
 
-    /// Returns the sum of counters; one that is not available adds nothing.
+    /// The sum of counters; one that is not available adds nothing.
     pub fn total(&self, names: &[&str]) -> u64 {
         let counts = names.iter().map(|name| self.or_0(name));
         counts.fold(0, u64::saturating_add)
     }
 
-    /// Returns the sum of counters whose names are one of `prefixes` and a number; one that is not
+    /// The sum of counters whose names are one of `prefixes` and a number; one that is not
     /// available adds nothing.
     pub fn total_numbered(&self, prefixes: &[&str]) -> u64 {
         let sums = prefixes.iter().map(|prefix| self.changes.sum(prefix));

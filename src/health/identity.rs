@@ -111,7 +111,7 @@ pub fn class_ceiling(files: &Files) -> Finding {
     Finding { number, numbers, ..Finding::shown_if(&CLASS_CEILING, number.map(|_| value)) }
 }
 
-/// Returns the ceiling of a class, this part of the link, in words.
+/// The ceiling of a class, this part of the link, in words.
 pub fn ceiling(class: TrafficClass, part: f64) -> String {
     if part < 1.0 { format!("{:.0} % of {class}", 100.0 * part) } else { NO_CEILING.to_owned() }
 }

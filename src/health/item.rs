@@ -85,7 +85,7 @@ impl Finding {
         Self { code: code.into(), name: name.into(), ..Self::default() }
     }
 
-    /// Returns the item without its value and what follows from it.
+    /// The item without its value and what follows from it.
     pub(super) fn emptied(&self) -> Self {
         Self::named(&self.code, &self.name)
     }
@@ -161,14 +161,14 @@ pub(super) fn unless_good(holds: bool, verdict: Severity) -> Severity {
 /// The items of a NIC and its node.
 pub type Readings = Vec<Finding>;
 
-/// Returns the numbers of the values of two items with one code, where they have some. `None` if
-/// these count different things.
+/// The numbers of the values of two items with one code, where they have some. `None` if these
+/// count different things.
 pub fn numbers(one: &Finding, other: &Finding) -> Option<[Option<f64>; 2]> {
     let are_known = one.number.is_some() && other.number.is_some();
     (!are_known || one.unit == other.unit).then_some([one.number, other.number])
 }
 
-/// Returns the item with this code, if it has a value.
+/// The item with this code, if it has a value.
 pub fn find<'a>(readings: &'a [Finding], code: &str) -> Option<&'a Finding> {
     readings.iter().find(|reading| reading.code == code && reading.value.is_some())
 }
@@ -184,7 +184,7 @@ pub mod testing {
     const UNITS: [(&str, f64); 4] =
         [("GiB", (1_u64 << 30) as f64), ("GT/s", 1e9), ("Gb/s", 1e9 / 8.0), ("us", 1e-6)];
 
-    /// Returns an item. Its code is its name, too, and its number begins its value.
+    /// An item. Its code is its name, too, and its number begins its value.
     pub fn reading(code: &str, value: &str, verdict: Severity) -> Finding {
         let mut words = value.trim_start_matches('x').split(' ');
         let number = words.next().and_then(|word| word.parse::<f64>().ok());

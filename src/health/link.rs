@@ -95,7 +95,7 @@ const HPC_MTU: u64 = 2112;
 /// Flaps in the last hour, and in the last ten hours, from which on the link is bad.
 const FLAPS_LIMIT: (usize, usize) = (5, 10);
 
-/// Returns all items of the link of a NIC. `expected` is the speed that the user expects, in Gb/s.
+/// All items of the link of a NIC. `expected` is the speed that the user expects, in Gb/s.
 pub fn all(files: &Files, generation: Option<Generation>, expected: Option<f64>) -> Vec<Finding> {
     let is_virtual = files.is_virtual_function();
     let generation = generation.filter(|_| !is_virtual);
@@ -127,24 +127,24 @@ pub fn all(files: &Files, generation: Option<Generation>, expected: Option<f64>)
     found
 }
 
-/// Returns the value of the first of two files that exists: of Cassini 1, and of Cassini 2.
+/// The value of the first of two files that exists: of Cassini 1, and of Cassini 2.
 fn either(files: &Files, first: &str, second: &str) -> Result<String, NoValue> {
     files.text(first).map_or_else(|| files.link_value(second), known)
 }
 
-/// Returns the name of the link's mode, such as `BS_200G`.
+/// The name of the link's mode, such as `BS_200G`.
 pub fn speed_text(files: &Files) -> Option<String> {
     either(files, "port/speed", "link/speed").ok()
 }
 
-/// Returns the loopback mode of the link, if it is in one.
+/// The loopback mode of the link, if it is in one.
 pub fn loopback_mode(files: &Files) -> Option<String> {
     let found = loopback(files);
     found.value.filter(|_| found.verdict == Severity::Bad)
 }
 
-/// Returns whether the link is up; `None` if its state cannot be read. A virtual function has no
-/// link of its own.
+/// Whether the link is up; `None` if its state cannot be read. A virtual function has no link of
+/// its own.
 pub fn is_up(files: &Files) -> Option<bool> {
     let found = state(files);
     found.value.map(|_| found.verdict == Severity::Good)

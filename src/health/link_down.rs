@@ -94,13 +94,13 @@ pub fn settings(files: &Files, generation: Option<Generation>) -> Finding {
     Finding::shown_if(&SETTINGS, (!states.is_empty()).then_some(value))
 }
 
-/// Returns the flags of Cassini 2 that have a value.
+/// The flags of Cassini 2 that have a value.
 fn flags_of_files(files: &Files) -> Vec<(&'static str, bool)> {
     let state = |(flag, file)| Some((flag, files.link_value(file).ok()? == "enabled"));
     FLAGS.into_iter().filter_map(state).collect()
 }
 
-/// Returns the flags of Cassini 1 that ethtool shows, as it does to any user.
+/// The flags of Cassini 1 that ethtool shows, as it does to any user.
 fn flags_of_ethtool(files: &Files) -> Vec<(&'static str, bool)> {
     let name = files.interface_name();
     let shown = name.and_then(|name| programs::output("ethtool", &["--show-priv-flags", &name]));

@@ -27,13 +27,12 @@ pub struct LinkRates {
     speed: Option<LinkSpeed>,
 }
 
-/// Returns the name of the counter of `kind` code words: `good`, `corrected` or `uncorrected`.
+/// The name of the counter of `kind` code words: `good`, `corrected` or `uncorrected`.
 pub fn code_words(kind: &str) -> String {
     format!("hni_pcs_{kind}_cw")
 }
 
-/// Returns the name of the counter of the time in which a priority was paused in a direction: `rx`
-/// or `tx`.
+/// The name of the counter of the time in which a priority was paused in a direction: `rx` or `tx`.
 pub fn pause(direction: &str, priority: usize) -> String {
     format!("hni_{direction}_paused_{priority}")
 }
@@ -42,7 +41,7 @@ fn replays(direction: &str) -> String {
     format!("hni_llr_{direction}_replay_event")
 }
 
-/// Returns the names of all counters that [`read`] reads.
+/// The names of all counters that [`read`] reads.
 pub fn names() -> impl Iterator<Item = String> {
     let pauses =
         (0..PRIORITIES).flat_map(|priority| DIRECTIONS.map(|direction| pause(direction, priority)));
@@ -50,7 +49,7 @@ pub fn names() -> impl Iterator<Item = String> {
     code_words.chain(pauses).chain([STANDARD_PAUSE.to_owned()]).chain(DIRECTIONS.map(replays))
 }
 
-/// Returns whether a counter belongs to the errors and pauses of a link.
+/// Whether a counter belongs to the errors and pauses of a link.
 pub fn is_link_counter(counter: &str) -> bool {
     ["hni_pcs_", "hni_llr_", "hni_rx_paused_", "hni_tx_paused_"]
         .iter()
@@ -69,23 +68,23 @@ impl LinkRates {
         Self { changes: CounterChanges::between(nic, before, after), speed }
     }
 
-    /// Returns the change of a counter; `None` if the NIC does not have it.
+    /// The change of a counter; `None` if the NIC does not have it.
     pub fn change(&self, counter: &str) -> Option<CounterChange> {
         self.changes.of(counter)
     }
 
-    /// Returns the counts of a counter per second.
+    /// The counts of a counter per second.
     pub fn per_second(&self, counter: &str) -> Option<f64> {
         self.change(counter)?.per_second()
     }
 
-    /// Returns the share of the time that a counter of cycles has counted.
+    /// The share of the time that a counter of cycles has counted.
     pub fn share(&self, counter: &str) -> Option<f64> {
         Some(self.per_second(counter)? / self.changes.nic.cycles_per_s())
     }
 
-    /// Returns the numbers of replays that this side has sent and received; `None` if the NIC does
-    /// not have both counters, or if the stamp of one stands still.
+    /// The numbers of replays that this side has sent and received; `None` if the NIC does not have
+    /// both counters, or if the stamp of one stands still.
     pub fn replays(&self) -> Option<[u64; 2]> {
         let [received, sent] = DIRECTIONS.map(|direction| {
             let change = self.change(&replays(direction))?;
@@ -94,13 +93,12 @@ impl LinkRates {
         Some([sent?, received?])
     }
 
-    /// Returns the bit error rate of code words per second, as cxi_stat computes it: code words
-    /// per bit.
+    /// The bit error rate of code words per second, as cxi_stat computes it: code words per bit.
     pub fn bit_error_rate(&self, per_second: f64) -> f64 {
         per_second / bit_rate(self.speed)
     }
 
-    /// Returns the mode of the link as the driver shows it, if its rates are not known.
+    /// The mode of the link as the driver shows it, if its rates are not known.
     pub fn unknown_mode(&self) -> Option<&str> {
         let mode = self.changes.nic.link_speed.as_deref().unwrap_or_default();
         self.speed.is_none().then_some(mode)
@@ -114,7 +112,7 @@ mod tests {
     use super::*;
     use node::nic::testing::MadeUp;
 
-    /// Returns the rates of counters that grow by these counts in 4 s.
+    /// The rates of counters that grow by these counts in 4 s.
     fn rates(files: &[(&str, &str)], counts: &[(&str, u64)]) -> LinkRates {
         let made_up = MadeUp::new(files);
         let read = |has_counted: bool| {

@@ -32,7 +32,7 @@ pub const COMPARED: [&Item; 20] = [
     &host::MEMORY_SIZE,
 ];
 
-/// Returns whether the item with this code is compared between NICs.
+/// Whether the item with this code is compared between NICs.
 fn is_compared(code: &str) -> bool {
     COMPARED.iter().any(|item| item.code == code)
 }
@@ -73,7 +73,7 @@ pub struct Difference {
     pub supports: bool,
 }
 
-/// Returns the items that good NICs agree about: their normal values.
+/// The items that good NICs agree about: their normal values.
 pub fn normals<'a>(others: &'a [Readings]) -> BTreeMap<&'a str, &'a Finding> {
     let codes: BTreeSet<&str> =
         others.iter().flatten().map(|reading| reading.code.as_str()).collect();
@@ -86,8 +86,8 @@ pub fn normals<'a>(others: &'a [Readings]) -> BTreeMap<&'a str, &'a Finding> {
     codes.into_iter().filter(|code| is_compared(code)).filter_map(normal).collect()
 }
 
-/// Returns the items in which a culprit with these readings differs from good NICs. Items whose
-/// value many good NICs share with it are left out.
+/// The items in which a culprit with these readings differs from good NICs. Items whose value many
+/// good NICs share with it are left out.
 pub fn differences(own: &Readings, others: &[Readings]) -> Vec<Difference> {
     let difference = |(code, normal): (&str, &Finding)| {
         let reading = find(own, code)?;
@@ -106,7 +106,7 @@ pub fn differences(own: &Readings, others: &[Readings]) -> Vec<Difference> {
     normals(others).into_iter().filter_map(difference).collect()
 }
 
-/// Returns whether many good NICs have the item with this code in the same state or a worse one.
+/// Whether many good NICs have the item with this code in the same state or a worse one.
 pub fn is_common(code: &str, state: Severity, others: &[Readings]) -> bool {
     let least = state.max(Severity::Suspect);
     let has = |own: &&Readings| {
@@ -115,12 +115,12 @@ pub fn is_common(code: &str, state: Severity, others: &[Readings]) -> bool {
     others.iter().filter(has).count() as f64 > COMMON * others.len() as f64
 }
 
-/// Returns the items with this code that have values.
+/// The items with this code that have values.
 pub fn values<'a>(others: &'a [Readings], code: &str) -> Vec<&'a Finding> {
     others.iter().filter_map(|own| find(own, code)).collect()
 }
 
-/// Returns an item with the most frequent value, and how many have it.
+/// An item with the most frequent value, and how many have it.
 pub fn most<'a>(values: &[&'a Finding]) -> Option<(&'a Finding, usize)> {
     // Thousands of NICs have few values.
     let distinct: BTreeMap<_, &Finding> =
@@ -134,14 +134,14 @@ pub fn count(value: &Finding, values: &[&Finding]) -> usize {
     values.iter().filter(|other| is_same(value, other)).count()
 }
 
-/// Returns the text of a value that several NICs or nodes have. Close values are one value, so the
-/// text begins with "about".
+/// The text of a value that several NICs or nodes have. Close values are one value, so the text
+/// begins with "about".
 pub fn common_text(code: &str, value: &str) -> String {
     let is_close = CLOSE.iter().any(|(close_code, _)| *close_code == code);
     format!("{}{value}", if is_close { "about " } else { "" })
 }
 
-/// Returns whether two items with one code have the same value.
+/// Whether two items with one code have the same value.
 pub fn is_same(one: &Finding, other: &Finding) -> bool {
     let close = CLOSE.iter().find(|(name, _)| *name == one.code);
     match (close, numbers(one, other)) {
@@ -165,8 +165,8 @@ mod tests {
         vec![reading(code, value, Severity::Shown)]
     }
 
-    /// Returns whether a NIC with `1.5` differs from others with these values, and whether the
-    /// difference supports a cause.
+    /// Whether a NIC with `1.5` differs from others with these values, and whether the difference
+    /// supports a cause.
     fn differs(others: &[&str]) -> Option<bool> {
         let others: Vec<Readings> = others.iter().map(|value| readings(value)).collect();
         let found = differences(&readings("1.5"), &others);

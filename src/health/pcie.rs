@@ -89,7 +89,7 @@ impl<'a> LinkFigure<'a> {
         }
     }
 
-    /// Returns the share of what both ends can do, if it is less than all.
+    /// The share of what both ends can do, if it is less than all.
     fn degradation(&self) -> Option<f64> {
         let share = self.current? / self.limit()?;
         Some(share).filter(|share| *share < 1.0)
@@ -141,7 +141,7 @@ pub fn upstream(path: &PciePath) -> Finding {
     Finding { note, ..Finding::shown(&UPSTREAM, values.join(", ")) }
 }
 
-/// Returns the links above the link of the NIC.
+/// The links above the link of the NIC.
 fn above_slot(path: &PciePath) -> &[PcieLink] {
     path.links.split_last().map_or(&[], |(_, above)| above)
 }
@@ -300,7 +300,7 @@ pub fn aer_of_bridges(files: &Files, path: &PciePath) -> Finding {
     Finding::shown(&AER_BRIDGES, value)
 }
 
-/// Returns the counts of a bridge, each with its address and what it counts.
+/// The counts of a bridge, each with its address and what it counts.
 fn counts_of<'a>(files: &Files, bridge: &'a PciDevice) -> Vec<(&'a str, &'static str, u64)> {
     const COUNTS: [(&str, &str); 6] = [
         ("aer_dev_fatal", "fatal"),
@@ -317,7 +317,7 @@ fn counts_of<'a>(files: &Files, bridge: &'a PciDevice) -> Vec<(&'a str, &'static
     COUNTS.into_iter().filter_map(count).collect()
 }
 
-/// Returns the total of a list such as `RxErr 0`, whose last line may be `TOTAL_ERR_COR 0`.
+/// The total of a list such as `RxErr 0`, whose last line may be `TOTAL_ERR_COR 0`.
 fn total(text: &str) -> Option<u64> {
     let count = |line: &str| line.split_whitespace().last()?.parse::<u64>().ok();
     let stated = text.lines().find(|line| line.starts_with("TOTAL_ERR_"));

@@ -80,7 +80,7 @@ pub fn driver(machine: &Machine) -> Finding {
     }
 }
 
-/// Returns whether the PCI device at `path` is a NIC.
+/// Whether the PCI device at `path` is a NIC.
 fn is_nic(path: &Path) -> bool {
     let ids = ["vendor", "device"].map(|name| reading::text(&path.join(name)));
     let ids = ids.map(Result::unwrap_or_default);

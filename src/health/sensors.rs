@@ -66,7 +66,7 @@ impl Sensor {
         Self { label, column, kind: SensorKind::Power, may_lack_value: false }
     }
 
-    /// Returns the limits of a temperature; `None` of a power.
+    /// The limits of a temperature; `None` of a power.
     pub fn limits(&self) -> Option<TemperatureLimits> {
         match self.kind {
             SensorKind::Temperature(limits) => Some(limits),
@@ -74,7 +74,7 @@ impl Sensor {
         }
     }
 
-    /// Returns the symbol of its unit.
+    /// The symbol of its unit.
     pub fn unit(&self) -> &'static str {
         if self.limits().is_some() { "°C" } else { "W" }
     }
@@ -144,19 +144,19 @@ static BOARDS: [Board; 5] = [
     },
 ];
 
-/// Returns the part number of a card, if its driver shows it.
+/// The part number of a card, if its driver shows it.
 pub fn part_number(files: &Files) -> Option<String> {
     files.text("fru/part_number")
 }
 
-/// Returns the kind of card with this part number.
+/// The kind of card with this part number.
 pub fn board(part_number: &str) -> Option<&'static Board> {
     let has =
         |board: &&Board| board.part_numbers.iter().any(|start| part_number.starts_with(start));
     BOARDS.iter().find(has)
 }
 
-/// Returns the column of the power whose sensor has this label.
+/// The column of the power whose sensor has this label.
 pub fn power_column(label: &str) -> Option<&'static str> {
     let mut powers = SENSORS.iter().filter(|sensor| sensor.limits().is_none());
     powers.find(|sensor| label.starts_with(sensor.label)).map(|sensor| sensor.column)
@@ -178,9 +178,9 @@ pub fn inputs(files: &Files, kind: &str) -> Vec<(String, String)> {
     inputs
 }
 
-/// Returns the limits of a cable itself, in C (health.md 2.1): for a warning and for taking the
-/// link down. Releases up to 14.0.0 have one, whose name does not say which: it counts as the
-/// limit for a warning [I: health.md 2.1]. Limits that contradict each other are none.
+/// The limits of a cable itself, in C (health.md 2.1): for a warning and for taking the link down.
+/// Releases up to 14.0.0 have one, whose name does not say which: it counts as the limit for a
+/// warning [I: health.md 2.1]. Limits that contradict each other are none.
 pub fn cable_limits(files: &Files) -> [Option<f64>; 2] {
     let limit = |name: &str| {
         let celsius: f64 = files.link_value(&format!("media/{name}_celsius")).ok()?.parse().ok()?;
@@ -216,13 +216,13 @@ impl Sensors {
         Self { files: files.clone(), sensors: found.collect() }
     }
 
-    /// Returns the sensors, in the order of [`Self::read`].
+    /// The sensors, in the order of [`Self::read`].
     pub fn list(&self) -> Vec<&'static Sensor> {
         self.sensors.iter().map(|(sensor, _)| *sensor).collect()
     }
 
-    /// Returns the first temperature of the board that the driver does not show, if it lacks one
-    /// that each card has.
+    /// The first temperature of the board that the driver does not show, if it lacks one that each
+    /// card has.
     pub fn absent(&self) -> Option<&'static Sensor> {
         let is_needed = |sensor: &Sensor| sensor.limits().is_some() && !sensor.may_lack_value;
         let mut absent = self.sensors.iter().filter(|(_, input)| input.is_none());

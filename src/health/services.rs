@@ -21,8 +21,8 @@ pub static USABLE: Item = Item {
              'cxidiag devices --verbose' lists them",
 };
 
-/// Returns the finding for a device that cannot be opened. The NIC may be healthy, so it is
-/// suspect, not bad.
+/// The finding for a device that cannot be opened. The NIC may be healthy, so it is suspect, not
+/// bad.
 pub fn unknown(why: impl Into<String>) -> Finding {
     Finding { verdict: Severity::Suspect, ..Finding::untested(&USABLE, why) }
 }
@@ -128,7 +128,7 @@ pub fn room_for(
     }
 }
 
-/// Returns the finding where the service of this user is not known.
+/// The finding where the service of this user is not known.
 pub fn unknown_ranks(why: impl Into<String>) -> Finding {
     Finding::untested(&RANKS, why)
 }
@@ -179,9 +179,9 @@ impl ResourceUse {
         }
     }
 
-    /// Returns the entries that have been in use since `before`. They have a verdict only if the
-    /// NIC was idle for 100 s: no process has resources of a service (`is_unused`), and no
-    /// packet was sent or received.
+    /// The entries that have been in use since `before`. They have a verdict only if the NIC was
+    /// idle for 100 s: no process has resources of a service (`is_unused`), and no packet was sent
+    /// or received.
     pub fn since(&self, before: &Self, is_unused: bool) -> Finding {
         let Some(in_use) = self.in_use else {
             return Finding::absent(&LEAKED_RESOURCES);
@@ -206,13 +206,13 @@ impl ResourceUse {
     }
 }
 
-/// Returns the numbers; `None` if one is missing.
+/// The numbers; `None` if one is missing.
 fn all(numbers: [Option<u64>; 5]) -> Option<[u64; 5]> {
     let found: Option<Vec<u64>> = numbers.into_iter().collect();
     found?.try_into().ok()
 }
 
-/// Returns the tables with entries: `3 sct, 1 tct`.
+/// The tables with entries: `3 sct, 1 tct`.
 fn text(in_use: [u64; 5]) -> String {
     let tables = in_use.into_iter().zip(TABLES).filter(|(count, _)| *count > 0);
     let tables = tables.map(|(count, table)| format!("{count} {table}"));
@@ -290,7 +290,7 @@ mod tests {
         assert_eq!(unknown_ranks("no service").verdict, Severity::NotAvailable);
     }
 
-    /// Returns the use of tables this long after `start`, with this number of packets.
+    /// The use of tables this long after `start`, with this number of packets.
     fn in_use(start: Instant, seconds: u64, in_use: [u64; 5], packets: u64) -> ResourceUse {
         ResourceUse {
             at: start + Duration::from_secs(seconds),

@@ -102,8 +102,8 @@ pub fn bandwidth(
     finding.with_number(bytes_per_s)
 }
 
-/// Returns the finding of a run that waited for its CPU: a result beyond the limits is then the
-/// fault of other programs, so that nothing is bad.
+/// The finding of a run that waited for its CPU: a result beyond the limits is then the fault of
+/// other programs, so that nothing is bad.
 pub fn disturbed(finding: Finding) -> Finding {
     if finding.verdict != Severity::Bad {
         return finding;

@@ -163,7 +163,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     }
 }
 
-/// Returns the NICs to show, in the order of cxi_stat: by the letters of their names.
+/// The NICs to show, in the order of cxi_stat: by the letters of their names.
 ///
 /// # Errors
 ///
@@ -191,7 +191,7 @@ struct Values<'a> {
 }
 
 impl Values<'_> {
-    /// Returns the text of a file. Without it, the value is empty, and the error is noted.
+    /// The text of a file. Without it, the value is empty, and the error is noted.
     fn text(&mut self, name: &str) -> Option<String> {
         self.read(self.files.path(name), READING_FAILED)
     }
@@ -216,12 +216,12 @@ impl Values<'_> {
         *self.has_failed |= self.errors.len() > before && !self.files.is_virtual_function();
     }
 
-    /// Returns the first line of a file.
+    /// The first line of a file.
     fn line(&mut self, name: &str) -> String {
         self.text(name).map_or_else(String::new, |text| first_line(&text))
     }
 
-    /// Returns the decimal or hexadecimal number in a file; 0 without it.
+    /// The decimal or hexadecimal number in a file; 0 without it.
     fn number(&mut self, name: &str) -> u64 {
         let Some(text) = self.text(name) else { return 0 };
         let line = first_line(&text);
@@ -235,7 +235,7 @@ impl Values<'_> {
         })
     }
 
-    /// Returns the speed of the connection to the host: the extended one where it is in effect.
+    /// The speed of the connection to the host: the extended one where it is in effect.
     fn pcie_speed(&mut self) -> String {
         let extended = "properties/current_esm_link_speed";
         if self.exists(extended) {
@@ -247,7 +247,7 @@ impl Values<'_> {
         self.line("current_link_speed")
     }
 
-    /// Returns the network interface and its MAC address; both are empty without one.
+    /// The network interface and its MAC address; both are empty without one.
     fn interface(&mut self) -> (String, String) {
         let Some(path) = self.files.interface() else {
             return (String::new(), String::new());
@@ -260,7 +260,7 @@ impl Values<'_> {
         (name, first_line(&address.unwrap_or_default()))
     }
 
-    /// Returns the address of the NIC on the PCI bus.
+    /// The address of the NIC on the PCI bus.
     fn slot(&mut self) -> String {
         let Some(event) = self.text("uevent") else { return String::new() };
         let slot = event.lines().find_map(|line| line.strip_prefix("PCI_SLOT_NAME="));
@@ -295,7 +295,7 @@ impl Values<'_> {
         errors
     }
 
-    /// Returns the description of the card; an empty one is none, as in libcxi.
+    /// The description of the card; an empty one is none, as in libcxi.
     fn description(&mut self) -> String {
         let path = self.files.path("fru/description");
         if reading::exists(&path)
@@ -307,13 +307,13 @@ impl Values<'_> {
     }
 }
 
-/// Returns whether a file could not even be opened.
+/// Whether a file could not even be opened.
 fn has_not_opened(error: &io::Error) -> bool {
     use ErrorKind::{NotADirectory, NotFound, PermissionDenied};
     matches!(error.kind(), NotADirectory | NotFound | PermissionDenied)
 }
 
-/// Returns the first line of a text, as much of it as cxi_stat prints.
+/// The first line of a text, as much of it as cxi_stat prints.
 fn first_line(text: &str) -> String {
     text.split('\n').next().unwrap_or_default().chars().take(MAX_CHARACTERS).collect()
 }
@@ -478,7 +478,7 @@ fn text(value: Option<f64>, form: impl Fn(f32) -> String) -> String {
     value.map_or(NOT_AVAILABLE.to_owned(), |value| form(value as f32))
 }
 
-/// Returns a number as `%.3e` of C prints it: its exponent has a sign and two digits at least.
+/// A number as `%.3e` of C prints it: its exponent has a sign and two digits at least.
 fn exponential(number: f64) -> String {
     let text = format!("{:.3e}", number as f32);
     match text.split_once('e') {

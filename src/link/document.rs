@@ -86,12 +86,12 @@ pub(super) struct Rates {
 }
 
 impl LinkReport {
-    /// Returns the health of links, with names and rates of each NIC.
+    /// The health of links, with names and rates of each NIC.
     pub fn new(check: Check, links: Vec<Link>) -> Self {
         Self { check, links }
     }
 
-    /// Returns whether no link is bad or untested.
+    /// Whether no link is bad or untested.
     ///
     /// # Errors
     ///
@@ -153,7 +153,7 @@ pub mod testing {
     use check::document::testing::check;
     use health::Finding;
 
-    /// Returns the link of cxi0 with these findings, and with rates.
+    /// The link of cxi0 with these findings, and with rates.
     pub fn report(findings: Vec<Finding>) -> LinkReport {
         let rates = Rates {
             seconds: 4.0,
@@ -173,7 +173,7 @@ pub mod testing {
     }
 }
 
-/// Returns the metrics of links.
+/// The metrics of links.
 pub fn families(report: &LinkReport) -> Vec<Family> {
     let mut families = check::metrics::families_of("link", &report.check);
     let devices = report.check.devices.iter().zip(&report.links);
@@ -232,7 +232,7 @@ struct CounterMoment {
     at: Duration,
 }
 
-/// Returns the counters of rates and of verdicts, each once: both are about one reading.
+/// The counters of rates and of verdicts, each once: both are about one reading.
 fn names() -> Vec<String> {
     let mut names: Vec<String> = link_rates::names().collect();
     for name in code_words::names() {
@@ -257,7 +257,7 @@ impl CountedNic {
         Self { device, is_software: backend::is_software(device, machine), read }
     }
 
-    /// Returns the health of the NIC `after` this moment, and what its counters did until then.
+    /// The health of the NIC `after` this moment, and what its counters did until then.
     pub fn until(
         &self,
         after: &Self,

@@ -116,8 +116,8 @@ pub struct ChosenNics {
     pub is_without_hardware: bool,
 }
 
-/// Returns the NICs to show: those that the user names, else all hardware. A machine without
-/// hardware has software NICs; the user has chosen them if a variable says how many there are.
+/// The NICs to show: those that the user names, else all hardware. A machine without hardware has
+/// software NICs; the user has chosen them if a variable says how many there are.
 ///
 /// # Errors
 ///

@@ -29,13 +29,13 @@ const OPTIONAL: &[&str] = &["Firmware", "Temp.", "Pause", "Replays", "PCIe", "BE
 const RATE_COLUMNS: [&str; 6] =
     ["NIC", ">Good/s", ">Corrected/s", ">Uncorrected/s", ">RX paused", ">TX paused"];
 
-/// Returns the verdict in one line.
+/// The verdict in one line.
 pub fn verdict(report: &LinkReport) -> Page {
     Page::headline(&report.check.summary, report.check.exit_status)
 }
 
-/// Returns the page of links: a block for each if it is `verbose`, else a row. `has_rates` asks for
-/// rates, too.
+/// The page of links: a block for each if it is `verbose`, else a row. `has_rates` asks for rates,
+/// too.
 pub fn page(report: &LinkReport, is_verbose: bool, has_rates: bool) -> Page {
     let mut page = Page::default();
     let devices = report.check.devices.iter().zip(&report.links);
@@ -112,8 +112,8 @@ fn replay_text(sent: u64, received: u64) -> String {
     }
 }
 
-/// Returns a bit error rate. For none, it is below the smallest one that would have been seen, if
-/// that is known.
+/// A bit error rate. For none, it is below the smallest one that would have been seen, if that is
+/// known.
 fn bit_error_text(ratio: f64, smallest: Option<f64>) -> Option<String> {
     if ratio == 0.0 { Some(format!("<{:.1e}", smallest?)) } else { Some(format!("{ratio:.1e}")) }
 }
@@ -164,7 +164,7 @@ fn rate_row(device: &DeviceResult, rates: Option<&Rates>) -> Vec<String> {
     cells.map(or_dash).to_vec()
 }
 
-/// Returns the share of the priority that was paused most, and which one it is.
+/// The share of the priority that was paused most, and which one it is.
 fn most_paused(ratios: &[Option<f64>]) -> Option<String> {
     let known = ratios.iter().enumerate().filter_map(|(pcp, ratio)| Some((pcp, (*ratio)?)));
     let (pcp, most) = known.max_by(|one, other| one.1.total_cmp(&other.1))?;

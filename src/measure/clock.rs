@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 ///
 /// Changes of the system time do not affect it (defect T17 of tools.md).
 pub trait Clock {
-    /// Returns the current time.
+    /// The current time.
     fn now(&self) -> u64;
 }
 
@@ -25,7 +25,7 @@ impl MonotonicRaw {
     /// Name of the clock in the kernel.
     pub const NAME: &str = "CLOCK_MONOTONIC_RAW";
 
-    /// Returns the resolution that the kernel reports, in nanoseconds.
+    /// The resolution that the kernel reports, in nanoseconds.
     pub fn resolution_ns() -> u64 {
         let resolution = clock_getres(ClockId::MonotonicRaw);
         resolution.tv_sec as u64 * 1_000_000_000 + resolution.tv_nsec as u64
@@ -56,7 +56,7 @@ impl CounterClock {
         Self { counter, rate: (rate * (1_u64 << FRACTION) as f64).round() as u64 }
     }
 
-    /// Returns the rate after rounding, in nanoseconds per count.
+    /// The rate after rounding, in nanoseconds per count.
     pub fn rate(self) -> f64 {
         self.rate as f64 / (1_u64 << FRACTION) as f64
     }
@@ -133,7 +133,7 @@ pub struct MeasuringClock {
 }
 
 impl MeasuringClock {
-    /// Returns the facts about CLOCK_MONOTONIC_RAW.
+    /// The facts about CLOCK_MONOTONIC_RAW.
     pub fn from_monotonic_raw() -> Self {
         Self {
             name: MonotonicRaw::NAME.into(),
@@ -143,7 +143,7 @@ impl MeasuringClock {
         }
     }
 
-    /// Returns a warning if the clock has drifted so far that the latencies are doubtful.
+    /// A warning if the clock has drifted so far that the latencies are doubtful.
     pub fn warning(&self) -> Option<String> {
         let drift = self.drift_ppm.filter(|ppm| ppm.abs() > DOUBTFUL_PPM)?;
         Some(format!(
@@ -186,8 +186,8 @@ impl RunClock {
         }
     }
 
-    /// Returns the clock for a loop. The first call measures the rate of a counter; later calls use
-    /// the same rate.
+    /// The clock for a loop. The first call measures the rate of a counter; later calls use the
+    /// same rate.
     pub fn clock(&mut self) -> ChosenClock {
         match &mut self.counter {
             None => ChosenClock::MonotonicRaw(MonotonicRaw),
@@ -195,7 +195,7 @@ impl RunClock {
         }
     }
 
-    /// Returns the facts about the clock, from the beginning of the run until now.
+    /// The facts about the clock, from the beginning of the run until now.
     pub fn facts(&self) -> MeasuringClock {
         match &self.counter {
             None => MeasuringClock::from_monotonic_raw(),
@@ -204,7 +204,7 @@ impl RunClock {
     }
 }
 
-/// Returns the counter of the CPUs, or why it cannot be used.
+/// The counter of the CPUs, or why it cannot be used.
 fn reliable_counter(requested: &str, machine: &Machine) -> Result<CpuCounter, String> {
     if requested != CpuCounter::NAME {
         return Err(format!("this processor has no {requested}, but a {}", CpuCounter::NAME));
@@ -259,7 +259,7 @@ impl Calibration {
         }
     }
 
-    /// Returns the facts at the moment `now`. Without a rate, nothing has been measured.
+    /// The facts at the moment `now`. Without a rate, nothing has been measured.
     fn facts(&self, now: ClockMoment) -> MeasuringClock {
         let used = self.clock.map(CounterClock::rate);
         let is_long = now.ns - self.begin.ns >= LEAST_CALIBRATION;
@@ -294,7 +294,7 @@ impl ClockMoment {
         Self { count, ns }
     }
 
-    /// Returns the rate from this moment to a later one, in nanoseconds per count.
+    /// The rate from this moment to a later one, in nanoseconds per count.
     fn rate_until(self, later: Self) -> f64 {
         (later.ns - self.ns) as f64 / (later.count - self.count) as f64
     }
@@ -330,7 +330,7 @@ mod tests {
 
     const CLOCK_SOURCE: &str = "sys/devices/system/clocksource/clocksource0/current_clocksource";
 
-    /// Returns the clock that is chosen where Linux uses this clock source.
+    /// The clock that is chosen where Linux uses this clock source.
     fn chosen(choice: ClockChoice, clock_source: &str) -> Result<Cow<'static, str>, Failure> {
         let machine = MadeUp::new(&[(CLOCK_SOURCE, clock_source)]);
         RunClock::choose(choice, &machine.machine()).map(|clock| clock.facts().name)

@@ -49,18 +49,18 @@ pub struct Crowding {
 }
 
 impl Crowding {
-    /// Returns the state of a thread that is alone on its CPU.
+    /// The state of a thread that is alone on its CPU.
     pub fn none() -> Self {
         Self { was_late: false, yielded: 0, until: 0 }
     }
 
-    /// Returns the number of polls before the first call of [`Self::rest`] in a wait.
+    /// The number of polls before the first call of [`Self::rest`] in a wait.
     #[inline(always)]
     pub fn first_polls(&self) -> u32 {
         if self.until == 0 { FIRST_POLLS } else { POLLS_IF_CROWDED }
     }
 
-    /// Returns the number of polls between two calls of [`Self::rest`].
+    /// The number of polls between two calls of [`Self::rest`].
     #[inline(always)]
     pub fn polls(&self) -> u32 {
         if self.until == 0 { POLLS } else { POLLS_IF_CROWDED }
@@ -101,19 +101,19 @@ pub struct CpuShare {
 }
 
 impl CpuShare {
-    /// Returns the times of the calling thread. `None` if the kernel does not count them.
+    /// The times of the calling thread. `None` if the kernel does not count them.
     pub fn from_this_thread() -> Option<Self> {
         Self::parse(&fs::read_to_string("/proc/thread-self/schedstat").ok()?)
     }
 
-    /// Returns the times of the main thread of a process. `None` if there is no such process, or if
-    /// the kernel does not count them.
+    /// The times of the main thread of a process. `None` if there is no such process, or if the
+    /// kernel does not count them.
     pub fn from_process(id: u32) -> Option<Self> {
         Self::parse(&fs::read_to_string(format!("/proc/{id}/schedstat")).ok()?)
     }
 
-    /// Returns the sums over the threads of this process with this name. `None` if there is none,
-    /// or if the kernel does not count the times.
+    /// The sums over the threads of this process with this name. `None` if there is none, or if the
+    /// kernel does not count the times.
     pub fn from_threads(name: &str) -> Option<Self> {
         let threads = fs::read_dir("/proc/self/task").ok()?;
         // A thread may end meanwhile.
@@ -156,8 +156,8 @@ impl CpuShare {
         self.turns.saturating_sub(earlier.turns)
     }
 
-    /// Returns the part of its time since `earlier`, in percent, in which the thread was ready to
-    /// run but waited for a CPU. `None` if it has not run since.
+    /// The part of its time since `earlier`, in percent, in which the thread was ready to run but
+    /// waited for a CPU. `None` if it has not run since.
     pub fn waited_percent_since(self, earlier: Self) -> Option<f64> {
         let ran = self.ran.checked_sub(earlier.ran)?;
         let waited = self.waited.checked_sub(earlier.waited)?;

@@ -35,7 +35,7 @@ impl Gauge {
         self.count.fetch_add(operations, Ordering::Relaxed);
     }
 
-    /// Returns the numbers that were set last.
+    /// The numbers that were set last.
     pub fn get(&self) -> (u64, u64) {
         let count = self.count.load(Ordering::Relaxed);
         (count, self.sum.load(Ordering::Relaxed))
@@ -76,7 +76,7 @@ impl Gauge {
         }
     }
 
-    /// Returns the distribution of the latencies, of all sizes so far, if there is one.
+    /// The distribution of the latencies, of all sizes so far, if there is one.
     pub fn latencies(&self) -> Option<LatencyCounts> {
         self.latencies.as_ref().map(LiveHistogram::read)
     }
@@ -130,13 +130,13 @@ impl Default for LiveHistogram {
 pub struct LatencyCounts(Box<[u64]>);
 
 impl LatencyCounts {
-    /// Returns the counts of an empty histogram.
+    /// The counts of an empty histogram.
     pub fn none() -> Self {
         Self(vec![0; PLACES].into())
     }
 
-    /// Returns the latency (ns) at the nearest rank of `percentile` among those that were recorded
-    /// after `before` was read, with the resolution of the histogram. `None` if there are none.
+    /// The latency (ns) at the nearest rank of `percentile` among those that were recorded after
+    /// `before` was read, with the resolution of the histogram. `None` if there are none.
     pub fn percentile_since(&self, before: &Self, percentile: Percentile) -> Option<u64> {
         let added = || self.0.iter().zip(&before.0).map(|(now, then)| now - then);
         let count = added().sum();

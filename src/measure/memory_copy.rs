@@ -48,7 +48,7 @@ fn on_each<T: Send, R: Send>(
     })
 }
 
-/// Returns the bytes per second that the calling thread copies.
+/// The bytes per second that the calling thread copies.
 fn copy_rate(mut memory: Vec<u8>, time: Duration) -> Option<f64> {
     let (from, to) = memory.split_at_mut(MEMORY / 2);
     let (before, began) = (CpuShare::from_this_thread(), Instant::now());

@@ -30,7 +30,7 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    /// Returns the distribution of `samples`, of which there is at least one, by nearest rank.
+    /// The distribution of `samples`, of which there is at least one, by nearest rank.
     fn of(mut samples: Vec<u64>) -> Self {
         samples.sort_unstable();
         let at = |percent: usize| samples[(samples.len() * percent).div_ceil(100).max(1) - 1];
@@ -128,7 +128,7 @@ fn sampled(mut sample: impl FnMut() -> u64) -> Vec<u64> {
     std::iter::repeat_with(sample).take(SAMPLES).collect()
 }
 
-/// Returns the time of `step`, in nanoseconds.
+/// The time of `step`, in nanoseconds.
 #[inline(always)]
 fn time(clock: &impl Clock, step: impl FnOnce()) -> u64 {
     let start = clock.now();
@@ -136,8 +136,8 @@ fn time(clock: &impl Clock, step: impl FnOnce()) -> u64 {
     clock.now().saturating_sub(start)
 }
 
-/// Returns the granularity of the clock: the smallest difference of two different times among
-/// `times` and zero, which are multiples of it.
+/// The granularity of the clock: the smallest difference of two different times among `times` and
+/// zero, which are multiples of it.
 fn granularity(times: &[u64]) -> u64 {
     let mut sorted = times.to_vec();
     sorted.push(0);

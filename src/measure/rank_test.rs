@@ -9,9 +9,9 @@ const EXACT: usize = 10_000_000;
 /// Values of the smaller sample from which the normal distribution is close enough.
 const NORMAL: usize = 8;
 
-/// Returns the smallest probability that [`probability_of_shift`] can return for samples of these
-/// sizes without equal values: the probability of the order in which all of `second` lie above all
-/// of `first`.
+/// The smallest probability that [`probability_of_shift`] can return for samples of these sizes
+/// without equal values: the probability of the order in which all of `second` lie above all of
+/// `first`.
 pub fn smallest_probability(first: usize, second: usize) -> f64 {
     let (count, chosen) = (first + second, first.min(second));
     if is_exact(count, chosen) {
@@ -22,8 +22,8 @@ pub fn smallest_probability(first: usize, second: usize) -> f64 {
     }
 }
 
-/// Returns the probability, if both samples come from the same distribution, that `second` lies at
-/// least as far above `first` as it does: the one-sided p-value. 1 if a sample is empty.
+/// The probability, if both samples come from the same distribution, that `second` lies at least as
+/// far above `first` as it does: the one-sided p-value. 1 if a sample is empty.
 ///
 /// Exact, also with equal values, if the smaller sample has fewer than 8 values or the computation
 /// is short (up to 33 values a side, or 8 and 270); else by the normal distribution.
@@ -45,7 +45,7 @@ pub fn probability_of_shift(first: &[f64], second: &[f64]) -> f64 {
     }
 }
 
-/// Returns whether [`exact`] is used for choices of `chosen` of `count` values: the smaller sample.
+/// Whether [`exact`] is used for choices of `chosen` of `count` values: the smaller sample.
 fn is_exact(count: usize, chosen: usize) -> bool {
     let largest_sum = chosen * 2 * count;
     chosen < NORMAL || count * chosen * largest_sum <= EXACT
@@ -63,7 +63,7 @@ fn doubled_ranks(first: &[f64], second: &[f64]) -> Vec<usize> {
     all.iter().map(rank).collect()
 }
 
-/// Returns the part of all choices of `chosen` ranks whose sum is at least `least`.
+/// The part of all choices of `chosen` ranks whose sum is at least `least`.
 fn exact(ranks: &[usize], chosen: usize, least: usize) -> f64 {
     // These are the choices whose distances from the highest rank add up to at most `most`.
     let highest = ranks.iter().copied().max().unwrap_or_default();
@@ -98,8 +98,8 @@ fn by_normal_distribution(ranks: &[usize], chosen: usize, sum: usize) -> f64 {
     upper_tail(distance / variance.sqrt())
 }
 
-/// Returns the probability that a value of the standard normal distribution is above `z`, with an
-/// absolute error below 8e-8 (Abramowitz and Stegun, 26.2.17).
+/// The probability that a value of the standard normal distribution is above `z`, with an absolute
+/// error below 8e-8 (Abramowitz and Stegun, 26.2.17).
 fn upper_tail(z: f64) -> f64 {
     const TERMS: [f64; 5] =
         [0.319_381_530, -0.356_563_782, 1.781_477_937, -1.821_255_978, 1.330_274_429];
@@ -109,7 +109,7 @@ fn upper_tail(z: f64) -> f64 {
     if z < 0.0 { 1.0 - tail } else { tail }
 }
 
-/// Returns the number of ways to choose `chosen` of `count`.
+/// The number of ways to choose `chosen` of `count`.
 fn combinations(count: usize, chosen: usize) -> f64 {
     (1..=chosen).fold(1.0, |ways, i| ways * (count - chosen + i) as f64 / i as f64)
 }

@@ -20,7 +20,7 @@ pub struct SideResult {
 }
 
 impl SideResult {
-    /// Returns the result of all pairs of a side together: the slowest one determines the time.
+    /// The result of all pairs of a side together: the slowest one determines the time.
     pub fn from_pairs(pairs: &[Self]) -> Self {
         let elapsed_us = pairs.iter().map(|pair| pair.elapsed_us).max();
         Self {
@@ -40,9 +40,9 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// Returns the sum of both sides' rates with operations of `size` bytes. The rates of one NIC
-    /// that sends to itself in both directions are doubled, because it moves all data twice. The
-    /// legacy tools do the same (defect T19 of tools.md).
+    /// The sum of both sides' rates with operations of `size` bytes. The rates of one NIC that
+    /// sends to itself in both directions are doubled, because it moves all data twice. The legacy
+    /// tools do the same (defect T19 of tools.md).
     pub fn of(size: u64, sides: [SideResult; 2], doubled: bool) -> Self {
         let operations_per_us: f64 = sides
             .iter()
@@ -54,7 +54,7 @@ impl Rates {
         Self::from_operations(size, factor * operations_per_us)
     }
 
-    /// Returns the rates of this many operations of `size` bytes in a microsecond.
+    /// The rates of this many operations of `size` bytes in a microsecond.
     pub fn from_operations(size: u64, per_us: f64) -> Self {
         Self { megabytes: per_us * size as f64, megapackets: per_us * size.div_ceil(MTU) as f64 }
     }
@@ -90,7 +90,7 @@ impl ViewTimer {
         Self { start: MonotonicRaw.now(), cpu: thread_time() }
     }
 
-    /// Returns a view with the times since the start, in the same thread.
+    /// A view with the times since the start, in the same thread.
     pub fn view(&self) -> SideView {
         SideView {
             elapsed_us: (MonotonicRaw.now() - self.start + 500) / 1000,
@@ -100,7 +100,7 @@ impl ViewTimer {
     }
 }
 
-/// Returns the CPU time of the calling thread.
+/// The CPU time of the calling thread.
 fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)

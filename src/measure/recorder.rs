@@ -41,7 +41,7 @@ impl Recorder {
         Ok(Self { statistics: Statistics::new(), histogram, samples, gauge: Arc::default() })
     }
 
-    /// Returns a recorder whose gauge has the distribution of the samples.
+    /// A recorder whose gauge has the distribution of the samples.
     pub fn with_live_latencies(self) -> Self {
         Self { gauge: Arc::new(Gauge::with_latencies()), ..self }
     }
@@ -74,7 +74,7 @@ impl Recorder {
         self.gauge.clear();
     }
 
-    /// Returns the progress, for another thread.
+    /// The progress, for another thread.
     pub fn gauge(&self) -> &Arc<Gauge> {
         &self.gauge
     }
@@ -84,26 +84,24 @@ impl Recorder {
         &self.statistics
     }
 
-    /// Returns the sample (ns) at the nearest rank of `percentile`, with the resolution of the
-    /// histogram: never less than the sample, never more than the maximum. `None` without samples.
+    /// The sample (ns) at the nearest rank of `percentile`, with the resolution of the histogram:
+    /// never less than the sample, never more than the maximum. `None` without samples.
     pub fn percentile(&self, percentile: Percentile) -> Option<u64> {
         self.at_rank(percentile.rank(self.statistics.count()))
     }
 
-    /// Returns the median (ns). `None` without samples.
+    /// The median (ns). `None` without samples.
     pub fn median(&self) -> Option<u64> {
         self.percentile(Percentile::MEDIAN)
     }
 
-    /// Returns the ends (ns) of the 95 % confidence interval of the median. `None` with too few
-    /// samples.
+    /// The ends (ns) of the 95 % confidence interval of the median. `None` with too few samples.
     pub fn median_interval(&self) -> Option<(u64, u64)> {
         let (low, high) = median_ranks(self.statistics.count())?;
         self.at_rank(low).zip(self.at_rank(high))
     }
 
-    /// Returns the sample at a rank in ascending order, from 1, with the resolution of the
-    /// histogram.
+    /// The sample at a rank in ascending order, from 1, with the resolution of the histogram.
     fn at_rank(&self, rank: u64) -> Option<u64> {
         let count = self.statistics.count();
         let max = self.statistics.max();
@@ -120,12 +118,12 @@ impl Recorder {
         Some(value.min(max))
     }
 
-    /// Returns the histogram of the samples.
+    /// The histogram of the samples.
     pub fn histogram(&self) -> &Histogram<u64> {
         &self.histogram
     }
 
-    /// Returns the samples (ns) in the order of recording, if they are kept.
+    /// The samples (ns) in the order of recording, if they are kept.
     pub fn samples(&self) -> Option<&[u64]> {
         self.samples.as_deref()
     }
@@ -146,8 +144,8 @@ fn reserve(count: u64) -> Result<Vec<u64>, Failure> {
 /// The 97.5th percentile of the normal distribution, for intervals of 95 %.
 const NORMAL_97_5: f64 = 1.959_963_985;
 
-/// Returns the ranks of the samples that bound the median of the distribution with a confidence of
-/// at least 95 %, among `count` samples in ascending order; `None` with too few samples.
+/// The ranks of the samples that bound the median of the distribution with a confidence of at least
+/// 95 %, among `count` samples in ascending order; `None` with too few samples.
 ///
 /// Each sample lies below the median with probability 1/2, whatever the distribution, so the number
 /// below it is binomially distributed. The samples must be independent of each other.
@@ -168,13 +166,13 @@ pub struct Until {
 }
 
 impl Until {
-    /// Returns whether both ends of `interval` lie within the limit of `median`.
+    /// Whether both ends of `interval` lie within the limit of `median`.
     fn admits(self, median: u64, (low, high): (u64, u64)) -> bool {
         let farthest = (median - low).max(high - median);
         farthest as f64 <= median as f64 * self.percent / 100.0
     }
 
-    /// Returns whether the median of the samples is known to the limit.
+    /// Whether the median of the samples is known to the limit.
     pub fn is_met_by(self, recorder: &Recorder) -> bool {
         let enough = recorder.statistics().count() >= LEAST_SAMPLES;
         let median = recorder.median().zip(recorder.median_interval());
@@ -199,7 +197,7 @@ impl StabilityCheck {
         Self { until, next: LEAST_SAMPLES }
     }
 
-    /// Returns whether the run may end. Called after each sample.
+    /// Whether the run may end. Called after each sample.
     #[inline]
     pub fn ends(&mut self, recorder: &Recorder) -> bool {
         match self.until {
@@ -293,7 +291,7 @@ mod tests {
         }
     }
 
-    /// Returns the exact probability that fewer than `k` of `n` samples lie below the median.
+    /// The exact probability that fewer than `k` of `n` samples lie below the median.
     fn below(n: u64, k: u64) -> f64 {
         let mut term = 0.5_f64.powi(n as i32);
         let mut sum = 0.0;

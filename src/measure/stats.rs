@@ -30,27 +30,27 @@ impl Statistics {
         self.squares += u128::from(sample) * u128::from(sample);
     }
 
-    /// Returns the number of samples.
+    /// The number of samples.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Returns the sum of the samples in ns.
+    /// The sum of the samples in ns.
     pub fn sum(&self) -> u128 {
         self.sum
     }
 
-    /// Returns the smallest sample in ns; 0 without samples.
+    /// The smallest sample in ns; 0 without samples.
     pub fn min(&self) -> u64 {
         if self.count == 0 { 0 } else { self.min }
     }
 
-    /// Returns the largest sample in ns; 0 without samples.
+    /// The largest sample in ns; 0 without samples.
     pub fn max(&self) -> u64 {
         self.max
     }
 
-    /// Returns the arithmetic mean in ns; 0 without samples.
+    /// The arithmetic mean in ns; 0 without samples.
     pub fn mean(&self) -> f64 {
         if self.count == 0 {
             return 0.0;
@@ -59,7 +59,7 @@ impl Statistics {
         whole as f64 + rest as f64 / self.count as f64
     }
 
-    /// Returns the population standard deviation in ns; 0 without samples.
+    /// The population standard deviation in ns; 0 without samples.
     pub fn standard_deviation(&self) -> f64 {
         if self.count == 0 {
             return 0.0;
@@ -76,7 +76,7 @@ impl Statistics {
         variance.sqrt()
     }
 
-    /// Returns the whole part of the mean, and the rest of the sum.
+    /// The whole part of the mean, and the rest of the sum.
     fn split_mean(&self) -> (u128, u128) {
         (self.sum / u128::from(self.count), self.sum % u128::from(self.count))
     }
@@ -148,8 +148,8 @@ mod tests {
         assert_eq!((hours.mean(), hours.standard_deviation()), (hour as f64, 0.0));
     }
 
-    /// Returns the numerator of the exact variance over n^2: the sum over all pairs i < j of (xi -
-    /// xj)^2. An independent computation.
+    /// The numerator of the exact variance over n^2: the sum over all pairs i < j of (xi - xj)^2.
+    /// An independent computation.
     fn pairs(samples: &[u64]) -> u128 {
         let mut total = 0;
         for (i, a) in samples.iter().enumerate() {

@@ -29,14 +29,13 @@ pub trait Supervisor {
     /// A peer that has gone, and an interruption.
     fn peer_is_there(&self) -> Result<(), Failure>;
 
-    /// Returns whether waits end now, before the limit of the tools. Called when the peer was
-    /// checked.
+    /// Whether waits end now, before the limit of the tools. Called when the peer was checked.
     fn is_over(&self) -> bool {
         false
     }
 
-    /// Returns the failure of this side's NIC that ends a wait, if there is one: a command that it
-    /// has refused. Called when the peer was checked, in waits of more than 100 ms.
+    /// The failure of this side's NIC that ends a wait, if there is one: a command that it has
+    /// refused. Called when the peer was checked, in waits of more than 100 ms.
     fn refusal(&self) -> Option<Failure> {
         None
     }
@@ -44,7 +43,7 @@ pub trait Supervisor {
     /// Reports a wait of `waited` seconds, which ends after `limit` seconds.
     fn slow(&self, event: &str, waited: u64, limit: u64);
 
-    /// Returns the failure of a wait that has ended after this time.
+    /// The failure of a wait that has ended after this time.
     fn no_answer(&self, event: &str, waited: Duration) -> Failure;
 }
 
@@ -84,7 +83,7 @@ impl<'a> WaitPolicy<'a> {
         Self { pause, ..self }.allow(pause)
     }
 
-    /// Returns the times of the policy, for another thread.
+    /// The times of the policy, for another thread.
     pub fn limits(&self) -> WaitTimes {
         WaitTimes { allowance: self.allowance, pause: self.pause }
     }
@@ -136,12 +135,12 @@ impl<'a> WaitPolicy<'a> {
         }
     }
 
-    /// Returns a timer for a wait in which the caller polls.
+    /// A timer for a wait in which the caller polls.
     pub fn timer(self, event: &'static str) -> PollTimer<'a> {
         PollTimer { policy: self, event, misses: 0, watch: None }
     }
 
-    /// Returns the time limit of a wait for an operation of `bytes` bytes.
+    /// The time limit of a wait for an operation of `bytes` bytes.
     pub fn longest(bytes: u64) -> Duration {
         Duration::from_nanos(GIVE_UP.saturating_add(bytes.saturating_mul(PER_BYTE)))
     }
@@ -209,7 +208,7 @@ impl<'a> WaitPolicy<'a> {
     }
 }
 
-/// Returns the limit in effect, in nanoseconds (see [`limit::in_effect`]).
+/// The limit in effect, in nanoseconds (see [`limit::in_effect`]).
 fn in_effect(limit: u64) -> u64 {
     limit::in_effect(Duration::from_nanos(limit)).as_nanos() as u64
 }
@@ -282,7 +281,7 @@ pub mod double {
     }
 
     impl Watching {
-        /// Returns a supervisor with or without a peer.
+        /// A supervisor with or without a peer.
         pub fn peer(peer: bool) -> Self {
             Self { peer, notices: Cell::new(0) }
         }

@@ -89,9 +89,9 @@ fn check_address_space() -> Result<(), Failure> {
     }
 }
 
-/// Returns the files that the driver of `device` shows. The files of a software NIC are a snapshot:
-/// they do not change, and are removed with the last clone of the result. The counters of the NIC
-/// continue while a device of the fabric is open or such files exist.
+/// The files that the driver of `device` shows. The files of a software NIC are a snapshot: they do
+/// not change, and are removed with the last clone of the result. The counters of the NIC continue
+/// while a device of the fabric is open or such files exist.
 ///
 /// # Errors
 ///
@@ -103,8 +103,8 @@ pub fn files(device: DeviceName, machine: &Machine) -> Result<Files, Failure> {
     }
 }
 
-/// Returns whether `device` is a software NIC, by its own name or as `cxi-softnic` shows it to
-/// programs: as a device whose driver is the software NIC.
+/// Whether `device` is a software NIC, by its own name or as `cxi-softnic` shows it to programs: as
+/// a device whose driver is the software NIC.
 pub fn is_software(device: DeviceName, machine: &Machine) -> bool {
     match device.kind {
         DeviceKind::Software => true,
@@ -116,7 +116,7 @@ pub fn is_software(device: DeviceName, machine: &Machine) -> bool {
     }
 }
 
-/// Returns the software NICs that a process has open, from its memory map.
+/// The software NICs that a process has open, from its memory map.
 pub fn mapped_software(maps: &str) -> Vec<DeviceName> {
     softnic::mapped_nics(maps).into_iter().map(DeviceName::software).collect()
 }
@@ -136,7 +136,7 @@ pub fn files_of_counters(
     if is_software(device, machine) { snapshot(device, wanted) } else { files(device, machine) }
 }
 
-/// Returns a snapshot of the files of the software NIC with the number of `device`.
+/// A snapshot of the files of the software NIC with the number of `device`.
 fn snapshot(device: DeviceName, wanted: impl Fn(&str) -> bool) -> Result<Files, Failure> {
     let snapshot = softnic::Snapshot::with_counters(device.index, wanted).map_err(|error| {
         let errno = error.raw_os_error();
@@ -171,14 +171,14 @@ pub fn let_engine_sleep() {
     softnic::rest_after(SPIN);
 }
 
-/// Returns whether the address of `device` tells where it is in the fabric. The address of a
-/// software NIC has no meaning without switches.
+/// Whether the address of `device` tells where it is in the fabric. The address of a software NIC
+/// has no meaning without switches.
 pub fn has_location(device: DeviceName, machine: &Machine) -> bool {
     !is_software(device, machine) || softnic::has_switches()
 }
 
-/// Returns the part of a measured speed of memory that counts for the node of `device`: less than 1
-/// only if a fault of a software NIC plants it.
+/// The part of a measured speed of memory that counts for the node of `device`: less than 1 only if
+/// a fault of a software NIC plants it.
 pub fn memory_share(device: DeviceName) -> f64 {
     match device.kind {
         DeviceKind::Hardware => 1.0,
@@ -186,8 +186,8 @@ pub fn memory_share(device: DeviceName) -> f64 {
     }
 }
 
-/// Returns the software NICs whose packets are slower or faster than the packets of others, because
-/// a variable says so.
+/// The software NICs whose packets are slower or faster than the packets of others, because a
+/// variable says so.
 pub fn with_own_links() -> Vec<DeviceName> {
     let last = DeviceKind::Software.platform().last_index;
     let numbers = (0..=last).filter(|number| softnic::has_own_link(*number));
@@ -213,8 +213,8 @@ pub struct LinksDelay {
     pub answers_total: Duration,
 }
 
-/// Returns the delays of all messages that the software NIC with this address sent, and of the
-/// answers to them, since its fabric was made. `None` if its fabric has no switches.
+/// The delays of all messages that the software NIC with this address sent, and of the answers to
+/// them, since its fabric was made. `None` if its fabric has no switches.
 pub fn links_delay(nic: u32) -> Option<LinksDelay> {
     let delay = softnic::links_delay(nic)?;
     Some(LinksDelay {
@@ -253,14 +253,13 @@ pub fn devices(
     (names.into_iter().map(open).collect(), failure)
 }
 
-/// Returns the fabric of the software NICs of this process as one word: what differs for each, a
-/// colon and its directory.
+/// The fabric of the software NICs of this process as one word: what differs for each, a colon and
+/// its directory.
 pub fn fabric() -> Option<String> {
     softnic::fabric_identity()
 }
 
-/// Returns whether the user has chosen software NICs for this machine: a variable says how many
-/// there are.
+/// Whether the user has chosen software NICs for this machine: a variable says how many there are.
 pub fn has_chosen_software() -> bool {
     let is_set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
     ["CXIDIAG_NICS", "CXIDIAG_NIDS", "CXIDIAG_TOPOLOGY"].into_iter().any(is_set)
@@ -272,7 +271,7 @@ pub fn no_hardware() -> Failure {
         .with_hint("for software NICs: CXIDIAG_NICS says how many there are, -d soft0 names one")
 }
 
-/// Returns the names of the hardware NICs of this machine, or else of its software NICs.
+/// The names of the hardware NICs of this machine, or else of its software NICs.
 ///
 /// # Errors
 ///
@@ -289,8 +288,8 @@ pub fn names(libcxi: Option<&LibraryFile>, machine: &Machine) -> Result<Vec<Devi
     }
 }
 
-/// Returns the devices that the driver shows and those that the library lists. The library omits
-/// devices that it cannot open (libcxi.md 2.3).
+/// The devices that the driver shows and those that the library lists. The library omits devices
+/// that it cannot open (libcxi.md 2.3).
 fn hardware(libcxi: Option<&LibraryFile>, machine: &Machine) -> (Vec<DeviceName>, Option<Failure>) {
     let mut names = machine.nics();
     let failure = match load(DEFAULT_DEVICE, libcxi) {
@@ -306,13 +305,13 @@ fn hardware(libcxi: Option<&LibraryFile>, machine: &Machine) -> (Vec<DeviceName>
     (names, failure)
 }
 
-/// Returns the hardware NICs that [`devices`] finds on this machine.
+/// The hardware NICs that [`devices`] finds on this machine.
 pub fn all_hardware() -> Vec<DeviceName> {
     let (found, _) = devices(&[], None, &Machine::this());
     found.iter().map(|found| found.name).filter(|name| name.platform().is_listed).collect()
 }
 
-/// Returns the software NICs that lists show.
+/// The software NICs that lists show.
 pub fn software() -> Vec<DeviceName> {
     listed(&Library::from_api(softnic::api()), DeviceKind::Software)
 }
@@ -371,7 +370,7 @@ fn cannot_open(library: &Library, device: DeviceName, error: cxi::Error) -> Fail
     failure(format!("devices of this machine: {}", names.join(" ")))
 }
 
-/// Returns the failure of a software NIC that cannot use the directory of the fabric.
+/// The failure of a software NIC that cannot use the directory of the fabric.
 fn fabric_failure(error: impl Error + Send + Sync + 'static, errno: Option<i32>) -> Failure {
     if errno == Some(libc::EAGAIN) {
         // Its thread cannot be started.
@@ -400,7 +399,7 @@ fn fabric_failure(error: impl Error + Send + Sync + 'static, errno: Option<i32>)
     }
 }
 
-/// Returns the failure of a software NIC for which the directory of the fabric has no space.
+/// The failure of a software NIC for which the directory of the fabric has no space.
 fn no_space(failure: Failure) -> Failure {
     let Some(space) = softnic::Space::from_environment() else {
         return failure;
@@ -419,15 +418,14 @@ fn no_space(failure: Failure) -> Failure {
     )
 }
 
-/// Returns whether the driver shows a NIC without the file by which programs open it
-/// (libcxi.md 2.1).
+/// Whether the driver shows a NIC without the file by which programs open it (libcxi.md 2.1).
 fn has_no_node(device: DeviceName, machine: &Machine) -> bool {
     let name = device.to_string();
     let node = machine.root().join("dev").join(&name);
     machine.cxi_devices().contains(&name) && !is_software(device, machine) && !node.exists()
 }
 
-/// Returns whether the driver shows no NICs.
+/// Whether the driver shows no NICs.
 fn hardware_is_missing() -> bool {
     !Path::new(SYSFS).exists()
 }

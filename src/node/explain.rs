@@ -14,7 +14,7 @@ use facts::error::{Failure, Kind, Step};
 /// The memory of this process, as the kernel describes it.
 const MAPS: &str = "/proc/self/maps";
 
-/// Returns the step of a run that needs this call.
+/// The step of a run that needs this call.
 fn step(call: &str) -> Option<Step> {
     match call {
         "cxil_open_device" => Some(Step::Device),
@@ -41,7 +41,7 @@ impl<T> Explain<T> for Result<T, cxi::Error> {
     }
 }
 
-/// Returns the failure of a libcxi call (or mmap): `what` failed because of `error`.
+/// The failure of a libcxi call (or mmap): `what` failed because of `error`.
 #[cold]
 pub fn explained(error: cxi::Error, what: impl fmt::Display) -> Failure {
     let failure = Failure::new(Kind::Environment, error).context(what);
@@ -62,7 +62,7 @@ pub fn explained(error: cxi::Error, what: impl fmt::Display) -> Failure {
     }
 }
 
-/// Returns the step of a run that fails with this return code (libcxi.md 12.3).
+/// The step of a run that fails with this return code (libcxi.md 12.3).
 fn step_of_code(code: ReturnCode) -> Step {
     match code.name() {
         Some("UNDELIVERABLE" | "CANCELED" | "HRP_RSP_DISCARD") => Step::Answer,
@@ -71,7 +71,7 @@ fn step_of_code(code: ReturnCode) -> Step {
     }
 }
 
-/// Returns the failure for an unexpected event or an event with an error code; `what` was awaited.
+/// The failure for an unexpected event or an event with an error code; `what` was awaited.
 pub fn unexpected(
     what: &str,
     event_type: EventType,
@@ -113,7 +113,7 @@ pub fn explain_wait(failure: Failure, observer: &Observer) -> Failure {
     failure
 }
 
-/// Returns the failure of a queue of which the NIC has refused a command, if there is one.
+/// The failure of a queue of which the NIC has refused a command, if there is one.
 pub fn refusal(observer: &Observer) -> Option<Failure> {
     let state = observer.refusal()?;
     let failure = Failure::nic(text(&state).0).in_step(Step::Operation);
@@ -167,7 +167,7 @@ enum Weight {
     Reason,
 }
 
-/// Returns a state in words.
+/// A state in words.
 fn text(state: &ObjectState) -> (String, Weight) {
     match state {
         ObjectState::CommandQueue { kind, status, written } => {
@@ -246,7 +246,7 @@ fn command_queue(kind: QueueKind, status: CqStatus, written: u32) -> (String, We
     (text, weight)
 }
 
-/// Returns the name of a command by its first byte (nic.md 3.1).
+/// The name of a command by its first byte (nic.md 3.1).
 fn command(kind: QueueKind, header: u8) -> String {
     const TRANSFERS: [&str; 14] = [
         "NOOP",

@@ -32,7 +32,7 @@ impl OnGpus {
     /// All buffers are in system memory.
     pub const NONE: Self = Self { kind: None, tx: None, rx: None, map: None };
 
-    /// Returns the GPU of a buffer, if it lies on one.
+    /// The GPU of a buffer, if it lies on one.
     pub fn of(&self, buffer: Use) -> Option<u8> {
         match buffer {
             Use::Transmit => self.tx,
@@ -40,7 +40,7 @@ impl OnGpus {
         }
     }
 
-    /// Returns whether any buffer lies on a GPU.
+    /// Whether any buffer lies on a GPU.
     pub fn any(&self) -> bool {
         self.tx.is_some() || self.rx.is_some()
     }
@@ -49,7 +49,7 @@ impl OnGpus {
 /// Description of valid types, for messages.
 pub const GPU_TYPES: &str = "expected AMD, NVIDIA or INTEL";
 
-/// Returns the type with this name, in upper or lower case.
+/// The type with this name, in upper or lower case.
 pub fn named(text: &str) -> Option<GpuType> {
     GpuType::ALL.into_iter().find(|kind: &GpuType| kind.to_string().eq_ignore_ascii_case(text))
 }
@@ -105,8 +105,8 @@ pub const MAP_WAYS: &str = "expected auto, peer or dmabuf";
 pub const MAP_NAMES: [(&str, Option<MapWay>); 3] =
     [("auto", None), ("peer", Some(MapWay::Peer)), ("dmabuf", Some(MapWay::DmaBuf))];
 
-/// Returns the note about buffers that are not mapped in the usual way of their type; nothing if
-/// they are, or if the user has chosen the way.
+/// The note about buffers that are not mapped in the usual way of their type; nothing if they are,
+/// or if the user has chosen the way.
 pub fn note(map: GpuMap, kind: GpuType) -> Option<String> {
     let refused = map.refused?;
     let way = match map.way {

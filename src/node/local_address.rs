@@ -28,14 +28,14 @@ pub struct LocalAddress {
 }
 
 impl LocalAddress {
-    /// Returns the name of the threads of this process that do the work of the NIC while nothing
-    /// in it polls them; `None` if the NIC works by itself.
+    /// The name of the threads of this process that do the work of the NIC while nothing in it
+    /// polls them; `None` if the NIC works by itself.
     pub fn thread(&self) -> Option<&'static str> {
         self.simulated.then_some(backend::SOFTWARE_NIC_THREAD)
     }
 
-    /// Returns the delays of all messages of a NIC of the same fabric so far, and of the answers
-    /// to them. `None` if no model makes these delays.
+    /// The delays of all messages of a NIC of the same fabric so far, and of the answers to them.
+    /// `None` if no model makes these delays.
     pub fn modelled_delay(&self, nic: u32) -> Option<LinksDelay> {
         if self.simulated { backend::links_delay(nic) } else { None }
     }

@@ -27,8 +27,8 @@ pub(super) fn begin() {
     IS_LATE.store(false, Ordering::Relaxed);
 }
 
-/// Returns the output of a program of the host; `None` if it is not installed, fails or prints too
-/// much, or if it or an earlier one of the same report has not ended in time.
+/// The output of a program of the host; `None` if it is not installed, fails or prints too much, or
+/// if it or an earlier one of the same report has not ended in time.
 pub fn output(program: &str, arguments: &[&str]) -> Option<String> {
     if IS_LATE.load(Ordering::Relaxed) {
         return None;

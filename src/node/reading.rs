@@ -63,8 +63,7 @@ pub fn limit_waits() {
     IS_LIMITED.store(true, Ordering::Relaxed);
 }
 
-/// Returns the files that have not answered, and the counters of failed devices, each with the
-/// reason.
+/// The files that have not answered, and the counters of failed devices, each with the reason.
 pub fn unreadable() -> BTreeMap<PathBuf, String> {
     unreadable_files().clone()
 }
@@ -82,7 +81,7 @@ fn remember(path: &Path, reason: String) {
     unreadable_files().entry(path.to_owned()).or_insert(reason);
 }
 
-/// Returns the text of a file.
+/// The text of a file.
 ///
 /// # Errors
 ///
@@ -92,7 +91,7 @@ pub fn text(path: &Path) -> io::Result<String> {
     within_limit(path, |path| fs::read_to_string(path))
 }
 
-/// Returns the text of a file, with a mark in place of what is not UTF-8.
+/// The text of a file, with a mark in place of what is not UTF-8.
 ///
 /// # Errors
 ///
@@ -102,7 +101,7 @@ pub fn lossy_text(path: &Path) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Returns the names in a directory.
+/// The names in a directory.
 pub fn names(path: &Path) -> io::Result<Vec<OsString>> {
     let read = |path: &Path| {
         let entries = fs::read_dir(path)?;
@@ -111,12 +110,12 @@ pub fn names(path: &Path) -> io::Result<Vec<OsString>> {
     within_limit(path, read)
 }
 
-/// Returns whether there is a file or directory.
+/// Whether there is a file or directory.
 pub fn exists(path: &Path) -> bool {
     within_limit(path, |path| fs::metadata(path)).is_ok()
 }
 
-/// Returns the path without symbolic links.
+/// The path without symbolic links.
 pub fn resolved(path: &Path) -> io::Result<PathBuf> {
     within_limit(path, |path| fs::canonicalize(path))
 }

@@ -81,18 +81,18 @@ impl Launcher {
     }
 }
 
-/// Returns whether a launcher has listed `device`, whatever its other variables say.
+/// Whether a launcher has listed `device`, whatever its other variables say.
 pub fn is_listed(value: impl Fn(&str) -> Option<String>, device: &str) -> bool {
     set(value, DEVICES).is_some_and(|names| names.split(',').any(|name| name.trim() == device))
 }
 
-/// Returns whether the process belongs to a step of Slurm on one node without a VNI: such a step
-/// gets one only if the user or the site asks for it (jobs.md 1.2).
+/// Whether the process belongs to a step of Slurm on one node without a VNI: such a step gets one
+/// only if the user or the site asks for it (jobs.md 1.2).
 pub fn is_one_node_step(value: impl Fn(&str) -> Option<String>) -> bool {
     set(&value, STEP_NODES).as_deref() == Some("1") && set(&value, VNIS).is_none()
 }
 
-/// Returns the value of a variable that is set and not empty.
+/// The value of a variable that is set and not empty.
 fn set(value: impl Fn(&str) -> Option<String>, name: &str) -> Option<String> {
     let text = value(name)?.trim().to_owned();
     Some(text).filter(|text| !text.is_empty())
@@ -132,7 +132,7 @@ impl Grant {
         })
     }
 
-    /// Returns the VNI of the step.
+    /// The VNI of the step.
     ///
     /// # Errors
     ///
@@ -141,7 +141,7 @@ impl Grant {
         self.vnis.clone().map(|vnis| vnis[0])
     }
 
-    /// Returns the VNI of the whole job, if the launcher has granted one.
+    /// The VNI of the whole job, if the launcher has granted one.
     ///
     /// # Errors
     ///
@@ -150,7 +150,7 @@ impl Grant {
         self.vnis.clone().map(|vnis| vnis.get(1).copied())
     }
 
-    /// Returns the traffic classes on a NIC, if the launcher names them.
+    /// The traffic classes on a NIC, if the launcher names them.
     ///
     /// # Errors
     ///
@@ -175,7 +175,7 @@ impl Grant {
         }
     }
 
-    /// Returns the names of the NICs that the launcher has listed.
+    /// The names of the NICs that the launcher has listed.
     pub fn devices(&self) -> impl Iterator<Item = &str> {
         self.nics.iter().map(|nic| nic.device.as_str())
     }
@@ -210,7 +210,7 @@ fn different_lengths(devices: &str, (name, text): (&str, &str), counts: [usize; 
     format!("{DEVICES}={devices} and {name}={text} have different lengths ({nics} and {others})")
 }
 
-/// Returns the first name that is listed again.
+/// The first name that is listed again.
 fn repeated<'n>(names: &[&'n str]) -> Option<&'n str> {
     let mut seen = HashSet::new();
     names.iter().find(|name| !seen.insert(**name)).copied()
@@ -286,7 +286,7 @@ mod tests {
         }
     }
 
-    /// Returns the error of the first variable that is invalid when it is used.
+    /// The error of the first variable that is invalid when it is used.
     fn refusal(values: [&str; 4]) -> String {
         let grant = match find(values) {
             Ok(Launcher::Granted(grant)) => grant,

@@ -26,20 +26,20 @@ impl TrafficClass {
     pub const ALL: [Self; 4] =
         [Self::DedicatedAccess, Self::LowLatency, Self::BulkData, Self::BestEffort];
 
-    /// Returns the number of the class, `CXI_TC_*`.
+    /// The number of the class, `CXI_TC_*`.
     pub fn number(self) -> u32 {
         self as u32
     }
 
-    /// Returns the class to use if only the classes of `granted` may be used: BEST_EFFORT if it is
-    /// granted, else the class with the lowest number (jobs.md 1.3).
+    /// The class to use if only the classes of `granted` may be used: BEST_EFFORT if it is granted,
+    /// else the class with the lowest number (jobs.md 1.3).
     pub fn preferred(granted: &[Self]) -> Option<Self> {
         let best_effort = granted.iter().find(|&&class| class == Self::BestEffort);
         best_effort.or_else(|| granted.iter().min_by_key(|class| class.number())).copied()
     }
 
-    /// Returns the largest share of the NIC that the class may send, in percent: what the driver
-    /// shows, else its default. `None` if the class is not limited.
+    /// The largest share of the NIC that the class may send, in percent: what the driver shows,
+    /// else its default. `None` if the class is not limited.
     pub fn ceiling(self, files: Option<&Files>) -> Option<u64> {
         let directory = self.to_string().to_lowercase();
         let text = |name: &str| files?.text(&format!("traffic_classes/{name}"));
@@ -76,7 +76,7 @@ impl FromStr for TrafficClass {
     }
 }
 
-/// Returns the names of classes as a list.
+/// The names of classes as a list.
 pub fn names(classes: &[TrafficClass]) -> String {
     let names: Vec<String> = classes.iter().map(TrafficClass::to_string).collect();
     names.join(", ")

@@ -3,7 +3,7 @@
 use facts::error::{Context, Failure};
 use facts::text::cell;
 
-/// Returns rows as a document.
+/// Rows as a document.
 ///
 /// # Errors
 ///

@@ -26,7 +26,7 @@ pub enum Place {
 }
 
 impl Place {
-    /// Returns the file, if the destination is one.
+    /// The file, if the destination is one.
     pub fn file(&self) -> Option<&Path> {
         match self {
             Self::Stdout => None,
@@ -104,7 +104,7 @@ impl Destination {
         Ok(Self::File(target))
     }
 
-    /// Returns the file that the document replaces, if it replaces one.
+    /// The file that the document replaces, if it replaces one.
     pub fn target(&self) -> Option<&Path> {
         match self {
             Self::File(target) => Some(&target.path),
@@ -130,7 +130,7 @@ impl Destination {
             .map_err(|error| cannot_write(&target.path, &error))
     }
 
-    /// Returns the failure of a document that cannot be written here.
+    /// The failure of a document that cannot be written here.
     pub fn failure(&self, error: &io::Error) -> Failure {
         match self {
             Self::Stdout => cannot_write(Path::new("standard output"), error),
@@ -260,7 +260,7 @@ impl OutputFile {
     }
 }
 
-/// Returns the path behind the symlinks of a file that does not exist.
+/// The path behind the symlinks of a file that does not exist.
 fn followed(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..MOST_SYMLINKS {
@@ -300,7 +300,7 @@ impl Growing {
         }
     }
 
-    /// Returns the failure of a document that cannot be written.
+    /// The failure of a document that cannot be written.
     pub fn failure(&self, error: &io::Error) -> Failure {
         self.destination.failure(error)
     }
@@ -323,8 +323,8 @@ impl Write for Growing {
     }
 }
 
-/// Returns the standard stream of this process that is the file `path`, such as `/dev/stdout`: a
-/// shell may have redirected it to a file, which is not to be replaced.
+/// The standard stream of this process that is the file `path`, such as `/dev/stdout`: a shell may
+/// have redirected it to a file, which is not to be replaced.
 fn own_stream(path: &Path) -> Option<io::Result<File>> {
     let same = |stream: io::Result<OwnedFd>| {
         let stream = File::from(stream.ok()?);
@@ -335,13 +335,13 @@ fn own_stream(path: &Path) -> Option<io::Result<File>> {
         .or_else(|| same(io::stderr().as_fd().try_clone_to_owned()))
 }
 
-/// Returns the canonical name of a file that does not exist.
+/// The canonical name of a file that does not exist.
 fn resolved(path: &Path) -> io::Result<PathBuf> {
     let name = path.file_name().ok_or(ErrorKind::IsADirectory)?;
     Ok(directory(path).canonicalize()?.join(name))
 }
 
-/// Returns the directory in which a file is.
+/// The directory in which a file is.
 pub(super) fn directory(path: &Path) -> &Path {
     match path.parent() {
         Some(directory) if directory != Path::new("") => directory,
@@ -359,7 +359,7 @@ fn bare(error: &io::Error) -> io::Error {
     }
 }
 
-/// Returns the failure to write a file.
+/// The failure to write a file.
 pub(super) fn cannot_write(path: &Path, error: &io::Error) -> Failure {
     Failure::environment(format!("cannot write {}: {}", path.display(), cause(error)))
         .with_hint(hint(path, error))

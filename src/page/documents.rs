@@ -142,7 +142,7 @@ impl Documents {
         check_distinct(files.filter_map(Destination::target))
     }
 
-    /// Returns whether a document has standard output, in place of the text.
+    /// Whether a document has standard output, in place of the text.
     pub fn has_stdout(&self) -> bool {
         self.destinations().any(|destination| matches!(destination, Destination::Stdout))
     }

@@ -60,7 +60,7 @@ impl Formatter for JsonLayout {
     }
 }
 
-/// Returns a document as a type, or a reason that names the key of what is wrong.
+/// A document as a type, or a reason that names the key of what is wrong.
 pub fn read<T: DeserializeOwned>(document: &[u8]) -> Result<T, String> {
     let mut json = serde_json::Deserializer::from_slice(document);
     serde_path_to_error::deserialize(&mut json).map_err(|error| {
@@ -79,7 +79,7 @@ pub fn read<T: DeserializeOwned>(document: &[u8]) -> Result<T, String> {
     })
 }
 
-/// Returns a value as a document of many lines.
+/// A value as a document of many lines.
 ///
 /// # Errors
 ///
@@ -99,7 +99,7 @@ pub fn write_document(to: &mut dyn Write, value: &impl Serialize) -> io::Result<
     write(to, value, JsonLayout::Lines(PrettyFormatter::new()))
 }
 
-/// Returns a value as a document of one line.
+/// A value as a document of one line.
 ///
 /// # Errors
 ///
@@ -147,7 +147,7 @@ impl JsonLines {
         opened().map_err(|error| cannot_write(path, &error))
     }
 
-    /// Returns the file that is written.
+    /// The file that is written.
     pub fn target(&self) -> &Path {
         &self.target
     }

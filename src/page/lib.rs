@@ -44,7 +44,7 @@ use std::io;
 use facts::error::Failure;
 use facts::interrupt;
 
-/// Returns the failure of a program that was started without a standard output.
+/// The failure of a program that was started without a standard output.
 pub fn no_standard_output() -> Failure {
     Failure::environment("standard output is closed: the results would be lost")
         .with_hint("redirect it to a file or to /dev/null")

@@ -24,7 +24,7 @@ impl Dialect {
     pub const ALL: [(&str, Self); 2] =
         [("node-exporter", Self::NodeExporter), ("openmetrics", Self::OpenMetrics)];
 
-    /// Returns the dialect of a file: node exporter reads `*.prom`.
+    /// The dialect of a file: node exporter reads `*.prom`.
     pub fn of(path: &Path) -> Self {
         if path.extension().is_some_and(|extension| extension == "prom") {
             Self::NodeExporter
@@ -46,7 +46,7 @@ pub struct MetricsFile {
 }
 
 impl MetricsFile {
-    /// Returns a file whose neighbours do not matter, with the form of its name.
+    /// A file whose neighbours do not matter, with the form of its name.
     pub fn of(path: PathBuf) -> Self {
         Self { dialect: Dialect::of(&path), series: None, path }
     }
@@ -81,7 +81,7 @@ impl MetricsFile {
     }
 }
 
-/// Returns whether a regular file has a sample of this series without labels.
+/// Whether a regular file has a sample of this series without labels.
 fn has_series(path: &Path, series: &str) -> bool {
     let is_regular = fs::metadata(path).is_ok_and(|found| found.is_file());
     let text = is_regular.then(|| user_file::text(path).ok()).flatten();
@@ -118,7 +118,7 @@ pub struct Family {
 const UNITS: [&str; 5] = ["bytes_per_second", "seconds", "ratio", "celsius", "watts"];
 
 impl Family {
-    /// Returns the family whose samples have this name, which says its kind.
+    /// The family whose samples have this name, which says its kind.
     pub fn new(
         name: impl Into<Cow<'static, str>>,
         help: impl Into<Cow<'static, str>>,
@@ -157,7 +157,7 @@ impl Family {
         ]
     }
 
-    /// Returns the unit, which is the end of the name; empty without one.
+    /// The unit, which is the end of the name; empty without one.
     pub fn unit(&self) -> &'static str {
         UNITS.into_iter().find(|unit| self.name.ends_with(unit)).unwrap_or_default()
     }
@@ -184,8 +184,8 @@ impl<T: Into<f64>> From<T> for Sample {
     }
 }
 
-/// Returns the family `cxidiag_build` of a command. The files of two commands in one directory of
-/// the node exporter must not have the same sample, and need the same text.
+/// The family `cxidiag_build` of a command. The files of two commands in one directory of the node
+/// exporter must not have the same sample, and need the same text.
 pub fn build(command: &str) -> Family {
     let labels = [("command", command.to_owned()), ("version", env!("CARGO_PKG_VERSION").into())];
     let help = "Version of cxidiag that wrote the metrics, always 1.";

@@ -35,12 +35,11 @@ impl<T: Into<String>> From<T> for Words {
 }
 
 impl Words {
-    /// Returns a verdict.
     pub fn verdict(severity: Severity, text: impl Into<String>) -> Self {
         Self(vec![(severity, text.into())])
     }
 
-    /// Returns a text whose first word is a verdict.
+    /// A text whose first word is a verdict.
     pub fn first(severity: Severity, text: &str) -> Self {
         let end = text.find([' ', ':', ',']).unwrap_or(text.len());
         Self::verdict(severity, &text[..end]).and(&text[end..])
@@ -52,8 +51,7 @@ impl Words {
         self
     }
 
-    /// Returns the words in lines of at most `width` columns, if no word is wider. Verdicts stay
-    /// whole.
+    /// The words in lines of at most `width` columns, if no word is wider. Verdicts stay whole.
     fn fitted(&self, width: usize) -> Self {
         let is_blank = |severity: &Severity, letter| *severity == Severity::Shown && letter == ' ';
         let letters = self.0.iter().flat_map(|(severity, text)| {
@@ -81,7 +79,7 @@ impl Words {
         Self(self.0.iter().map(part).collect())
     }
 
-    /// Returns the columns of the longest line.
+    /// The columns of the longest line.
     pub fn width(&self) -> usize {
         let text = self.text(TextStyle::Plain);
         text.lines().map(|line| line.chars().count()).max().unwrap_or(0)
@@ -95,7 +93,7 @@ impl Words {
     }
 }
 
-/// Returns a text whose names can do nothing in texts of this style.
+/// A text whose names can do nothing in texts of this style.
 fn shown_in(style: TextStyle, text: &str) -> String {
     match style {
         TextStyle::Plain | TextStyle::Colored => shown_lines(text).into_owned(),
@@ -103,7 +101,7 @@ fn shown_in(style: TextStyle, text: &str) -> String {
     }
 }
 
-/// Returns a verdict in the colour of its severity, if the style has colours.
+/// A verdict in the colour of its severity, if the style has colours.
 fn painted(severity: Severity, text: &str, style: TextStyle) -> String {
     let color = match severity {
         Severity::Bad => AnsiColor::Red,
@@ -154,8 +152,8 @@ struct PageTable {
 pub struct Page(Vec<PageBlock>);
 
 impl Page {
-    /// Returns a page with the first line of a result, whose first word is the verdict that the
-    /// program ends with.
+    /// A page with the first line of a result, whose first word is the verdict that the program
+    /// ends with.
     pub fn headline(summary: &str, exit_status: u8) -> Self {
         let severity = match exit_status {
             0 => Severity::Good,
@@ -167,7 +165,7 @@ impl Page {
         page
     }
 
-    /// Returns the first line of this page.
+    /// The first line of this page.
     pub fn first_line(mut self) -> Self {
         self.0.truncate(1);
         self
@@ -272,12 +270,12 @@ impl Page {
         self.0.push(PageBlock::EndOfTable);
     }
 
-    /// Returns the text of the page, for a terminal with 80 columns.
+    /// The text of the page, for a terminal with 80 columns.
     pub fn text(&self, style: TextStyle) -> String {
         self.text_within(style, WIDTH)
     }
 
-    /// Returns the text of the page, for a terminal with this number of columns.
+    /// The text of the page, for a terminal with this number of columns.
     fn text_within(&self, style: TextStyle, width: usize) -> String {
         let mut text = String::new();
         for line in self.0.iter().flat_map(|block| block.lines(style, width)) {
@@ -354,7 +352,7 @@ impl PageTable {
         table::lines_in(style, &titles, self.rows.iter().map(cells).collect(), &self.numbers)
     }
 
-    /// Returns the table for a terminal with `columns` columns.
+    /// The table for a terminal with `columns` columns.
     fn fitted(&self, columns: usize) -> Self {
         let mut table = self.clone();
         let Some(optional) = self.optional else { return table };
@@ -393,7 +391,7 @@ impl PageTable {
         table
     }
 
-    /// Returns the width of each column.
+    /// The width of each column.
     fn widths(&self) -> Vec<usize> {
         let cells = |at: usize| self.rows.iter().map(move |row| row[at].width());
         let widths = self.titles.iter().enumerate();
@@ -401,8 +399,8 @@ impl PageTable {
     }
 }
 
-/// Returns the style of texts on standard output: in colour on a terminal, unless the user's
-/// environment rules it out (`NO_COLOR`, `TERM=dumb`).
+/// The style of texts on standard output: in colour on a terminal, unless the user's environment
+/// rules it out (`NO_COLOR`, `TERM=dumb`).
 pub fn style_of_stdout() -> TextStyle {
     let is_refused = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     if io::stdout().is_terminal() && has_cursor() && !is_refused {

@@ -13,7 +13,7 @@ use super::table::WIDTH;
 /// Erases the line from the cursor on.
 const ERASE: &str = "\x1b[K";
 
-/// Returns whether the terminal of this process moves its cursor and erases lines.
+/// Whether the terminal of this process moves its cursor and erases lines.
 pub fn has_cursor() -> bool {
     env::var_os("TERM").is_none_or(|name| name != "dumb")
 }
@@ -28,8 +28,8 @@ pub struct ProgressLine<W: Write + AsFd = Stderr> {
 }
 
 impl<W: Write + AsFd> ProgressLine<W> {
-    /// Returns a line that is drawn if `out` is a terminal with a cursor and `is_wanted`, once in
-    /// each interval.
+    /// A line that is drawn if `out` is a terminal with a cursor and `is_wanted`, once in each
+    /// interval.
     pub fn new(out: W, is_wanted: bool, interval: Duration) -> Self
     where
         W: IsTerminal,
@@ -42,7 +42,7 @@ impl<W: Write + AsFd> ProgressLine<W> {
         }
     }
 
-    /// Returns whether anything is drawn.
+    /// Whether anything is drawn.
     pub fn is_enabled(&self) -> bool {
         self.is_enabled
     }
@@ -76,7 +76,7 @@ impl<W: Write + AsFd> Drop for ProgressLine<W> {
     }
 }
 
-/// Returns the columns of a terminal, 80 without one.
+/// The columns of a terminal, 80 without one.
 pub fn columns(out: &impl AsFd) -> usize {
     match tcgetwinsize(out) {
         Ok(size) if size.ws_col > 0 => size.ws_col.into(),
@@ -84,8 +84,8 @@ pub fn columns(out: &impl AsFd) -> usize {
     }
 }
 
-/// Returns whether a terminal takes text at once. One that was stopped with Ctrl-S does not, and
-/// must not stop this process.
+/// Whether a terminal takes text at once. One that was stopped with Ctrl-S does not, and must not
+/// stop this process.
 fn takes_text(out: &impl AsFd) -> bool {
     let mut polled = [PollFd::new(out, PollFlags::OUT)];
     let ready = poll(&mut polled, Some(&Timespec::default()));
@@ -106,7 +106,7 @@ mod tests {
 
     const INTERVAL: Duration = Duration::from_secs(60);
 
-    /// Returns both ends of a terminal.
+    /// Both ends of a terminal.
     fn terminal() -> (File, File) {
         let user = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&user).unwrap();

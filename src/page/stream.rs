@@ -15,8 +15,7 @@ const PIECE: usize = 4096;
 pub struct Stream<F: AsFd>(LineWriter<Raw<F>>);
 
 impl<F: AsFd> Stream<F> {
-    /// Returns a writer to `fd`, for instance standard output. Nothing else may write there
-    /// meanwhile.
+    /// A writer to `fd`, for instance standard output. Nothing else may write there meanwhile.
     pub fn to(fd: F) -> Self {
         Self(LineWriter::with_capacity(PIECE, Raw(fd)))
     }
@@ -71,7 +70,7 @@ impl<W: Write> Write for BestEffort<W> {
 pub struct SharedOutput(Arc<Mutex<Box<dyn Write + Send>>>);
 
 impl SharedOutput {
-    /// Returns a writer to `out`.
+    /// A writer to `out`.
     pub fn new(out: Box<dyn Write + Send>) -> Self {
         Self(Arc::new(Mutex::new(out)))
     }

@@ -8,7 +8,7 @@ use tabled::settings::{Alignment, Padding, Style};
 /// What the title of a column of numbers begins with: such a column ends on the right.
 const NUMBERS: char = '>';
 
-/// Returns the title of a column, and whether it is one of numbers.
+/// The title of a column, and whether it is one of numbers.
 pub fn title(column: &str) -> (&str, bool) {
     match column.strip_prefix(NUMBERS) {
         Some(title) => (title, true),
@@ -28,16 +28,16 @@ pub enum TextStyle {
     Markdown,
 }
 
-/// Returns the titles and the rows as lines, without spaces at their ends. The title of a column of
-/// numbers begins with `>`. A cell may have several lines.
+/// The titles and the rows as lines, without spaces at their ends. The title of a column of numbers
+/// begins with `>`. A cell may have several lines.
 pub fn lines(columns: &[&str], rows: Vec<Vec<String>>) -> Vec<String> {
     let (titles, numbers): (Vec<&str>, Vec<bool>) =
         columns.iter().map(|column| title(column)).unzip();
     lines_in(TextStyle::Plain, &titles, rows, &numbers)
 }
 
-/// Returns a table in this form; `numbers` says which columns have numbers. Cells of Markdown have
-/// one line.
+/// A table in this form; `numbers` says which columns have numbers. Cells of Markdown have one
+/// line.
 pub fn lines_in(
     form: TextStyle,
     titles: &[&str],

@@ -61,7 +61,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     report.result()
 }
 
-/// Returns the NICs of this machine to use.
+/// The NICs of this machine to use.
 fn devices(request: &PingRequest) -> Result<Vec<DeviceName>, Failure> {
     if !request.all_nics {
         backend::check(request.device)?;
@@ -400,7 +400,7 @@ impl PingRequest {
         }
     }
 
-    /// Returns the failure of a run without an outcome: one that did not end in time, at its step.
+    /// The failure of a run without an outcome: one that did not end in time, at its step.
     fn explain(&self, failure: Failure, host: &str) -> Failure {
         let limit = time_text(self.timeout);
         let failed_in = |step, message: String| Failure::environment(message).in_step(step);
@@ -434,7 +434,7 @@ impl PingRequest {
     }
 }
 
-/// Returns the hint of `ping` for a problem that a run has reported, if `ping` has its own.
+/// The hint of `ping` for a problem that a run has reported, if `ping` has its own.
 fn own_hint(problem: &Problem) -> Option<String> {
     if problem.step.as_deref() == Some(Step::Tcp.name()) {
         return Some(NO_SERVER.into());

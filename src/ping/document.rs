@@ -55,7 +55,7 @@ pub struct PingLatencies {
 }
 
 impl PingAnswer {
-    /// Returns the answer in the outcome of a run.
+    /// The answer in the outcome of a run.
     pub fn of(outcome: Outcome) -> Self {
         let latency = outcome.results.first().and_then(|result| result.latency.as_ref());
         let found = latency.and_then(|latency| {
@@ -78,7 +78,7 @@ impl PingAnswer {
         }
     }
 
-    /// Returns the answer of a run without an outcome.
+    /// The answer of a run without an outcome.
     pub fn none(failure: &Failure) -> Self {
         Self { peer_nic: None, peer_device: None, latencies: Err(failure.into()) }
     }
@@ -177,7 +177,7 @@ fn by_name<S: serde::Serializer>(device: &DeviceName, serializer: S) -> Result<S
 }
 
 impl PingPair {
-    /// Returns a pair of which nothing is known yet.
+    /// A pair of which nothing is known yet.
     pub fn new(host: &str, device: DeviceName) -> Self {
         Self {
             host: host.to_owned(),
@@ -223,7 +223,7 @@ impl PingPair {
         self.last = answers;
     }
 
-    /// Returns the NIC that answers: by its name, or else by its address.
+    /// The NIC that answers: by its name, or else by its address.
     pub(super) fn peer(&self) -> String {
         let address = || self.peer_nic.map(|nic| format!("{nic:#x}"));
         let name = self.peer_device.clone().or_else(address);
@@ -297,7 +297,7 @@ fn count(failures: &mut Vec<PairFailure>, operation: &'static str, problem: &Pro
 const MOST_FAILURES: usize = 20;
 
 impl Ping {
-    /// Returns the report before the first round.
+    /// The report before the first round.
     pub fn new(pairs: Vec<PingPair>) -> Self {
         Self {
             schema_version: SCHEMA_VERSION,
@@ -309,7 +309,7 @@ impl Ping {
         }
     }
 
-    /// Returns whether every pair has failed because its NIC of this machine cannot be opened.
+    /// Whether every pair has failed because its NIC of this machine cannot be opened.
     pub fn has_no_device(&self) -> bool {
         let is_of_device =
             |failure: &PairFailure| failure.step.as_deref() == Some(Step::Device.name());
@@ -323,7 +323,7 @@ impl Ping {
         self.elapsed_ms = milliseconds(self.started.elapsed());
     }
 
-    /// Returns whether all operations were answered.
+    /// Whether all operations were answered.
     ///
     /// # Errors
     ///

@@ -6,15 +6,15 @@ use facts::severity::Severity;
 use page::page::{Page, Words};
 use page::table::wrapped;
 
-/// Returns the line before the first round.
+/// The line before the first round.
 pub fn title(report: &Ping) -> String {
     let is_software = report.pairs.iter().any(|pair| pair.is_software);
     let platform = if is_software { " (software NIC, no Cassini hardware)" } else { "" };
     format!("8 bytes, median in us{platform}")
 }
 
-/// Returns the line of the last round of a pair for a terminal with this number of columns, and why
-/// an operation has failed, behind the line or below it. A narrow terminal does not show the peer,
+/// The line of the last round of a pair for a terminal with this number of columns, and why an
+/// operation has failed, behind the line or below it. A narrow terminal does not show the peer,
 /// which the table at the end has.
 pub fn line(report: &Ping, index: usize, columns: usize) -> Words {
     let pair = &report.pairs[index];
@@ -55,7 +55,7 @@ pub fn line(report: &Ping, index: usize, columns: usize) -> Words {
     line.and(below.iter().map(|line| format!("\n    {line}")).collect::<String>())
 }
 
-/// Returns the step of a failure in words, for the beginning of a line.
+/// The step of a failure in words, for the beginning of a line.
 fn at(step: Option<&str>) -> String {
     match step {
         None => String::new(),
@@ -70,7 +70,7 @@ fn at(step: Option<&str>) -> String {
     }
 }
 
-/// Returns a time in microseconds: in five columns below 100 ms.
+/// A time in microseconds: in five columns below 100 ms.
 fn us(ns: u64) -> String {
     let decimals = match ns {
         ..99_995 => 2,
@@ -80,7 +80,7 @@ fn us(ns: u64) -> String {
     format!("{:.decimals$}", ns as f64 / 1000.0)
 }
 
-/// Returns the table of all rounds, and what failed.
+/// The table of all rounds, and what failed.
 pub fn summary(report: &Ping) -> Page {
     let titles =
         ["Host", "NIC", "Peer", "Ping", ">Sent", ">Lost", ">Loss", ">Min[us]", ">Median", ">Max"];

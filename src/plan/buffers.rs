@@ -19,18 +19,18 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// Returns a buffer for the largest size or a whole list (tools.md 3.6).
+    /// A buffer for the largest size or a whole list (tools.md 3.6).
     pub fn full(run: &RunOptions) -> Self {
         let whole_list = |lists: crate::run_options::ListOptions| lists.buffer(run.max_size);
         Self { length: run.lists.map_or(run.max_size, whole_list), huge_page: run.huge_page }
     }
 
-    /// Returns a buffer of a few bytes, in ordinary pages.
+    /// A buffer of a few bytes, in ordinary pages.
     pub fn small(length: u64) -> Self {
         Self { length, huge_page: None }
     }
 
-    /// Returns the allocated length in bytes: whole pages.
+    /// The allocated length in bytes: whole pages.
     pub fn allocated(&self) -> u64 {
         let page = match self.huge_page {
             Some(page) => page.bytes(),
@@ -70,14 +70,14 @@ impl Need {
         Some((page, each.saturating_mul(self.count)))
     }
 
-    /// Returns the memory of a full buffer in bytes, without unused huge pages (tools.md 3.6).
+    /// The memory of a full buffer in bytes, without unused huge pages (tools.md 3.6).
     pub fn allocated(&self) -> u64 {
         let huge_page = self.buffer.huge_page.filter(|_| self.count > 0);
         let buffer = Buffer { huge_page, ..self.buffer };
         buffer.allocated()
     }
 
-    /// Returns the bytes of all buffers.
+    /// The bytes of all buffers.
     pub fn bytes(&self) -> u64 {
         self.allocated().saturating_mul(self.count)
     }
@@ -113,9 +113,9 @@ impl Need {
     }
 }
 
-/// Returns the memory that a run takes in addition to its buffers: the program and its queues, the
-/// rings of a software NIC, page tables (8 bytes for each page). It is at most the length of the
-/// buffers: small runs are not refused for it.
+/// The memory that a run takes in addition to its buffers: the program and its queues, the rings of
+/// a software NIC, page tables (8 bytes for each page). It is at most the length of the buffers:
+/// small runs are not refused for it.
 fn beside(buffers: u64) -> u64 {
     buffers.min(PROGRAM) + buffers / 256
 }

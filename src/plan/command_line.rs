@@ -91,8 +91,8 @@ pub fn parse(tool: &Tool, arguments: Vec<OsString>) -> Result<Request, RefusedAr
     }
 }
 
-/// Returns the options of `tool` in its arguments, with their long names, in the order of the help
-/// text. None if the arguments ask for help or the version.
+/// The options of `tool` in its arguments, with their long names, in the order of the help text.
+/// None if the arguments ask for help or the version.
 ///
 /// # Errors
 ///
@@ -119,8 +119,8 @@ fn read_options(tool: &Tool, matches: &ArgMatches, typed: &mut Typed) -> Result<
     result
 }
 
-/// Returns the outputs that single arguments ask for, if the parser refuses the arguments together.
-/// An output has its value in the same argument: `--json=-`.
+/// The outputs that single arguments ask for, if the parser refuses the arguments together. An
+/// output has its value in the same argument: `--json=-`.
 fn outputs_of_each(tool: &Tool, arguments: &[OsString]) -> Outputs {
     let mut typed = Typed::nothing(tool.defaults);
     for argument in arguments.iter().take_while(|argument| *argument != "--") {
@@ -147,7 +147,7 @@ fn declared(tool: &Tool) -> impl Iterator<Item = Arg> {
     ])
 }
 
-/// Returns the abbreviations that the legacy tool accepts for its option `long`.
+/// The abbreviations that the legacy tool accepts for its option `long`.
 fn abbreviations(long: &'static str, tool: &Tool) -> Vec<&'static str> {
     let others: Vec<&str> = legacy_options(tool).filter(|other| *other != long).collect();
     (1..long.len())
@@ -156,7 +156,7 @@ fn abbreviations(long: &'static str, tool: &Tool) -> Vec<&'static str> {
         .collect()
 }
 
-/// Returns the long options of the legacy tool.
+/// The long options of the legacy tool.
 fn legacy_options(tool: &Tool) -> impl Iterator<Item = &'static str> {
     let own = options::of(tool).filter(|(option, _)| option.legacy);
     own.map(|(_, definition)| definition.entry.long).chain(["help", "version"])
@@ -224,7 +224,7 @@ fn refused(word: &OsStr, what: &str) -> Failure {
     Failure::usage(format!("invalid address '{}': {what}", word.display()))
 }
 
-/// Returns the option that writes files with the suffix of `name`.
+/// The option that writes files with the suffix of `name`.
 fn option_of_suffix(name: &str) -> Option<&'static str> {
     let (_, suffix) = name.rsplit_once('.')?;
     let mut suffixes = SUFFIXES.iter();
@@ -272,7 +272,7 @@ pub fn usage(tool: &Tool, program: &str) -> Usage {
     }
 }
 
-/// Returns the ways to start a tool, and what each does.
+/// The ways to start a tool, and what each does.
 fn synopsis(tool: &Tool, program: &str) -> Vec<(String, &'static str)> {
     if tool.has_peer() {
         vec![
@@ -309,7 +309,7 @@ fn remarks(tool: &Tool) -> Vec<&'static str> {
     remarks
 }
 
-/// Returns the exit statuses of a tool.
+/// The exit statuses of a tool.
 fn statuses(tool: &Tool) -> &'static str {
     if has_one_status(tool) {
         "Exit status: 0 success, 1 invalid arguments or the run failed, 3 an expectation\n\
@@ -323,7 +323,7 @@ fn statuses(tool: &Tool) -> &'static str {
     }
 }
 
-/// Returns two commands, and what each does.
+/// Two commands, and what each does.
 fn examples(tool: &Tool, program: &str) -> Vec<(String, String)> {
     if !tool.has_peer() {
         return vec![
@@ -392,13 +392,13 @@ pub fn overview(tools: &[Tool], commands: impl Iterator<Item = Subcommand>) -> U
     }
 }
 
-/// Returns each tool with its legacy name, one on a line. Packages make symbolic links from it.
+/// Each tool with its legacy name, one on a line. Packages make symbolic links from it.
 pub fn list(tools: &[Tool]) -> String {
     tools.iter().map(|tool| format!("{} {}\n", tool.name, tool.legacy_name)).collect()
 }
 
-/// Returns the version of the legacy program if `tool` was started under its name `name`: the peer
-/// compares it as well.
+/// The version of the legacy program if `tool` was started under its name `name`: the peer compares
+/// it as well.
 pub fn replaced_version(tool: &Tool, name: &str) -> Option<&'static str> {
     (name == tool.legacy_name).then_some(tool.wire_version)
 }
@@ -415,7 +415,7 @@ mod tests {
     use crate::Plan;
     use crate::tools::{TOOLS, legacy_form, with_status_of};
 
-    /// Returns the address in the arguments of `tool`, or the message and the hint.
+    /// The address in the arguments of `tool`, or the message and the hint.
     fn address(tool: &str, arguments: &[&str]) -> Result<Option<String>, (String, Option<String>)> {
         let tool = TOOLS.iter().find(|own| own.name == tool).unwrap();
         match parse(tool, arguments.iter().map(OsString::from).collect()) {

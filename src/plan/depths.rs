@@ -25,23 +25,23 @@ impl Depths {
     /// Nothing stands before.
     pub const NONE: Self = Self { least: 0, most: 0 };
 
-    /// Returns whether anything stands before, in any row.
+    /// Whether anything stands before, in any row.
     pub fn is_used(self) -> bool {
         self.most > 0
     }
 
-    /// Returns whether there are several depths.
+    /// Whether there are several depths.
     pub fn is_range(self) -> bool {
         self.least < self.most
     }
 
-    /// Returns whether the ends are in order and within [`MAX_DEPTH`].
+    /// Whether the ends are in order and within [`MAX_DEPTH`].
     pub fn is_valid(self) -> bool {
         self.least <= self.most && self.most <= MAX_DEPTH
     }
 
-    /// Returns the depths to measure: from the first one on each is twice the one before, with 1
-    /// after 0, and then the last one.
+    /// The depths to measure: from the first one on each is twice the one before, with 1 after 0,
+    /// and then the last one.
     pub fn values(self) -> impl Iterator<Item = u16> {
         let Self { least, most } = self;
         let doubled = move |depth: &u16| depth.checked_mul(2).map(|depth| depth.max(1));
@@ -93,7 +93,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Returns the depth of this kind, if the run has any.
+    /// The depth of this kind, if the run has any.
     pub fn depth(self, kind: DepthKind) -> Option<u16> {
         match kind {
             DepthKind::Posted => self.posted,
@@ -101,14 +101,14 @@ impl Row {
         }
     }
 
-    /// Returns the row as a cell of a table: `8`, or `8 behind 100`.
+    /// The row as a cell of a table: `8`, or `8 behind 100`.
     pub fn cell(self) -> String {
         let behind = self.posted.or(self.unexpected).map(|depth| format!(" behind {depth}"));
         format!("{}{}", self.size, behind.unwrap_or_default())
     }
 
-    /// Returns the names of rows, for messages: `8, 16 bytes`, or with depths
-    /// `8 bytes behind 1, 2 posted entries`.
+    /// The names of rows, for messages: `8, 16 bytes`, or with depths `8 bytes behind 1, 2 posted
+    /// entries`.
     pub fn names(rows: &[Self]) -> String {
         let joined = |texts: Vec<String>| texts.join(", ");
         let depths = |kind| {

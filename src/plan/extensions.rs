@@ -82,7 +82,7 @@ facts::named_enum! {
 }
 
 impl ChainStart {
-    /// Returns the start with this name.
+    /// The start with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|start| start.name() == name)
     }

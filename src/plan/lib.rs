@@ -149,7 +149,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Returns the plan for the typed options; `libcxi` is the library that the environment names.
+    /// The plan for the typed options; `libcxi` is the library that the environment names.
     ///
     /// # Errors
     ///
@@ -214,7 +214,7 @@ impl Plan {
         })
     }
 
-    /// Returns the place of the endpoint of this process.
+    /// The place of the endpoint of this process.
     pub fn site(&self) -> Site<'_> {
         Site {
             device: self.device,
@@ -226,8 +226,7 @@ impl Plan {
         }
     }
 
-    /// Returns one line about the options without effect, if there are any and `--quiet` is not
-    /// given.
+    /// One line about the options without effect, if there are any and `--quiet` is not given.
     pub fn note(&self) -> Option<String> {
         if self.outputs.quiet {
             return None;
@@ -242,14 +241,14 @@ impl Plan {
         (!notes.is_empty()).then(|| notes.join("; "))
     }
 
-    /// Returns one line for a user whose options on a server show that a measurement was wanted, if
+    /// One line for a user whose options on a server show that a measurement was wanted, if
     /// `--quiet` is not given.
     pub fn advice(&self) -> Option<&'static str> {
         let is_wanted = !self.ignored.is_empty() && !self.outputs.quiet;
         is_wanted.then_some("this is a server; to measure, give ADDR, or --loopback")
     }
 
-    /// Returns the arguments, without the program name, that start the server of a loopback run.
+    /// The arguments, without the program name, that start the server of a loopback run.
     pub fn server_arguments(&self) -> Vec<OsString> {
         let mut arguments: Vec<OsString> = vec![
             self.tool.name.into(),
@@ -322,7 +321,7 @@ fn check_options(typed: &Typed, role: &Role, device: DeviceName) -> Result<(), F
     }
 }
 
-/// Returns the port of a process with this role, if `typed` was.
+/// The port of a process with this role, if `typed` was.
 fn port(role: &Role, typed: Option<u16>) -> Result<u16, Failure> {
     // The server of a loopback run listens on any free port.
     let listens = matches!(role, Role::Server | Role::Client { .. });
@@ -334,7 +333,7 @@ fn port(role: &Role, typed: Option<u16>) -> Result<u16, Failure> {
     Ok(port)
 }
 
-/// Returns the options of a run that a process with this role begins.
+/// The options of a run that a process with this role begins.
 fn run_options(typed: &mut Typed, role: &Role) -> Result<RunOptions, Failure> {
     typed.check_exclusions()?;
     typed.limit_until()?;

@@ -52,7 +52,7 @@ pub struct Outputs {
 }
 
 impl Outputs {
-    /// Returns the outputs if `tool` supports them in a run with these options.
+    /// The outputs if `tool` supports them in a run with these options.
     ///
     /// # Errors
     ///
@@ -113,7 +113,7 @@ impl Outputs {
         Ok(self)
     }
 
-    /// Returns the outputs of a server: its documents, its counters, and the unit of its text.
+    /// The outputs of a server: its documents, its counters, and the unit of its text.
     pub fn server(self) -> Self {
         Self {
             json: self.json,
@@ -127,7 +127,7 @@ impl Outputs {
         }
     }
 
-    /// Returns whether standard output holds a document instead of the text.
+    /// Whether standard output holds a document instead of the text.
     pub fn take_stdout(&self) -> bool {
         [&self.json, &self.csv].contains(&&Some(Place::Stdout))
     }

@@ -119,13 +119,13 @@ pub struct ListOptions {
 }
 
 impl ListOptions {
-    /// Returns the bytes from one operation of `size` bytes to the next in a buffer.
+    /// The bytes from one operation of `size` bytes to the next in a buffer.
     pub fn step(&self, size: u64) -> u64 {
         size.next_multiple_of(self.alignment)
     }
 
-    /// Returns the length in bytes, before it is rounded up to pages, of a buffer for lists of
-    /// operations of up to `max_size` bytes: the length of a whole list, up to the limit.
+    /// The length in bytes, before it is rounded up to pages, of a buffer for lists of operations
+    /// of up to `max_size` bytes: the length of a whole list, up to the limit.
     pub fn buffer(&self, max_size: u64) -> u64 {
         let whole = self.step(max_size).saturating_mul(self.list_size.into());
         whole.min(self.max_buffer)
@@ -184,7 +184,7 @@ impl RunOptions {
         Ok(self)
     }
 
-    /// Returns the time for each size, if one replaces the number of iterations.
+    /// The time for each size, if one replaces the number of iterations.
     pub fn duration(&self) -> Option<Duration> {
         self.extensions.duration.or_else(|| Some(Duration::from_secs(self.duration_s?.into())))
     }
@@ -280,37 +280,36 @@ impl RunOptions {
         Ok(())
     }
 
-    /// Returns the number of operations that one side has begun when each pair has begun an
-    /// iteration.
+    /// The number of operations that one side has begun when each pair has begun an iteration.
     fn operations(&self) -> u64 {
         let list_size = self.lists.map_or(1, |lists| lists.list_size);
         u64::from(list_size) * u64::from(self.extensions.pairs)
     }
 
-    /// Returns the bytes of one iteration of all pairs with operations of `size` bytes.
+    /// The bytes of one iteration of all pairs with operations of `size` bytes.
     pub fn bytes(&self, size: u64) -> u64 {
         let Extensions { hops, fan, .. } = self.extensions;
         let puts = if fan > 0 { fan + 1 } else { hops.max(1) };
         size.saturating_mul(self.operations()).saturating_mul(puts.into())
     }
 
-    /// Returns the time between the intended starts of two consecutive lists, of all pairs
-    /// together, in nanoseconds, if there is a rate.
+    /// The time between the intended starts of two consecutive lists, of all pairs together, in
+    /// nanoseconds, if there is a rate.
     pub fn list_interval(&self, size: u64) -> Option<u64> {
         let period = self.period(size)?.nanoseconds();
         Some(period / u64::from(self.extensions.pairs))
     }
 
-    /// Returns the time between the intended starts of two consecutive iterations of one pair, if
-    /// there is a rate.
+    /// The time between the intended starts of two consecutive iterations of one pair, if there is
+    /// a rate.
     pub fn period(&self, size: u64) -> Option<Period> {
         let rate = self.extensions.rate?;
         Some(rate.period(size, self.operations()))
     }
 
-    /// Returns the extensions in which the peer must take part. One side alone keeps a rate and
-    /// ends a size in time, unless the server issues operations as well. Of a run that a signal
-    /// ends, only the server of a latency tool need not know.
+    /// The extensions in which the peer must take part. One side alone keeps a rate and ends a size
+    /// in time, unless the server issues operations as well. Of a run that a signal ends, only the
+    /// server of a latency tool need not know.
     pub fn needed_of_server(&self) -> Extensions {
         let server_issues =
             self.extensions.reverse || self.lists.is_some_and(|lists| lists.bidirectional);
@@ -323,7 +322,7 @@ impl RunOptions {
         }
     }
 
-    /// Returns the extensions that the client keeps alone.
+    /// The extensions that the client keeps alone.
     pub fn kept_by_client(&self) -> Extensions {
         let needed = self.needed_of_server();
         let Extensions { rate, duration, until_stopped, counters, .. } = self.extensions;
@@ -359,15 +358,14 @@ impl RunOptions {
         self.lists.ok_or_else(|| Failure::environment("the run has no list size"))
     }
 
-    /// Returns whether `side` issues lists in a bandwidth run: the client, or with `--reverse` the
-    /// server, and both in a bidirectional run.
+    /// Whether `side` issues lists in a bandwidth run: the client, or with `--reverse` the server,
+    /// and both in a bidirectional run.
     pub fn issues(&self, side: Side) -> bool {
         let bidirectional = self.lists.is_some_and(|lists| lists.bidirectional);
         bidirectional || (side == Side::Client) != self.extensions.reverse
     }
 
-    /// Returns whether `side` is the target of lists in a bandwidth run: where the other side
-    /// issues them.
+    /// Whether `side` is the target of lists in a bandwidth run: where the other side issues them.
     pub fn is_target(&self, side: Side) -> bool {
         self.issues(match side {
             Side::Client => Side::Server,
@@ -375,7 +373,7 @@ impl RunOptions {
         })
     }
 
-    /// Returns the atomic operation. Each plan of an atomic tool has one.
+    /// The atomic operation. Each plan of an atomic tool has one.
     ///
     /// # Errors
     ///
@@ -384,8 +382,7 @@ impl RunOptions {
         self.atomic.ok_or_else(|| Failure::environment("the run has no atomic operation"))
     }
 
-    /// Returns whether immediate data commands are used: they do not reach matching entries
-    /// (nic.md 11.6).
+    /// Whether immediate data commands are used: they do not reach matching entries (nic.md 11.6).
     pub fn idc(&self) -> Setting {
         if self.matching() {
             return Setting::NotApplicable;
@@ -393,7 +390,7 @@ impl RunOptions {
         self.use_idc.into()
     }
 
-    /// Returns whether operations are restricted: those on matching entries are not (nic.md 11.6).
+    /// Whether operations are restricted: those on matching entries are not (nic.md 11.6).
     pub fn restricted(&self) -> Setting {
         if self.matching() && !self.unrestricted {
             return Setting::NotApplicable;
@@ -401,10 +398,10 @@ impl RunOptions {
         (!self.unrestricted).into()
     }
 
-    /// Returns whether high-rate puts are used, at least for the smallest size. They are
-    /// restricted, fetch nothing, and are at most [`MAX_HRP_SIZE`] bytes long (tools.md 4.3). A
-    /// switch acknowledges them before they are at the target (nic.md 3.11): too early for a check
-    /// of the target's data or count.
+    /// Whether high-rate puts are used, at least for the smallest size. They are restricted, fetch
+    /// nothing, and are at most [`MAX_HRP_SIZE`] bytes long (tools.md 4.3). A switch acknowledges
+    /// them before they are at the target (nic.md 3.11): too early for a check of the target's data
+    /// or count.
     pub fn hrp(&self) -> Setting {
         let fetching = self.atomic.is_some_and(|atomic| atomic.fetching);
         let fits = self.min_size <= MAX_HRP_SIZE;
@@ -416,7 +413,7 @@ impl RunOptions {
         self.use_hrp.into()
     }
 
-    /// Returns whether the NIC may reorder its writes of a message: not with rendezvous (tools.md
+    /// Whether the NIC may reorder its writes of a message: not with rendezvous (tools.md
     /// 3.4), and not if the data is checked. An event might overtake it.
     pub fn relaxes_writes(&self) -> bool {
         !self.rdzv && !self.extensions.verify
@@ -426,7 +423,7 @@ impl RunOptions {
         self.atomic.is_some_and(|atomic| atomic.matching)
     }
 
-    /// Returns the rows to measure: each size, or each depth of a range at one size.
+    /// The rows to measure: each size, or each depth of a range at one size.
     pub fn rows(&self) -> impl Iterator<Item = Row> + use<> {
         let Extensions { posted, unexpected, .. } = self.extensions;
         let shown = |depths: Depths, depth| depths.is_used().then_some(depth);
@@ -441,7 +438,7 @@ impl RunOptions {
         })
     }
 
-    /// Returns the sizes to run, in bytes: doubling from `min_size` up to `max_size`.
+    /// The sizes to run, in bytes: doubling from `min_size` up to `max_size`.
     pub fn sizes(&self) -> impl Iterator<Item = u64> + use<> {
         let max = self.max_size;
         iter::successors(Some(self.min_size), |size| size.checked_mul(2))
@@ -474,7 +471,7 @@ impl From<bool> for Setting {
     }
 }
 
-/// Returns the seconds of a time, rounded up.
+/// The seconds of a time, rounded up.
 fn whole_seconds(time: Duration) -> u32 {
     let seconds = time.as_secs() + u64::from(time.subsec_nanos() > 0);
     seconds.try_into().unwrap_or(u32::MAX)
@@ -495,7 +492,7 @@ fn check_lists(lists: ListOptions, max_size: u64) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// Returns the error for an invalid combination of operation and type.
+/// The error for an invalid combination of operation and type.
 fn nonexistent(atomic: Atomic) -> Invalid {
     let (long, value) = match atomic.op {
         AtomicOp::Cswap => ("cswap-op", atomic.cswap.to_string()),

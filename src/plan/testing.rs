@@ -6,7 +6,7 @@ use crate::command_line::Request;
 use crate::tools::TOOLS;
 use crate::{Plan, command_line};
 
-/// Returns the plan of a client of `tool` with these options.
+/// The plan of a client of `tool` with these options.
 pub fn plan(tool: &str, options: &[&str]) -> Plan {
     let tool = TOOLS.iter().find(|other| other.name == tool).unwrap();
     let address: &[&str] = if tool.has_peer() { &["127.0.0.1"] } else { &[] };

@@ -29,23 +29,23 @@ pub struct Tool {
 }
 
 impl Tool {
-    /// Returns whether the tool measures between two processes. Otherwise one process is both
-    /// sides, without a control connection.
+    /// Whether the tool measures between two processes. Otherwise one process is both sides,
+    /// without a control connection.
     pub fn has_peer(&self) -> bool {
         self.buffers != FullBuffers::OneProcess
     }
 
-    /// Returns the title of the column with the rate of packets, in millions per second.
+    /// The title of the column with the rate of packets, in millions per second.
     pub fn rate_column(&self) -> &'static str {
         if self.measures_atomic_rate() { "OpRate[M/s]" } else { "PktRate[Mpkt/s]" }
     }
 
-    /// Returns the default unit of bandwidths in the text.
+    /// The default unit of bandwidths in the text.
     pub fn unit(&self) -> BandwidthUnit {
         if self.has_peer() { BandwidthUnit::default() } else { BandwidthUnit::Gigabits }
     }
 
-    /// Returns the width of the labels of the summary (tools.md 9.1).
+    /// The width of the labels of the summary (tools.md 9.1).
     pub fn label_width(&self) -> usize {
         if self.measures_atomic_rate() { 16 } else { 17 }
     }
@@ -54,36 +54,36 @@ impl Tool {
         self.measures_bandwidth() && !self.has_data()
     }
 
-    /// Returns whether the server issues operations in `run`: lists, replies to messages, or the
-    /// gets of rendezvous.
+    /// Whether the server issues operations in `run`: lists, replies to messages, or the gets of
+    /// rendezvous.
     pub fn server_issues(&self, run: &RunOptions) -> bool {
         let replies = self.buffers == FullBuffers::Both;
         let lists = self.measures_bandwidth() && run.issues(Side::Server);
         replies || lists || run.rdzv
     }
 
-    /// Returns whether the tool measures bandwidth. Other tools measure latency.
+    /// Whether the tool measures bandwidth. Other tools measure latency.
     pub fn measures_bandwidth(&self) -> bool {
         self.defaults.lists.is_some()
     }
 
-    /// Returns whether operations have data of a size that is chosen. The types of atomic
-    /// operations have sizes of their own.
+    /// Whether operations have data of a size that is chosen. The types of atomic operations have
+    /// sizes of their own.
     pub fn has_data(&self) -> bool {
         self.defaults.atomic.is_none()
     }
 
-    /// Returns whether operations are messages.
+    /// Whether operations are messages.
     pub fn sends(&self) -> bool {
         self.operation == "Send"
     }
 
-    /// Returns whether operations address memory of the other side.
+    /// Whether operations address memory of the other side.
     pub fn is_one_sided(&self) -> bool {
         self.has_peer() && !self.sends()
     }
 
-    /// Returns whether operations are chains of triggered puts.
+    /// Whether operations are chains of triggered puts.
     pub fn has_chains(&self) -> bool {
         self.defaults.extensions.hops > 0
     }
@@ -114,7 +114,7 @@ pub struct Held {
 }
 
 impl FullBuffers {
-    /// Returns the full buffers that `side` holds in `run`.
+    /// The full buffers that `side` holds in `run`.
     pub fn held(self, run: &RunOptions, side: Side) -> Held {
         let one = Held { initiator: side == Side::Client, target: side == Side::Server };
         let both = Held { initiator: true, target: true };

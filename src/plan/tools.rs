@@ -21,19 +21,19 @@ pub static TOOLS: &[Tool] = &[
     LOOPBACK_BW,
 ];
 
-/// Returns the tools that measure between two processes.
+/// The tools that measure between two processes.
 pub fn peer_tools() -> &'static [Tool] {
     TOOLS.split_at(TOOLS.partition_point(Tool::has_peer)).0
 }
 
-/// Returns the form that `tool` has under its legacy name: `loopback-bw` has other options there.
+/// The form that `tool` has under its legacy name: `loopback-bw` has other options there.
 pub fn legacy_form(tool: &'static Tool) -> &'static Tool {
     if tool.name == LEGACY.name { &LEGACY } else { tool }
 }
 
 static LEGACY: Tool = LEGACY_LOOPBACK_BW;
 
-/// Returns whether `tool` ends with 1 for invalid options, as for all failures: the legacy form of
+/// Whether `tool` ends with 1 for invalid options, as for all failures: the legacy form of
 /// `loopback-bw` does (node-tools.md 4.4).
 pub fn has_one_status(tool: &Tool) -> bool {
     std::ptr::eq(tool, &LEGACY)

@@ -79,7 +79,7 @@ pub struct Typed {
 }
 
 impl Typed {
-    /// Returns an empty command line.
+    /// An empty command line.
     pub fn nothing(defaults: RunOptions) -> Self {
         Self {
             address: None,
@@ -235,7 +235,7 @@ impl Typed {
         Ok(())
     }
 
-    /// Returns the message about a typed option that does not apply to this role, if there is one.
+    /// The message about a typed option that does not apply to this role, if there is one.
     pub fn misplaced(&self, role: &Role) -> Option<String> {
         let serves = *role == Role::Server;
         let connects = matches!(role, Role::Client { .. });
@@ -264,7 +264,7 @@ pub struct Ineffective {
     pub reason: &'static str,
 }
 
-/// Returns a line that names these options. `None` without any.
+/// A line that names these options. `None` without any.
 pub fn ineffective_note(options: &[Ineffective]) -> Option<String> {
     let named =
         options.iter().map(|Ineffective { option, reason }| format!("--{option} ({reason})"));
@@ -272,7 +272,7 @@ pub fn ineffective_note(options: &[Ineffective]) -> Option<String> {
     (!named.is_empty()).then(|| format!("without effect: {}", named.join(", ")))
 }
 
-/// Returns the options of `typed` that have no effect.
+/// The options of `typed` that have no effect.
 pub fn find_ineffective(typed: &Typed) -> Vec<Ineffective> {
     let given = |long| typed.run_given.contains(&long);
     let is_timed = typed.run.duration_s.is_some();

@@ -8,18 +8,18 @@ use hdrhistogram::Histogram;
 /// Bins of the documents from one power of two to the next: each is 1.1 % wide.
 const BINS_OF_OCTAVE: f64 = 64.0;
 
-/// Returns the number of the bin of a latency in nanoseconds.
+/// The number of the bin of a latency in nanoseconds.
 fn bin(ns: u64) -> u32 {
     ((ns.max(1) as f64).log2() * BINS_OF_OCTAVE) as u32
 }
 
-/// Returns the smallest whole number of nanoseconds in a bin, if it has any.
+/// The smallest whole number of nanoseconds in a bin, if it has any.
 fn lowest(bin: u32) -> u64 {
     (f64::from(bin) / BINS_OF_OCTAVE).exp2().ceil() as u64
 }
 
-/// Returns the bins that have samples, in ascending order: the smallest whole number of nanoseconds
-/// in the bin, and the number of samples. `latencies` has latencies and their numbers of samples.
+/// The bins that have samples, in ascending order: the smallest whole number of nanoseconds in the
+/// bin, and the number of samples. `latencies` has latencies and their numbers of samples.
 pub fn bins(latencies: impl IntoIterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
     let mut bins: BTreeMap<u32, u64> = BTreeMap::new();
     for (ns, count) in latencies {
@@ -29,7 +29,7 @@ pub fn bins(latencies: impl IntoIterator<Item = (u64, u64)>) -> Vec<(u64, u64)> 
     bins.into_iter().map(|(number, count)| (lowest(number), count)).collect()
 }
 
-/// Returns the bins of a recorded histogram.
+/// The bins of a recorded histogram.
 pub fn bins_of(histogram: &Histogram<u64>) -> Vec<(u64, u64)> {
     let places = histogram.iter_recorded();
     bins(places.map(|place| {
@@ -50,8 +50,8 @@ pub struct Joined {
     pub count: u64,
 }
 
-/// Returns the bins from the first to the last with samples, joined so that at most `most` of them
-/// have samples, and all are of equal ratio. None between them is left out.
+/// The bins from the first to the last with samples, joined so that at most `most` of them have
+/// samples, and all are of equal ratio. None between them is left out.
 pub fn joined(bins: &[(u64, u64)], most: usize) -> Vec<Joined> {
     let numbers: Vec<(u32, u64)> = bins.iter().map(|&(ns, count)| (bin(ns), count)).collect();
     let factor = factor(numbers.iter().map(|(number, _)| *number), most);
@@ -73,8 +73,8 @@ pub fn factor(numbers: impl Iterator<Item = u32> + Clone, most: usize) -> u32 {
     factors.find(|factor| used(*factor).len() <= most).unwrap_or(1)
 }
 
-/// Returns the bins from the first to the last of these, in ascending order, of which `factor`
-/// neighbours are joined, with the number of the first neighbour.
+/// The bins from the first to the last of these, in ascending order, of which `factor` neighbours
+/// are joined, with the number of the first neighbour.
 pub fn merged(bins: &[(u32, u64)], factor: u32) -> Vec<(u32, u64)> {
     let (Some((first, _)), Some((last, _))) = (bins.first(), bins.last()) else {
         return Vec::new();

@@ -58,12 +58,12 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Returns the layout of a run with these options.
+    /// The layout of a run with these options.
     pub fn new(tool: &'static Tool, unit: BandwidthUnit, run: &RunOptions) -> Self {
         Self { tool, unit, depth: run.extensions.depth() }
     }
 
-    /// Returns a bandwidth as text, without the unit.
+    /// A bandwidth as text, without the unit.
     pub fn bandwidth(self, bytes_per_s: f64) -> String {
         match self.unit {
             // Two decimals, as the legacy tool has them.
@@ -74,7 +74,7 @@ impl Layout {
         }
     }
 
-    /// Returns the layout of the documented text.
+    /// The layout of the documented text.
     #[cfg(test)]
     pub fn of(tool: &'static Tool) -> Self {
         let unit = BandwidthUnit::default();
@@ -105,12 +105,12 @@ pub struct CsvRow<'a> {
 }
 
 impl CsvRow<'_> {
-    /// Returns the writes that the whole size was compared with, in the row of the whole size.
+    /// The writes that the whole size was compared with, in the row of the whole size.
     fn own_write(&self) -> Option<WriteResult> {
         self.result.write.filter(|_| self.interval.is_none())
     }
 
-    /// Returns the fans, in the row of the whole size.
+    /// The fans, in the row of the whole size.
     fn own_fan(&self) -> Option<FanResult> {
         self.result.fan.filter(|_| self.interval.is_none())
     }
@@ -218,7 +218,7 @@ impl Column {
         self
     }
 
-    /// Returns the metric, if the column shows one.
+    /// The metric, if the column shows one.
     pub fn shown_metric(&self) -> Option<Metric> {
         match self.value {
             Datum::Metric(metric) => Some(metric),
@@ -226,13 +226,13 @@ impl Column {
         }
     }
 
-    /// Returns whether CSV has the column, `with_intervals` or without.
+    /// Whether CSV has the column, `with_intervals` or without.
     pub fn is_in_csv(&self, with_intervals: bool) -> bool {
         let is_of_row = !matches!(self.value, Datum::IntervalFact(_));
         self.csv.is_some() && (is_of_row || with_intervals)
     }
 
-    /// Returns the field of a CSV row: a metric in its base unit, and nothing if it does not apply.
+    /// The field of a CSV row: a metric in its base unit, and nothing if it does not apply.
     pub fn field(&self, run: &Outcome, row: &CsvRow) -> String {
         let figures = row.interval.map(|interval| interval.figures);
         match self.value {
@@ -277,7 +277,7 @@ pub fn header(layout: Layout, table: TextTable) -> String {
     })
 }
 
-/// Returns the row of a result, of which `count` operations are shown.
+/// The row of a result, of which `count` operations are shown.
 pub fn row(layout: Layout, result: &SizeResult, count: Option<u64>) -> String {
     let size = format!("{:width$}", result.size_bytes, width = layout.tool.size_column.len());
     let cells = table_pairs(layout, TextTable::Results);
@@ -290,7 +290,7 @@ pub fn row(layout: Layout, result: &SizeResult, count: Option<u64>) -> String {
     })
 }
 
-/// Returns a row of the table of intervals. `times` are start and end, or a label.
+/// A row of the table of intervals. `times` are start and end, or a label.
 pub fn interval_row(layout: Layout, times: &str, figures: &IntervalFigures) -> String {
     let first = format!("{times:width$}", width = TIMES.len());
     let count = Some(figures.count);
@@ -309,8 +309,8 @@ fn title(column: &Column, form: TextForm, layout: Layout) -> String {
     }
 }
 
-/// Returns the text of a cell, with the space before it: of the metric that `figure` returns, or of
-/// this number.
+/// The text of a cell, with the space before it: of the metric that `figure` returns, or of this
+/// number.
 fn cell(
     column: &Column,
     form: TextForm,
@@ -352,12 +352,12 @@ fn table_pairs(
         })
 }
 
-/// Returns a value as text, or nothing if it does not apply.
+/// A value as text, or nothing if it does not apply.
 fn text(value: Option<impl ToString>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }
 
-/// Returns the name that a value has in the JSON document.
+/// The name that a value has in the JSON document.
 fn name(value: impl serde::Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(name)) => name,
@@ -365,7 +365,7 @@ fn name(value: impl serde::Serialize) -> String {
     }
 }
 
-/// Returns whether the size meets all expectations; nothing if there are none, and for an interval.
+/// Whether the size meets all expectations; nothing if there are none, and for an interval.
 fn expectations_met(run: &Outcome, row: &CsvRow) -> String {
     let is_of_row =
         |verdict: &&ExpectationResult| row.interval.is_none() && verdict.row() == row.result.row();

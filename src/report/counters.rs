@@ -97,7 +97,7 @@ impl NicCounters {
         }
     }
 
-    /// Returns the number of counters that the NIC does not have.
+    /// The number of counters that the NIC does not have.
     fn missing(&self) -> usize {
         let is_missing = |counter: &&CounterResult| counter.change.is_none() && !counter.was_reset;
         self.counters.iter().filter(is_missing).count()
@@ -124,8 +124,8 @@ impl Shown<'_> {
     }
 }
 
-/// Returns the counters that are not zero, what they explain, and what is not available, as lines.
-/// `side` reports.
+/// The counters that are not zero, what they explain, and what is not available, as lines. `side`
+/// reports.
 pub fn lines(side: run_options::Side, counters: &Counters) -> Vec<String> {
     let sides = sides(side).map(|side| {
         let name = match side {
@@ -202,7 +202,7 @@ fn table(set: &str, nics: &[Shown]) -> Vec<String> {
     lines
 }
 
-/// Returns the change of a counter; a dash if it is not available.
+/// The change of a counter; a dash if it is not available.
 fn cell(counter: Option<&CounterResult>) -> String {
     match counter {
         Some(counter) if counter.was_reset => "reset".into(),

@@ -14,7 +14,7 @@ use super::outcome::{Options, SizeResult};
 use facts::error::Failure;
 use plan::options;
 
-/// Returns a percentile of a size; nothing for an interval.
+/// A percentile of a size; nothing for an interval.
 fn percentile(row: &CsvRow, percent: f64) -> String {
     let latency = row.result.latency.as_ref().filter(|_| row.interval.is_none());
     let mut values = latency.into_iter().flat_map(|latency| &latency.percentiles);
@@ -22,7 +22,7 @@ fn percentile(row: &CsvRow, percent: f64) -> String {
     found.map_or_else(String::new, |value| value.value_ns.to_string())
 }
 
-/// Returns the table, with or without its header.
+/// The table, with or without its header.
 ///
 /// # Errors
 ///
@@ -60,7 +60,7 @@ pub fn document(outcome: &Outcome, with_header: bool) -> Result<Vec<u8>, Failure
 /// Title of the column, and the JSON pointer to its field.
 type RunColumn = (&'static str, &'static str);
 
-/// Returns all columns, in the order of CSV. They follow the columns of the results.
+/// All columns, in the order of CSV. They follow the columns of the results.
 fn run_columns() -> impl Iterator<Item = (&'static str, String)> {
     let fixed = |columns: &'static [RunColumn]| {
         columns.iter().map(|(title, pointer)| (*title, (*pointer).to_owned()))
@@ -127,7 +127,7 @@ const LAST_COLUMNS: &[RunColumn] = &[
     ("peer_gpu_type", "/options/peer_gpu_type"),
 ];
 
-/// Returns the field of each column; a field that does not apply is empty.
+/// The field of each column; a field that does not apply is empty.
 pub fn fields(run: &Outcome) -> Vec<String> {
     let facts = json!({
         "side": run.side,
@@ -147,7 +147,7 @@ pub fn fields(run: &Outcome) -> Vec<String> {
     run_columns().map(field).collect()
 }
 
-/// Returns the labels in one field: `rack=x1;run=7`. Values contain no semicolon.
+/// The labels in one field: `rack=x1;run=7`. Values contain no semicolon.
 fn labels(run: &Outcome) -> String {
     run.labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(";")
 }
@@ -157,7 +157,7 @@ mod tests {
     use super::super::columns::COLUMNS;
     use super::*;
 
-    /// Returns the schema of the field `name` of an object with this `schema`.
+    /// The schema of the field `name` of an object with this `schema`.
     fn field(root: &Value, schema: &Value, name: &str) -> Option<Value> {
         // A type of ours, or null.
         let reference = schema.get("$ref").or_else(|| schema.pointer("/anyOf/0/$ref"));

@@ -55,7 +55,7 @@ impl CurrentSize {
         self.fan_ns = None;
     }
 
-    /// Returns the result of the size with what was set about it.
+    /// The result of the size with what was set about it.
     pub fn complete(&mut self, result: SizeResult) -> SizeResult {
         let mut result = SizeResult {
             verified_bytes: self.verified_bytes.take(),
@@ -77,7 +77,7 @@ impl CurrentSize {
         }
     }
 
-    /// Returns the part of the time of the size in which this thread waited for a CPU.
+    /// The part of the time of the size in which this thread waited for a CPU.
     fn cpu_wait_percent(&mut self) -> Option<f64> {
         let earlier = self.cpu.take()?;
         let now = CpuShare::from_this_thread()?;

@@ -139,7 +139,7 @@ pub struct Style {
 }
 
 impl Style {
-    /// Returns the style for a text on standard output, or on standard error.
+    /// The style for a text on standard output, or on standard error.
     pub fn for_output(on_standard_error: bool) -> Self {
         let width = if on_standard_error { width_of(io::stderr()) } else { width_of(io::stdout()) };
         Self {
@@ -149,15 +149,13 @@ impl Style {
     }
 }
 
-/// Returns the columns of a terminal. `None` if the stream is not a terminal, or the terminal has
-/// no size.
+/// The columns of a terminal. `None` if the stream is not a terminal, or the terminal has no size.
 fn width_of(stream: impl AsFd + IsTerminal) -> Option<usize> {
     let size = stream.is_terminal().then(|| tcgetwinsize(stream).ok())??;
     (size.ws_col > 0).then_some(size.ws_col.into())
 }
 
-/// Returns whether the environment asks for UTF-8: the first variable that is set and not empty
-/// decides.
+/// Whether the environment asks for UTF-8: the first variable that is set and not empty decides.
 fn is_utf8(variable: impl Fn(&str) -> Option<String>) -> bool {
     let set = |name| variable(name).filter(|value: &String| !value.is_empty());
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set);
@@ -167,7 +165,6 @@ fn is_utf8(variable: impl Fn(&str) -> Option<String>) -> bool {
     })
 }
 
-/// Returns the histogram of each size that has one, as lines.
 pub fn histogram_lines(results: &[SizeResult], style: Style) -> Vec<String> {
     let (mut lines, mut widest) = (Vec::new(), 0);
     for result in results {
@@ -190,7 +187,7 @@ pub fn histogram_lines(results: &[SizeResult], style: Style) -> Vec<String> {
     lines
 }
 
-/// Returns the lines of a picture, with their titles. One line stands for any number of empty bins.
+/// The lines of a picture, with their titles. One line stands for any number of empty bins.
 fn picture(latency: &LatencyResult, bins: &[Joined], style: Style) -> Vec<String> {
     let us = |ns: u64| format!("{}.{:03}", ns / 1000, ns % 1000);
     let row = |bin: &Joined| [us(bin.from_ns), bin.count.to_string(), marks(latency, bin)];
@@ -221,7 +218,7 @@ fn picture(latency: &LatencyResult, bins: &[Joined], style: Style) -> Vec<String
     table::lines(&titles, cells.collect())
 }
 
-/// Returns the names of the percentiles in a bin.
+/// The names of the percentiles in a bin.
 fn marks(latency: &LatencyResult, bin: &Joined) -> String {
     let is_inside = |ns: u64| (bin.from_ns..bin.to_ns).contains(&ns.max(1));
     let inside = latency.percentiles.iter().filter(|percentile| is_inside(percentile.value_ns));
@@ -232,7 +229,7 @@ fn marks(latency: &LatencyResult, bin: &Joined) -> String {
     names.collect::<Vec<_>>().join(" ")
 }
 
-/// Returns a bar whose length is proportional to `count`. Each sample is visible.
+/// A bar whose length is proportional to `count`. Each sample is visible.
 fn bar(count: u64, most: u64, width: usize, is_unicode: bool) -> String {
     let share = |parts: usize| {
         let length = (count as f64 / most as f64 * parts as f64).round() as usize;

@@ -12,7 +12,7 @@ use plan::depths::{DepthKind, Row};
 use plan::run_options::Side;
 use plan::tool::Tool;
 
-/// Returns a line for each size whose rate was not reached.
+/// A line for each size whose rate was not reached.
 pub fn missed_rates(results: &[SizeResult]) -> Vec<String> {
     let line = |result: &SizeResult| {
         let rate = result.rate.filter(|rate| !rate.is_reached)?;
@@ -27,7 +27,7 @@ pub fn missed_rates(results: &[SizeResult]) -> Vec<String> {
     results.iter().filter_map(line).collect()
 }
 
-/// Returns a line for each size whose hops were compared with writes.
+/// A line for each size whose hops were compared with writes.
 pub fn writes(results: &[SizeResult]) -> Vec<String> {
     let line = |result: &SizeResult| {
         let write = result.write?;
@@ -43,7 +43,7 @@ pub fn writes(results: &[SizeResult]) -> Vec<String> {
     results.iter().filter_map(line).collect()
 }
 
-/// Returns a line for each size with fans.
+/// A line for each size with fans.
 pub fn fans(results: &[SizeResult]) -> Vec<String> {
     let line = |result: &SizeResult| {
         let fan = result.fan?;
@@ -89,7 +89,7 @@ pub fn waits_for_cpu(waits: &[(Row, f64)]) -> Option<String> {
     Some(format!("CPU taken away for {percent:.0} % of the time at {row}{others}; see --cpu"))
 }
 
-/// Returns a number of operations per second, with decimals if it is small.
+/// A number of operations per second, with decimals if it is small.
 fn per_second(operations: f64) -> String {
     let decimals = if operations < 100.0 { 2 } else { 0 };
     format!("{operations:.decimals$}")
@@ -101,7 +101,7 @@ pub fn verified(sizes: usize) -> Option<String> {
     (sizes > 0).then(|| format!("Verified: {text}"))
 }
 
-/// Returns the median of each size with its confidence interval, or that it is unstable.
+/// The median of each size with its confidence interval, or that it is unstable.
 pub fn medians(tool: &Tool, results: &[SizeResult]) -> Vec<String> {
     let us = |ns: u64| format!("{}.{:03}", ns / 1000, ns % 1000);
     let row = |result: &SizeResult| {
@@ -123,7 +123,7 @@ pub fn medians(tool: &Tool, results: &[SizeResult]) -> Vec<String> {
     table(tool, &[">Median[us]", ">95% interval[us]", ">Samples"], rows)
 }
 
-/// Returns the slowest pair of queues of each size, if there are several.
+/// The slowest pair of queues of each size, if there are several.
 pub fn slowest_pairs(layout: Layout, results: &[SizeResult]) -> Vec<String> {
     let rates = ["BW", "Mean of pairs"].map(|what| format!(">{what}[{}]", layout.unit));
     let titles = [">Pairs", ">Slowest pair", &rates[0], &rates[1]];
@@ -146,7 +146,7 @@ pub fn slowest_pairs(layout: Layout, results: &[SizeResult]) -> Vec<String> {
     table(layout.tool, &titles, rows)
 }
 
-/// Returns each side's own view of each size, if the sides have exchanged them; `side` reports.
+/// Each side's own view of each size, if the sides have exchanged them; `side` reports.
 pub fn both_ends(layout: Layout, side: Side, results: &[SizeResult]) -> Vec<String> {
     let rates = ["Issued", "Arrived"].map(|what| format!(">{what}[{}]", layout.unit));
     let titles = [">Side", ">Issued", ">Arrived", ">Time[s]", &rates[0], &rates[1], ">CPU[%]"];
@@ -218,8 +218,7 @@ pub fn verdicts(
     table(tool, &["Expected", ">Measured", "Verdict"], rows.collect())
 }
 
-/// Returns the table of these rows, which begin with a size, and the line below it, if there are
-/// any rows.
+/// The table of these rows, which begin with a size, and the line below it, if there are any rows.
 fn table(tool: &Tool, titles: &[&str], rows: Vec<Vec<String>>) -> Vec<String> {
     if rows.is_empty() {
         return Vec::new();

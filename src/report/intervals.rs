@@ -58,7 +58,7 @@ pub struct IntervalFigures {
 }
 
 impl IntervalFigures {
-    /// Returns a metric in its base unit, if an interval has it.
+    /// A metric in its base unit, if an interval has it.
     pub fn figure(&self, metric: Metric) -> Option<f64> {
         match metric {
             Metric::Mean => self.mean_ns,
@@ -84,7 +84,7 @@ pub struct SizeReading {
 }
 
 impl SizeReading {
-    /// Returns the figures between this reading and a `later` one, of operations of `size` bytes.
+    /// The figures between this reading and a `later` one, of operations of `size` bytes.
     fn figures_until(&self, later: &Self, size: u64) -> IntervalFigures {
         let count = later.count - self.count;
         let (mut rates, mut mean_ns, mut p99_ns) = (None, None, None);
@@ -158,12 +158,11 @@ impl Series {
         self.next_end
     }
 
-    /// Returns the last reading.
     pub fn last(&self) -> &SizeReading {
         &self.last
     }
 
-    /// Returns the intervals with their minimum, 5th percentile and maximum.
+    /// The intervals with their minimum, 5th percentile and maximum.
     pub fn finish(self) -> Intervals {
         let long = self.rows.iter().filter(|(_, is_long)| *is_long);
         let figures: Vec<IntervalFigures> = long.map(|(interval, _)| interval.figures).collect();
@@ -177,8 +176,8 @@ impl Series {
     }
 }
 
-/// Returns the value of each figure at a rank in ascending order, from 1; `rank` returns it for a
-/// number of values. `None` without figures.
+/// The value of each figure at a rank in ascending order, from 1; `rank` returns it for a number of
+/// values. `None` without figures.
 fn each_figure(figures: &[IntervalFigures], rank: fn(u64) -> u64) -> Option<IntervalFigures> {
     let numbers = |figure: fn(&IntervalFigures) -> Option<f64>| {
         at_rank(figures.iter().filter_map(figure), rank, f64::total_cmp)

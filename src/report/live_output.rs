@@ -59,7 +59,7 @@ impl LiveOutput {
         Ok(())
     }
 
-    /// Returns whether rows of intervals are printed.
+    /// Whether rows of intervals are printed.
     pub fn has_intervals(&self) -> bool {
         self.sampler.is_some()
     }
@@ -191,7 +191,7 @@ fn draw(messages: &Receiver<ProgressMessage>, run: &RunOptions, to: &Mutex<Progr
     }
 }
 
-/// Returns the line `elapsed` after the begin of the size.
+/// The line `elapsed` after the begin of the size.
 fn line(run: &RunOptions, current: &Current, elapsed: Duration) -> String {
     let (count, sum) = current.gauge.get();
     let (at, total) = current.place;
@@ -226,7 +226,7 @@ fn line(run: &RunOptions, current: &Current, elapsed: Duration) -> String {
     line
 }
 
-/// Returns the number of operations per size of a run that is not limited by a duration.
+/// The number of operations per size of a run that is not limited by a duration.
 fn operations(run: &RunOptions) -> u64 {
     let list = run.lists.map_or(1, |lists| lists.list_size.into());
     run.iters.saturating_mul(list)

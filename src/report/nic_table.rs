@@ -32,7 +32,7 @@ pub struct NicRun {
 }
 
 impl NicRun {
-    /// Returns the NIC, and its GPU if there is one.
+    /// The NIC, and its GPU if there is one.
     fn name(&self) -> String {
         match self.gpu {
             Some(gpu) => format!("{} with GPU {gpu}", self.nic),
@@ -156,7 +156,7 @@ impl NicTable {
     }
 }
 
-/// Returns a row for each size of a run, or why it failed.
+/// A row for each size of a run, or why it failed.
 fn rows(layout: Layout, run: &NicRun, has_gpus: bool) -> Vec<String> {
     let number = |number: Option<u32>| number.map_or("-".into(), |number| number.to_string());
     let gpu =
@@ -172,7 +172,7 @@ fn rows(layout: Layout, run: &NicRun, has_gpus: bool) -> Vec<String> {
     run.outcome.results.iter().map(row).collect()
 }
 
-/// Returns whether a size meets the expectations, as the end of its row.
+/// Whether a size meets the expectations, as the end of its row.
 fn verdict(outcome: &Outcome, size: u64) -> String {
     let own = || outcome.expectations.iter().filter(|verdict| verdict.size_bytes == size);
     let unmet: Vec<&str> =
@@ -193,7 +193,7 @@ fn failure(run: &NicRun) -> Option<String> {
     Some(format!("failed: {}", error.as_ref().map_or("", |problem| &problem.message)))
 }
 
-/// Returns the bandwidths of a size by NIC and GPU. A star marks the nearest GPU.
+/// The bandwidths of a size by NIC and GPU. A star marks the nearest GPU.
 fn matrix(layout: Layout, runs: &[NicRun], size: u64) -> Vec<String> {
     let mut nics: Vec<&str> = Vec::new();
     for run in runs {
@@ -233,7 +233,7 @@ fn failures(runs: &[NicRun]) -> Vec<String> {
     others.filter_map(line).collect()
 }
 
-/// Returns the result of all runs together.
+/// The result of all runs together.
 fn result(runs: &[NicRun]) -> Result<(), Failure> {
     let having = |is_wanted: fn(&Status) -> bool| {
         let found = runs.iter().filter(|run| is_wanted(&run.outcome.status));

@@ -32,12 +32,12 @@ impl Noise {
         Self { low, high, is_assumed: false }
     }
 
-    /// Returns whether a value lies in the range.
+    /// Whether a value lies in the range.
     pub fn contains(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
     }
 
-    /// Returns the range that contains both.
+    /// The range that contains both.
     pub fn and(self, other: Self) -> Self {
         Self {
             low: self.low.min(other.low),
@@ -47,7 +47,7 @@ impl Noise {
     }
 }
 
-/// Returns the range of a metric in one run; `None` if it is unknown.
+/// The range of a metric in one run; `None` if it is unknown.
 ///
 /// A percentile lies between its neighbours in the document, the median for instance between the
 /// minimum and p90, and the mean within a standard deviation. A bandwidth lies between its slowest
@@ -81,8 +81,8 @@ pub fn of(result: &SizeResult, metric: Metric) -> Option<Noise> {
     }
 }
 
-/// Returns the range between the neighbours of a percentile among the standard percentiles. Each
-/// document has the standard percentiles; a document with `--percentiles` may have nearer ones.
+/// The range between the neighbours of a percentile among the standard percentiles. Each document
+/// has the standard percentiles; a document with `--percentiles` may have nearer ones.
 fn percentile_noise(latency: &LatencyResult, percentile: Percentile) -> Option<Noise> {
     let percent = percentile.percent();
     let standard = Percentile::STANDARD.map(Percentile::percent);
@@ -97,9 +97,9 @@ fn percentile_noise(latency: &LatencyResult, percentile: Percentile) -> Option<N
     ))
 }
 
-/// Returns the range of a rate. Intervals count if they have at least half of the full length.
-/// They have the rate of one side, so the range is `value` times least and greatest rate, each
-/// divided by the mean rate. `None` with too few intervals.
+/// The range of a rate. Intervals count if they have at least half of the full length. They have
+/// the rate of one side, so the range is `value` times least and greatest rate, each divided by the
+/// mean rate. `None` with too few intervals.
 fn interval_noise(intervals: &Intervals, metric: Metric, value: f64) -> Option<Noise> {
     let half = intervals.interval_s / 2.0;
     let is_long = |row: &&Interval| row.end_s - row.start_s >= half;
@@ -118,8 +118,8 @@ fn interval_noise(intervals: &Intervals, metric: Metric, value: f64) -> Option<N
     Some(Noise::measured(value.min(value * least / mean), value.max(value * greatest / mean)))
 }
 
-/// Returns whether other programs have disturbed a size so much that its samples are not comparable
-/// with the samples of another run: its thread waited for a CPU.
+/// Whether other programs have disturbed a size so much that its samples are not comparable with
+/// the samples of another run: its thread waited for a CPU.
 pub fn is_disturbed(result: &SizeResult) -> bool {
     let waited = result.cpu_wait_percent;
     waited.is_some_and(|percent| percent > DISTURBED_PERCENT)

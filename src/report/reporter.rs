@@ -64,7 +64,7 @@ pub struct Reporter {
 }
 
 impl Reporter {
-    /// Returns a reporter for `plan` that writes its text to `out`. It opens nothing.
+    /// A reporter for `plan` that writes its text to `out`. It opens nothing.
     pub fn new(plan: &Plan, out: Box<dyn Write + Send>) -> Self {
         let outputs = plan.outputs.clone();
         let not_begun = Outcome::of(plan);
@@ -97,7 +97,7 @@ impl Reporter {
         }
     }
 
-    /// Returns a reporter without text.
+    /// A reporter without text.
     pub fn silent(plan: &Plan) -> Self {
         Self { has_script: false, ..Self::new(plan, Box::new(io::sink())) }
     }
@@ -125,7 +125,7 @@ impl Reporter {
         Ok(())
     }
 
-    /// Returns the writer of the text.
+    /// The writer of the text.
     pub fn text(&mut self) -> &mut impl Write {
         &mut self.out
     }
@@ -175,7 +175,7 @@ impl Reporter {
         self.outcome.clock = clock;
     }
 
-    /// Returns whether an output shows what the tool itself adds to a latency.
+    /// Whether an output shows what the tool itself adds to a latency.
     pub fn shows_own_error(&self) -> bool {
         self.outputs.show_error || self.documents.has_json()
     }
@@ -310,7 +310,7 @@ impl Reporter {
         Ok(())
     }
 
-    /// Returns whether there is a result of the current row.
+    /// Whether there is a result of the current row.
     fn has_current(&self) -> bool {
         self.outcome.results.iter().any(|result| result.row() == self.current.row)
     }
@@ -446,7 +446,7 @@ impl Reporter {
         }
     }
 
-    /// Returns the blocks of percentiles and verdicts, if requested.
+    /// The blocks of percentiles and verdicts, if requested.
     fn extra(&mut self) -> Vec<String> {
         self.add_unmeasured_sizes();
         let Self { layout, outputs, outcome, .. } = &*self;
@@ -523,8 +523,8 @@ impl Reporter {
         self.write_documents(result)
     }
 
-    /// Returns the outcome of a run that has ended with `result`, and the result of the program.
-    /// The caller writes the documents.
+    /// The outcome of a run that has ended with `result`, and the result of the program. The caller
+    /// writes the documents.
     pub fn into_outcome(mut self, result: Result<(), Failure>) -> (Outcome, Result<(), Failure>) {
         let result = self.close(result);
         (self.outcome, result)
@@ -566,8 +566,8 @@ impl Reporter {
     }
 }
 
-/// Returns the writer of the text of a run with these `outputs`: standard output, or standard error
-/// if a document goes to standard output.
+/// The writer of the text of a run with these `outputs`: standard output, or standard error if a
+/// document goes to standard output.
 pub fn text_output(outputs: &Outputs) -> Box<dyn Write + Send> {
     match (outputs.take_stdout(), outputs.quiet) {
         (false, _) => Box::new(Stream::to(io::stdout())),

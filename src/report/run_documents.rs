@@ -61,7 +61,7 @@ impl RunDocuments {
         opened
     }
 
-    /// Returns whether the run is written as JSON.
+    /// Whether the run is written as JSON.
     pub fn has_json(&self) -> bool {
         self.documents.json.is_some() || self.documents.jsonl.is_some()
     }

@@ -41,7 +41,7 @@ pub struct Connected<'a> {
 }
 
 impl Outcome {
-    /// Returns the outcome of a run of which only the tool is known.
+    /// The outcome of a run of which only the tool is known.
     pub fn bare(tool: &Tool) -> Self {
         let machine = uname();
         let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
@@ -64,7 +64,7 @@ impl Outcome {
         }
     }
 
-    /// Returns the outcome of a run of `plan` that has not begun.
+    /// The outcome of a run of `plan` that has not begun.
     pub fn of(plan: &Plan) -> Self {
         Self {
             side: match plan.role {
@@ -116,7 +116,7 @@ impl Outcome {
     }
 }
 
-/// Returns a time in seconds, as an integer if it is a whole number of them.
+/// A time in seconds, as an integer if it is a whole number of them.
 fn seconds(time: Duration) -> Option<Number> {
     if time.subsec_nanos() == 0 {
         Some(time.as_secs().into())
@@ -131,12 +131,12 @@ impl UsedDevice {
         Self::named(plan.device.to_string(), svc_id)
     }
 
-    /// Returns a NIC of which nothing else is known.
+    /// A NIC of which nothing else is known.
     pub fn named(name: String, svc_id: u32) -> Self {
         Self { name, svc_id, ..Self::default() }
     }
 
-    /// Returns the NIC of a run of `plan`, which was opened.
+    /// The NIC of a run of `plan`, which was opened.
     pub fn opened(plan: &Plan, info: &DeviceInfo, machine: &Machine) -> Self {
         Self {
             is_software: Some(info.is_simulated()),
@@ -151,7 +151,7 @@ impl UsedDevice {
         }
     }
 
-    /// Returns the NIC with the service, VNI and traffic class in use.
+    /// The NIC with the service, VNI and traffic class in use.
     fn with_access(self, access: &Access) -> Self {
         let Access { svc_id, vni, class, .. } = access;
         Self {
@@ -178,7 +178,7 @@ impl From<Atomic> for AtomicOptions {
 }
 
 impl ListOptions {
-    /// Returns the options of lists; `None` in a latency tool.
+    /// The options of lists; `None` in a latency tool.
     fn new(tool: &Tool, run: &RunOptions) -> Option<Self> {
         let has_buffers = tool.has_peer() && tool.has_data();
         run.lists.map(|lists| Self {
@@ -195,7 +195,7 @@ impl ListOptions {
 }
 
 impl Options {
-    /// Returns the options of a run of `plan`, with those that both sides agree on from `run`.
+    /// The options of a run of `plan`, with those that both sides agree on from `run`.
     pub fn of(plan: &Plan, run: &RunOptions) -> Self {
         let tool = plan.tool;
         let is_latency = !tool.measures_bandwidth();

@@ -217,7 +217,7 @@ impl SamplerWork {
         Some(Sampled { intervals, written: rows.written })
     }
 
-    /// Returns the intervals of a size whose measured part has begun, without a row.
+    /// The intervals of a size whose measured part has begun, without a row.
     fn begin(&mut self, size: &Size) -> Option<Series> {
         let first = SizeReading {
             at: size.gauge.begun()?,
@@ -243,7 +243,7 @@ fn read(gauge: &Gauge) -> SizeReading {
     }
 }
 
-/// Returns the counters if an interval is to end.
+/// The counters if an interval is to end.
 fn due(gauge: &Gauge, series: &Series) -> Option<SizeReading> {
     if MonotonicRaw.now() < series.next_end() {
         return None;
@@ -253,8 +253,8 @@ fn due(gauge: &Gauge, series: &Series) -> Option<SizeReading> {
     gauge.ended().is_none().then_some(reading)
 }
 
-/// Returns the counters at the end of a size of `count` operations, not before `former`. A list
-/// that was issued when the time was up is counted, but the loop has not set it in the gauge.
+/// The counters at the end of a size of `count` operations, not before `former`. A list that was
+/// issued when the time was up is counted, but the loop has not set it in the gauge.
 fn last(gauge: &Gauge, count: u64, former: &SizeReading) -> SizeReading {
     let reading = read(gauge);
     SizeReading {

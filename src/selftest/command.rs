@@ -219,33 +219,33 @@ struct SelfTestRequest {
 }
 
 impl SelfTestRequest {
-    /// Returns whether checks without a peer are selected.
+    /// Whether checks without a peer are selected.
     fn has_local(&self) -> bool {
         self.only.is_empty() || !self.selection().names.is_empty()
     }
 
-    /// Returns the selected checks without a peer.
+    /// The selected checks without a peer.
     fn selection(&self) -> CheckSelection {
         let names = self.only.iter().filter(|name| !crate::peer::exists(name));
         CheckSelection { names: names.cloned().collect(), allows_risk: self.is_risky }
     }
 
-    /// Returns the names of checks of the peer that are selected; `peer` itself selects all.
+    /// The names of checks of the peer that are selected; `peer` itself selects all.
     fn peer_names(&self) -> Vec<String> {
         self.only.iter().filter(|name| crate::peer::exists(name)).cloned().collect()
     }
 
-    /// Returns the options of service, VNI, traffic class and library, as the tools take them.
+    /// The options of service, VNI, traffic class and library, as the tools take them.
     fn passed_on(&self) -> Vec<String> {
         self.service.arguments().into_iter().chain(self.libcxi.clone()).collect()
     }
 
-    /// Returns the options of runs with the peer.
+    /// The options of runs with the peer.
     fn peer_texts(&self) -> Vec<String> {
         [&self.port, &self.peer_device].into_iter().flatten().cloned().collect()
     }
 
-    /// Returns the plan of a run on this NIC: its service is chosen by the rules of the tools.
+    /// The plan of a run on this NIC: its service is chosen by the rules of the tools.
     fn plan(&self) -> Result<Plan, Failure> {
         let tool = &TOOLS[0];
         let device = self.device.unwrap_or(DEFAULT_DEVICE);
@@ -273,7 +273,7 @@ impl SelfTestRequest {
     }
 }
 
-/// Returns the name of a group or of a check.
+/// The name of a group or of a check.
 fn known(name: &str) -> Result<String, String> {
     if crate::peer::exists(name) || crate::run::exists(name) {
         return Ok(name.to_owned());
@@ -281,7 +281,7 @@ fn known(name: &str) -> Result<String, String> {
     Err(format!("expected a group ({}) or a check of --list", groups().join(", ")))
 }
 
-/// Returns the names of the groups.
+/// The names of the groups.
 fn groups() -> Vec<String> {
     let names = GROUPS.iter().map(|group| group.name);
     names.chain([PEER]).map(str::to_owned).collect()
@@ -314,7 +314,7 @@ fn parse(arguments: &[OsString]) -> Result<Option<SelfTestRequest>, Failure> {
     Ok(Some(request))
 }
 
-/// Returns the text of `--dry-run`.
+/// The text of `--dry-run`.
 fn dry_run(request: &SelfTestRequest) -> String {
     let mut text = String::new();
     if request.has_local() {
@@ -338,7 +338,7 @@ fn dry_run(request: &SelfTestRequest) -> String {
     text
 }
 
-/// Returns the table of `--list`.
+/// The table of `--list`.
 fn list() -> String {
     let row = |group: &str, fact: &Fact, effect| {
         let [sections, certainty, effect] =

@@ -28,7 +28,7 @@ facts::named_enum! {
         /// Not in any source: what the software NIC assumes.
         Assumed = "assumed",
     }
-    /// Returns the word for texts.
+    /// The word for texts.
     pub fn name(self);
 }
 
@@ -49,12 +49,12 @@ facts::named_enum! {
         /// The check does not apply here.
         Skipped = "skipped",
     }
-    /// Returns the word for texts.
+    /// The word for texts.
     pub fn name(self);
 }
 
 impl FactVerdict {
-    /// Returns whether the check has observed something.
+    /// Whether the check has observed something.
     fn has_run(self) -> bool {
         matches!(self, Self::Holds | Self::Differs)
     }
@@ -100,7 +100,7 @@ pub struct FactResult {
 }
 
 impl FactResult {
-    /// Returns the result of a check that has found nothing else than the fact.
+    /// The result of a check that has found nothing else than the fact.
     pub fn holding(group: &'static str, fact: Fact) -> Self {
         Self {
             group,
@@ -115,13 +115,13 @@ impl FactResult {
         }
     }
 
-    /// Returns the result of a check that the time limit has kept from beginning.
+    /// The result of a check that the time limit has kept from beginning.
     pub fn not_examined(self) -> Self {
         let reason = "the time limit was over (--time-limit)".to_owned();
         Self { verdict: FactVerdict::NotExamined, reason: Some(reason), ..self }
     }
 
-    /// Returns the name with which --only selects the check.
+    /// The name with which --only selects the check.
     pub fn full_name(&self) -> String {
         format!("{}/{}", self.group, self.fact.name)
     }
@@ -199,7 +199,7 @@ pub struct Aftermath {
 }
 
 impl Aftermath {
-    /// Returns a sentence for each change, with what to do.
+    /// A sentence for each change, with what to do.
     pub fn sentences(&self) -> Vec<String> {
         let flags = self.masked_error_flags.iter().map(|flag| {
             let name = flag.name.map_or_else(|| format!("bit {}", flag.bit), str::to_owned);
@@ -251,7 +251,7 @@ pub struct SelfTest {
 }
 
 impl SelfTest {
-    /// Returns the report before the first check.
+    /// The report before the first check.
     pub fn new(nic: TestedNic) -> Self {
         Self {
             schema_version: SCHEMA_VERSION,
@@ -285,12 +285,12 @@ impl SelfTest {
         self.checks.push(result);
     }
 
-    /// Returns the checks with this verdict.
+    /// The checks with this verdict.
     pub fn with(&self, verdict: FactVerdict) -> impl Iterator<Item = &FactResult> {
         self.checks.iter().filter(move |check: &&FactResult| check.verdict == verdict)
     }
 
-    /// Returns the last line of the text: how many facts hold.
+    /// The last line of the text: how many facts hold.
     pub fn summary(&self) -> String {
         let mut line = format!("{} of {} facts hold", self.held, self.ran);
         for verdict in [FactVerdict::NotExamined, FactVerdict::Refused, FactVerdict::Skipped] {
@@ -302,7 +302,7 @@ impl SelfTest {
         line
     }
 
-    /// Returns whether all facts hold whose checks ran.
+    /// Whether all facts hold whose checks ran.
     ///
     /// # Errors
     ///

@@ -42,12 +42,12 @@ impl From<EmitError> for CheckEnd {
     }
 }
 
-/// Returns the end of a check that saw something else.
+/// The end of a check that saw something else.
 pub fn differs(expected: impl Display, seen: impl Display) -> CheckEnd {
     CheckEnd::Differs { expected: expected.to_string(), seen: seen.to_string() }
 }
 
-/// Returns the end of a check that does not apply.
+/// The end of a check that does not apply.
 pub fn skipped<T>(why: impl Display) -> Checked<T> {
     Err(CheckEnd::Skipped(why.to_string()))
 }

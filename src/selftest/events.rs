@@ -47,7 +47,7 @@ impl Seen {
         }
     }
 
-    /// Returns the user pointer of an initiator event, else 0.
+    /// The user pointer of an initiator event, else 0.
     pub fn user_ptr(&self) -> u64 {
         match &self.record {
             EventRecord::InitiatorShort(event) => event.user_ptr(),
@@ -56,7 +56,7 @@ impl Seen {
         }
     }
 
-    /// Returns the bytes moved.
+    /// The bytes moved.
     pub fn mlength(&self) -> u32 {
         match &self.record {
             EventRecord::InitiatorShort(event) => event.mlength(),
@@ -65,7 +65,7 @@ impl Seen {
         }
     }
 
-    /// Returns the list, `C_PTL_LIST_*`.
+    /// The list, `C_PTL_LIST_*`.
     pub fn list(&self) -> u32 {
         match &self.record {
             EventRecord::InitiatorShort(event) => event.ptl_list().into(),
@@ -74,7 +74,7 @@ impl Seen {
         }
     }
 
-    /// Returns the common fields of a target event.
+    /// The common fields of a target event.
     ///
     /// # Errors
     ///
@@ -84,7 +84,7 @@ impl Seen {
         target.ok_or_else(|| differs("a target event", self.kind))
     }
 
-    /// Returns the fields of a long target event.
+    /// The fields of a long target event.
     ///
     /// # Errors
     ///

@@ -72,7 +72,7 @@ fn facts_of(plan: &Plan, info: &DeviceInfo, access: &Access, with_names: bool) -
     }
 }
 
-/// Returns the generation by the PCI ids (libcxi.md 2.2), with these and the revision.
+/// The generation by the PCI ids (libcxi.md 2.2), with these and the revision.
 fn generation(info: &DeviceInfo) -> String {
     let name = match (info.vendor_id, info.device_id) {
         (0x17db, 0x0501) => "Cassini 1",

@@ -30,7 +30,7 @@ pub struct ToolCheck {
     command: &'static str,
 }
 
-/// Returns the check of a stated fact by a tool and its options.
+/// The check of a stated fact by a tool and its options.
 const fn by_tool(name: &'static str, sections: &'static str, command: &'static str) -> ToolCheck {
     let fact = Fact { name, sections, certainty: FactCertainty::Stated, statement: "" };
     ToolCheck { fact, command }
@@ -101,7 +101,7 @@ pub static CHECKS: &[ToolCheck] = &[
     .shows("lists of messages by rendezvous arrive in both directions"),
 ];
 
-/// Returns whether there is a check of this name: `peer/write`.
+/// Whether there is a check of this name: `peer/write`.
 pub fn exists(name: &str) -> bool {
     CHECKS.iter().any(|check| is_selected(check, name))
 }
@@ -208,7 +208,7 @@ impl PeerRuns<'_> {
         vec![(LIBCXI_VARIABLE, library)]
     }
 
-    /// Returns a message without the name and address of the host, unless names are asked for.
+    /// A message without the name and address of the host, unless names are asked for.
     fn anonymous(&self, message: &str) -> String {
         if self.with_names {
             message.to_owned()
@@ -238,8 +238,8 @@ fn without_addresses(message: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// Returns whether a run has failed because of the NICs or of wrong data. Once both sides have met,
-/// a failure of the peer is about the operations.
+/// Whether a run has failed because of the NICs or of wrong data. Once both sides have met, a
+/// failure of the peer is about the operations.
 fn is_of_nics(problem: &Problem, has_met: bool) -> bool {
     let answer_values = ["answer", "operation"].map(Some);
     let is_peer = problem.kind == Kind::Peer.name() && has_met;

@@ -41,7 +41,7 @@ impl CheckSelection {
         self.names.is_empty() || self.names.iter().any(is_it)
     }
 
-    /// Returns the selected checks with their groups.
+    /// The selected checks with their groups.
     pub fn checks(&self) -> impl Iterator<Item = (&'static CheckGroup, &'static FactCheck)> {
         let all =
             GROUPS.iter().flat_map(|group| group.checks.iter().map(move |check| (*group, check)));
@@ -49,13 +49,13 @@ impl CheckSelection {
     }
 }
 
-/// Returns whether there is a group or a check of this name.
+/// Whether there is a group or a check of this name.
 pub fn exists(name: &str) -> bool {
     let selection = CheckSelection { names: vec![name.to_owned()], ..CheckSelection::default() };
     selection.checks().next().is_some()
 }
 
-/// Returns the name with which --only selects a check.
+/// The name with which --only selects a check.
 pub fn full_name(group: &CheckGroup, check: &FactCheck) -> String {
     format!("{}/{}", group.name, check.fact.name)
 }
@@ -189,7 +189,7 @@ fn without_address(bytes: &[u8], nic: &CheckedNic) -> Vec<u8> {
     words.chain(rest.iter().copied()).collect()
 }
 
-/// Returns bytes as pairs of hexadecimal digits.
+/// Bytes as pairs of hexadecimal digits.
 fn hexadecimal(bytes: &[u8]) -> String {
     let pairs: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     pairs.join(" ")
@@ -212,7 +212,7 @@ mod tests {
         results
     }
 
-    /// Returns the end of a time limit that no test reaches.
+    /// The end of a time limit that no test reaches.
     fn later() -> Instant {
         Instant::now() + Duration::from_secs(3600)
     }

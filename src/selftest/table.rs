@@ -21,7 +21,7 @@ pub enum CheckEffect {
 }
 
 impl CheckEffect {
-    /// Returns the error flags that the check sets, with the largest number of times.
+    /// The error flags that the check sets, with the largest number of times.
     pub fn flags(self) -> &'static [(ErrorFlag, u32)] {
         match self {
             Self::Errors(flags) | Self::PcieAtomic(flags) => flags,
@@ -80,17 +80,17 @@ pub struct CheckGroup {
     pub checks: &'static [FactCheck],
 }
 
-/// Returns the check of a fact that a page states without a mark, which observes it by `run`.
+/// The check of a fact that a page states without a mark, which observes it by `run`.
 pub const fn stated(name: &'static str, sections: &'static str, run: Run) -> FactCheck {
     check(name, sections, FactCertainty::Stated, run)
 }
 
-/// Returns the check of a fact that a page infers, or that its sources contradict.
+/// The check of a fact that a page infers, or that its sources contradict.
 pub const fn inferred(name: &'static str, sections: &'static str, run: Run) -> FactCheck {
     check(name, sections, FactCertainty::Inferred, run)
 }
 
-/// Returns the check of a fact that no source says, and that the software NIC assumes.
+/// The check of a fact that no source says, and that the software NIC assumes.
 pub const fn assumed(name: &'static str, sections: &'static str, run: Run) -> FactCheck {
     check(name, sections, FactCertainty::Assumed, run)
 }

@@ -59,7 +59,7 @@ fn aftermath(page: &mut Page, report: &SelfTest) {
     }
 }
 
-/// Returns the file of `--report`: the NIC and its software, and each check.
+/// The file of `--report`: the NIC and its software, and each check.
 pub fn report_page(report: &SelfTest) -> Page {
     let nic = &report.nic;
     let optional = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
@@ -170,7 +170,7 @@ fn named(page: &mut Page, name: &str, lines: Vec<String>) {
     page.lines(lines.iter().zip(names).map(|(line, name)| format!("  {name:9} {line}")));
 }
 
-/// Returns a text in lines of a column.
+/// A text in lines of a column.
 pub fn column(text: &str) -> String {
     wrapped(text, 60, "").join("\n")
 }
@@ -198,7 +198,7 @@ pub fn effect_name(effect: CheckEffect) -> &'static str {
     EFFECTS[place(effect)].0
 }
 
-/// Returns a row for each effect that a selected check has: its name, how many have it, and which.
+/// A row for each effect that a selected check has: its name, how many have it, and which.
 pub fn effects(selection: &CheckSelection) -> Vec<Vec<String>> {
     let rows = EFFECTS.into_iter().enumerate().map(|(number, (name, what))| {
         let checks = selection.checks().filter(|(_, check)| place(check.effect) == number);
@@ -215,8 +215,7 @@ pub fn effects(selection: &CheckSelection) -> Vec<Vec<String>> {
     rows.flatten().collect()
 }
 
-/// Returns a row for each error flag that the selected checks set: how often at most, and which
-/// checks.
+/// A row for each error flag that the selected checks set: how often at most, and which checks.
 pub fn flags(selection: &CheckSelection) -> Vec<Vec<String>> {
     let mut found: BTreeMap<ErrorFlag, (u32, Vec<String>)> = BTreeMap::new();
     for (group, check) in selection.checks() {

@@ -102,7 +102,7 @@ impl ProbeBoard {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the time on the clock of the figures.
+    /// The time on the clock of the figures.
     pub fn now(&self) -> Duration {
         self.began.elapsed()
     }
@@ -149,7 +149,6 @@ impl ProbeBoard {
         self.lock().slots.iter().filter(|slot| slot.host.is_some()).count()
     }
 
-    /// Returns the host in a slot.
     pub fn host(&self, slot: usize) -> Option<String> {
         self.lock().slots[slot].host.clone()
     }
@@ -194,7 +193,7 @@ impl ProbeBoard {
         self.lock().is_paused = is_paused;
     }
 
-    /// Returns the NICs of this node that are open, for those that probe it.
+    /// The NICs of this node that are open, for those that probe it.
     pub fn state(&self) -> NodeState {
         let shared = self.lock();
         let state = |nic: &OwnNic| {
@@ -262,7 +261,6 @@ impl ProbeBoard {
         shared.nics[index].figures.target(slot, target, now).add(ended, now)
     }
 
-    /// Returns the figures of all NICs.
     pub fn figures(&self) -> Vec<NicFigures> {
         self.lock().nics.iter().map(|nic| nic.figures.clone()).collect()
     }
@@ -280,7 +278,7 @@ impl ProbeBoard {
     }
 }
 
-/// Returns the NIC of the node in a slot that the NIC `own` probes: the one at the same place.
+/// The NIC of the node in a slot that the NIC `own` probes: the one at the same place.
 fn peer(slot: &ProbeTarget, own: &OwnNic, index: usize) -> Result<ProbedNic, Omission> {
     let state = own.state.as_ref().ok_or(Omission::Unusable)?;
     let node = slot.node.as_ref().filter(|node| !node.nics.is_empty());

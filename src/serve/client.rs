@@ -98,7 +98,7 @@ pub enum News {
     Late,
 }
 
-/// Returns the command of a process that does what `newcomer` asks for, by this plan.
+/// The command of a process that does what `newcomer` asks for, by this plan.
 fn command(plan: &Plan, newcomer: &Newcomer) -> Command {
     let device = plan.device;
     let own_id = std::process::id().to_string();
@@ -174,12 +174,12 @@ impl Client {
         })
     }
 
-    /// Returns the client's place in the queue.
+    /// The client's place in the queue.
     pub fn entry(&self) -> QueueEntry {
         QueueEntry { devices: self.devices.clone(), stage: self.stage, bytes: self.bytes }
     }
 
-    /// Returns whether its process starts.
+    /// Whether its process starts.
     pub fn is_starting(&self) -> bool {
         self.stage == ClientStage::Arriving
     }
@@ -232,8 +232,8 @@ impl Client {
         self.peer.ip()
     }
 
-    /// Returns the sockets to watch: the messages of the process, its standard error, and the
-    /// connection of the client, whose end counts.
+    /// The sockets to watch: the messages of the process, its standard error, and the connection of
+    /// the client, whose end counts.
     pub fn sockets(&self) -> (Option<&ControlLine>, Option<&ChildStderr>, Option<&TcpStream>) {
         (Some(&self.line).filter(|_| !self.has_closed), self.stderr.as_ref(), self.stream.as_ref())
     }
@@ -361,8 +361,7 @@ impl Client {
         self.is_stopped = true;
     }
 
-    /// Returns the time limit of the current stage, for messages, unless the server ends the
-    /// process.
+    /// The time limit of the current stage, for messages, unless the server ends the process.
     fn limit(&self) -> Option<String> {
         match self.stage {
             _ if self.is_stopped => None,

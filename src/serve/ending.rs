@@ -92,8 +92,8 @@ impl ClientEnd {
     }
 }
 
-/// Returns the sizes that were measured, and the bandwidth of the last one, for the log. The client
-/// has the latencies.
+/// The sizes that were measured, and the bandwidth of the last one, for the log. The client has the
+/// latencies.
 fn measured(document: &Value) -> String {
     let results = document["results"].as_array();
     let results = results.map_or(&[][..], Vec::as_slice);

@@ -189,7 +189,7 @@ struct ServeRequest {
     metrics: MetricsRequest,
 }
 
-/// Returns the options of the tools that `serve` has as well.
+/// The options of the tools that `serve` has as well.
 fn tool_options() -> impl Iterator<Item = Def> {
     OF_TOOLS.iter().filter_map(|long| {
         let mut all = options::of(&TOOLS[0]).map(|(_, option)| option);
@@ -207,7 +207,7 @@ fn parse(arguments: &[OsString]) -> Result<Option<ServeRequest>, Failure> {
     Ok(Some(request))
 }
 
-/// Returns a network. An address is a network of one.
+/// A network. An address is a network of one.
 fn network(text: &str) -> Result<IpNet, &'static str> {
     let address = || bare(text).parse::<IpAddr>().ok().map(IpNet::from);
     text.parse().ok().or_else(address).map(canonical).ok_or(
@@ -215,8 +215,8 @@ fn network(text: &str) -> Result<IpNet, &'static str> {
     )
 }
 
-/// Returns an IPv4 network for one of IPv4-mapped addresses, such as ::ffff:10.1.0.0/112: clients
-/// are compared by their IPv4 addresses.
+/// An IPv4 network for one of IPv4-mapped addresses, such as ::ffff:10.1.0.0/112: clients are
+/// compared by their IPv4 addresses.
 fn canonical(network: IpNet) -> IpNet {
     /// Bits of an IPv4-mapped address before the IPv4 address.
     const MAPPED: u8 = 96;
@@ -228,7 +228,7 @@ fn canonical(network: IpNet) -> IpNet {
     }
 }
 
-/// Returns the plan of a server of the first tool, with the options that all processes have.
+/// The plan of a server of the first tool, with the options that all processes have.
 fn plan(mut typed: Typed) -> Result<Plan, Failure> {
     typed.token = typed.token.or_else(Token::from_environment);
     typed.is_token_new = false;
@@ -336,7 +336,7 @@ impl ConnectionReceiver {
     }
 }
 
-/// Returns the socket of the service manager, or else one on the plan's port.
+/// The socket of the service manager, or else one on the plan's port.
 fn listener(plan: &Plan) -> Result<Listener, Failure> {
     let Some(socket) = inherited::socket() else {
         return Listener::bind(plan.listening.bind.as_deref(), plan.port, Reach::Everywhere);
@@ -354,7 +354,7 @@ fn listener(plan: &Plan) -> Result<Listener, Failure> {
     Listener::from_socket(TcpListener::from(socket)).environment(WHAT)
 }
 
-/// Returns the CPUs on which no run with the default NIC measures.
+/// The CPUs on which no run with the default NIC measures.
 fn free_cpus(placed: &Plan) -> Result<Vec<u32>, Failure> {
     let mut cpus = cxi::placement::cpus().explain("cannot read the CPUs of this process")?;
     cpus.retain(|cpu| !placed.placement.cpus.contains(cpu));

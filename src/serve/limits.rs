@@ -75,7 +75,7 @@ impl ClientLimits {
     }
 }
 
-/// Returns a size for messages.
+/// A size for messages.
 fn mebibytes(bytes: u64) -> String {
     format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }

@@ -103,7 +103,7 @@ impl Log {
     }
 }
 
-/// Returns whether standard output leads to the journal.
+/// Whether standard output leads to the journal.
 fn leads_to_journal() -> bool {
     let stream = std::env::var(JOURNAL).unwrap_or_default();
     let is_journal = |file: rustix::fs::Stat| format!("{}:{}", file.st_dev, file.st_ino) == stream;
@@ -182,7 +182,7 @@ struct Further {
 }
 
 impl Further {
-    /// Returns the line about them, if there are any.
+    /// The line about them, if there are any.
     fn line(&self, host: IpAddr) -> Option<(Priority, String)> {
         let counts =
             [(self.done, "done"), (self.failed, "failed"), (self.left, "ended by the client")];
@@ -204,7 +204,7 @@ impl Further {
 }
 
 impl RunLog {
-    /// Returns whether the run that a client on `host` begins `now` is printed.
+    /// Whether the run that a client on `host` begins `now` is printed.
     pub fn begins(&mut self, host: IpAddr, now: Instant) -> bool {
         let runs = self.hosts.entry(host).or_insert_with(|| HostRuns {
             printed: 0,

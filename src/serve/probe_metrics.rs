@@ -29,7 +29,7 @@ pub struct Probes {
 /// One value of a target.
 type TargetValue = fn(&TargetFigures, Duration) -> Option<f64>;
 
-/// Returns the metrics of probes.
+/// The metrics of probes.
 pub fn families(probes: &Probes) -> Vec<Family> {
     let written = probes.at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let mut families = vec![
@@ -64,7 +64,7 @@ pub fn families(probes: &Probes) -> Vec<Family> {
     families
 }
 
-/// Returns the metrics of the targets of each NIC.
+/// The metrics of the targets of each NIC.
 fn target_families(probes: &Probes) -> Vec<Family> {
     vec![
         Family::new(
@@ -118,7 +118,7 @@ fn info(node: &str, nic: &NicFigures) -> Sample {
     Sample::new(labels, true)
 }
 
-/// Returns the value of the label `class`.
+/// The value of the label `class`.
 fn class(target: &TargetFigures) -> &'static str {
     match target.class {
         Class::Loopback | Class::Node => "node",
@@ -129,7 +129,7 @@ fn class(target: &TargetFigures) -> &'static str {
     }
 }
 
-/// Returns the samples of each target, by a further label or several.
+/// The samples of each target, by a further label or several.
 fn by_target(
     probes: &Probes,
     values: impl Fn(&TargetFigures) -> Vec<(&'static str, &'static str, f64)>,

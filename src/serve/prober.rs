@@ -123,7 +123,7 @@ pub fn run(plan: &Plan, request: &ProbeRequest) -> Result<(), Failure> {
     }
 }
 
-/// Returns the NICs that probe: the software NIC of the server, or all hardware.
+/// The NICs that probe: the software NIC of the server, or all hardware.
 fn devices(plan: &Plan) -> Vec<DeviceName> {
     if plan.device.platform().is_simulated {
         return vec![plan.device];
@@ -131,7 +131,7 @@ fn devices(plan: &Plan) -> Vec<DeviceName> {
     backend::all_hardware()
 }
 
-/// Returns the plan of a client of other servers.
+/// The plan of a client of other servers.
 fn feed_plan(plan: &Plan) -> Result<Plan, Failure> {
     let mut typed = Typed::nothing(TOOLS[0].defaults);
     // Each connection names its host.

@@ -74,7 +74,7 @@ pub struct ProbeRequest {
     pub metrics: MetricsRequest,
 }
 
-/// Returns the list of hosts as typed: its file may change.
+/// The list of hosts as typed: its file may change.
 fn hosts(typed: &str) -> Result<String, String> {
     host_list::option_hosts(typed).map(|_| typed.to_owned())
 }
@@ -143,8 +143,7 @@ impl ProbeRequest {
     }
 }
 
-/// Returns the name that the list of hosts has for this node: its address in `--bind`, or its own
-/// name.
+/// The name that the list of hosts has for this node: its address in `--bind`, or its own name.
 pub fn own_name(hosts: &[String], plan: &Plan) -> Option<String> {
     let bind = plan.listening.bind.as_deref();
     let by_address = hosts.iter().find(|host| Some(host.as_str()) == bind);
@@ -228,7 +227,7 @@ impl Probing {
         self.watchers.send(&self.state);
     }
 
-    /// Returns the line of the process, to wait for its news.
+    /// The line of the process, to wait for its news.
     pub fn line(&self) -> Option<&ControlLine> {
         self.process.as_ref().map(|(_, line)| line)
     }
@@ -287,7 +286,7 @@ impl Probing {
         self.watchers.add(peer, stream, &self.state)
     }
 
-    /// Returns a line about the probes, for the state of the server.
+    /// A line about the probes, for the state of the server.
     pub fn status(&self) -> String {
         let (nics, busy) = (&self.state.nics, self.state.nics.iter().filter(|nic| nic.is_busy));
         let ProbeProgress { targets, measured, bursts, late } = self.progress;

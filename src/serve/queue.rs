@@ -36,19 +36,19 @@ pub struct QueueEntry {
 }
 
 impl QueueEntry {
-    /// Returns whether it measures, or is called to.
+    /// Whether it measures, or is called to.
     pub fn has_turn(&self) -> bool {
         matches!(self.stage, ClientStage::Called | ClientStage::Running)
     }
 
-    /// Returns whether it measures with one of `devices`.
+    /// Whether it measures with one of `devices`.
     fn uses_any(&self, devices: &[DeviceName]) -> bool {
         self.devices.iter().any(|device| devices.contains(device))
     }
 }
 
-/// Returns the indices of the waiting clients that may begin, of `entries` in order of arrival,
-/// while the buffers of all runs have `limit` bytes at most.
+/// The indices of the waiting clients that may begin, of `entries` in order of arrival, while the
+/// buffers of all runs have `limit` bytes at most.
 pub fn turns(entries: &[QueueEntry], limit: u64) -> Vec<usize> {
     let running = entries.iter().filter(|entry| entry.has_turn());
     let devices = running.clone().flat_map(|entry| &entry.devices);
@@ -71,8 +71,8 @@ pub fn turns(entries: &[QueueEntry], limit: u64) -> Vec<usize> {
     turns
 }
 
-/// Returns the indices of the waiting clients, and the place of each in the queue of its NICs: 1
-/// for the next.
+/// The indices of the waiting clients, and the place of each in the queue of its NICs: 1 for the
+/// next.
 pub fn places(entries: &[QueueEntry]) -> Vec<(usize, u32)> {
     let place = |(index, entry): (usize, &QueueEntry)| {
         let before = waiting(&entries[..index]).filter(|(_, other)| other.uses_any(&entry.devices));
@@ -127,9 +127,9 @@ pub struct Room<'a> {
 }
 
 impl Room<'_> {
-    /// Returns the client that gives way to a new client of `host`; `None` if there is room for
-    /// both. The last client without a process gives way of the host that has most of them, if it
-    /// has more than `host` will have: many connections do not keep out the client of another host.
+    /// The client that gives way to a new client of `host`; `None` if there is room for both. The
+    /// last client without a process gives way of the host that has most of them, if it has more
+    /// than `host` will have: many connections do not keep out the client of another host.
     ///
     /// # Errors
     ///
@@ -154,14 +154,14 @@ impl Room<'_> {
         }
     }
 
-    /// Returns the clients without a process, with their indices.
+    /// The clients without a process, with their indices.
     fn arrived(&self) -> impl Iterator<Item = (usize, &Present)> + Clone {
         let clients = self.present.iter().enumerate();
         clients.filter(|(_, client)| client.progress == ClientProgress::Arrived)
     }
 
-    /// Returns the next client that gets a process, if there is a place: the first one of the host
-    /// that has the fewest processes that start.
+    /// The next client that gets a process, if there is a place: the first one of the host that has
+    /// the fewest processes that start.
     pub fn next(&self) -> Option<usize> {
         let starting = self.present.iter().filter_map(|client| match client.progress {
             ClientProgress::Starting(age) => Some((client.host, age)),
@@ -238,7 +238,7 @@ mod tests {
         Present { host: host(number), progress }
     }
 
-    /// Returns the decision of a server with `most` clients about a new one of host 1.
+    /// The decision of a server with `most` clients about a new one of host 1.
     fn place(present: &[Present], most: usize) -> Result<Option<usize>, String> {
         Room { present, most }.place(host(1))
     }

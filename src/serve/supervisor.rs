@@ -245,7 +245,7 @@ impl<'a> ClientSupervisor<'a> {
         }
     }
 
-    /// Returns the clients: those with a process, then those that have arrived.
+    /// The clients: those with a process, then those that have arrived.
     fn present(&self) -> Vec<Present> {
         let arrived = self.arrived.iter().map(|(newcomer, _)| Present {
             host: newcomer.peer.ip(),
@@ -285,8 +285,8 @@ impl<'a> ClientSupervisor<'a> {
         self.refused(&refusal_line(peer, doing, device, &reason));
     }
 
-    /// Returns whether a question was admitted within the last interval. Otherwise the next
-    /// interval begins now: readings disturb those who measure.
+    /// Whether a question was admitted within the last interval. Otherwise the next interval begins
+    /// now: readings disturb those who measure.
     fn has_just_answered(&mut self) -> bool {
         let has = (self.answered).is_some_and(|last| last.elapsed() < requests::INTERVAL);
         if !has {
@@ -409,7 +409,7 @@ impl<'a> ClientSupervisor<'a> {
         self.runs.advance(Instant::now(), |priority, line| log.line(priority, line));
     }
 
-    /// Returns the state of the server in lines.
+    /// The state of the server in lines.
     fn status(&self) -> String {
         let (host, port, pid) = (host_name(), self.port, std::process::id());
         let up = self.since.elapsed().as_secs();
@@ -457,7 +457,7 @@ impl<'a> ClientSupervisor<'a> {
     }
 }
 
-/// Returns the line about a client that is refused.
+/// The line about a client that is refused.
 fn refusal_line(peer: SocketAddr, doing: &str, device: DeviceName, reason: &str) -> String {
     format!("{peer} {doing} on {device}: refused: {reason}")
 }

@@ -104,7 +104,7 @@ facts::named_enum! {
 }
 
 impl RequestedCommand {
-    /// Returns whether the client is sent a document and nothing else.
+    /// Whether the client is sent a document and nothing else.
     pub fn wants_document(self) -> bool {
         matches!(self, Self::Check | Self::Why)
     }

@@ -26,7 +26,7 @@ pub struct CounterSet {
 }
 
 impl CounterSet {
-    /// Returns the set with this name.
+    /// The set with this name.
     ///
     /// # Errors
     ///
@@ -36,8 +36,8 @@ impl CounterSet {
         Ok(Self { name: name.to_owned(), counters })
     }
 
-    /// Returns the set that the lines of a file name: a counter, a set or a group each; `#` begins
-    /// a comment.
+    /// The set that the lines of a file name: a counter, a set or a group each; `#` begins a
+    /// comment.
     ///
     /// # Errors
     ///
@@ -67,14 +67,14 @@ impl CounterSet {
         Ok(Self { name: name.to_owned(), counters })
     }
 
-    /// Returns the names of all sets and groups.
+    /// The names of all sets and groups.
     pub fn names() -> Vec<String> {
         let presets = Preset::ALL.map(|preset| preset.to_string());
         let groups = groups().into_iter().map(str::to_owned);
         [JOB.to_owned()].into_iter().chain(presets).chain(groups).collect()
     }
 
-    /// Returns the counters that the table does not know.
+    /// The counters that the table does not know.
     pub fn unknown(&self) -> impl Iterator<Item = &str> {
         let names = self.counters.iter().map(String::as_str);
         names.filter(|name| CounterRow::of(name).is_none())
@@ -86,7 +86,7 @@ fn allowed() -> String {
     format!("{JOB}, {presets}, @FILE or a group: {}", groups().join(", "))
 }
 
-/// Returns the counters of a preset or group.
+/// The counters of a preset or group.
 fn counters_of(name: &str) -> Option<Vec<String>> {
     if name == JOB {
         let rows = CounterRow::all().filter(|row| row.is_in_job());
@@ -103,7 +103,7 @@ fn counters_of(name: &str) -> Option<Vec<String>> {
     (!counters.is_empty()).then_some(counters)
 }
 
-/// Returns the row that a group names: `hni_rx_paused_0..7`.
+/// The row that a group names: `hni_rx_paused_0..7`.
 fn row(name: &str) -> Option<&'static CounterRow> {
     match name.split_once("0..") {
         Some((start, _)) => CounterRow::of(&format!("{start}0")),
@@ -111,7 +111,7 @@ fn row(name: &str) -> Option<&'static CounterRow> {
     }
 }
 
-/// Returns the name of a counter as the reader has it.
+/// The name of a counter as the reader has it.
 fn counter(word: &str) -> Option<String> {
     let name = match word.strip_prefix(SHORT_RETRY_HANDLER) {
         Some(name) => format!("{RETRY_HANDLER}{name}"),
@@ -120,8 +120,8 @@ fn counter(word: &str) -> Option<String> {
     is_counter(&name).then_some(name)
 }
 
-/// Returns whether a text can be the name of a counter: a file of the directory of counters, or of
-/// one of two others.
+/// Whether a text can be the name of a counter: a file of the directory of counters, or of one of
+/// two others.
 pub fn is_counter(name: &str) -> bool {
     let (_, file) = name.split_once('/').unwrap_or(("", name));
     let is_name = |text: &str| {
@@ -133,7 +133,7 @@ pub fn is_counter(name: &str) -> bool {
     is_name(file) && (is_of_directory || !name.contains('/'))
 }
 
-/// Returns the lines with groups: name and rows.
+/// The lines with groups: name and rows.
 fn lines() -> impl Iterator<Item = (&'static str, &'static str)> {
     let lines = GROUPS.lines().filter(|line| !line.starts_with('#'));
     lines.filter_map(|line| line.split_once(' '))

@@ -77,8 +77,7 @@ impl Events {
         }
     }
 
-    /// Returns the first ending signal that has arrived, if there is one. Drops the signals before
-    /// it.
+    /// The first ending signal that has arrived, if there is one. Drops the signals before it.
     pub fn ending(&self) -> Option<i32> {
         let mut signals = self.received.try_iter().map(|received| received.signal);
         signals.find(|signal| is_ending(*signal))
@@ -146,8 +145,8 @@ pub enum Forwarding {
     Off,
 }
 
-/// Returns the signals that the leader watches: those that it forwards and that were not ignored
-/// when it started, and SIGCHLD.
+/// The signals that the leader watches: those that it forwards and that were not ignored when it
+/// started, and SIGCHLD.
 pub fn watched() -> Vec<i32> {
     let ignored = interrupt::ignored();
     let signals = ENDING.into_iter().chain(OTHERS).map(Signal::as_raw);
@@ -155,23 +154,22 @@ pub fn watched() -> Vec<i32> {
     active.chain([Signal::CHILD.as_raw()]).collect()
 }
 
-/// Returns whether a signal is one of those that end a program.
+/// Whether a signal is one of those that end a program.
 pub fn is_ending(signal: i32) -> bool {
     ENDING.into_iter().any(|ending| ending.as_raw() == signal)
 }
 
-/// Returns whether this process leads its session: then a terminal that is closed signals this
-/// process alone. A session of another PID namespace is 0 here, which rustix's `getsid` does not
-/// permit.
+/// Whether this process leads its session: then a terminal that is closed signals this process
+/// alone. A session of another PID namespace is 0 here, which rustix's `getsid` does not permit.
 pub fn leads_session() -> bool {
     let status = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     numbers(&status).is_some_and(|numbers| numbers.session == numbers.process)
 }
 
 impl Forwarding {
-    /// Returns the signal to pass on for one that has arrived; `None` if the command gets none.
-    /// What the kernel sends for a key of the terminal reaches the command anyway, and so does the
-    /// end of the terminal unless this process `leads_session`.
+    /// The signal to pass on for one that has arrived; `None` if the command gets none. What the
+    /// kernel sends for a key of the terminal reaches the command anyway, and so does the end of
+    /// the terminal unless this process `leads_session`.
     pub fn signal(self, received: ReceivedSignal, leads_session: bool) -> Option<Signal> {
         let signal = Signal::from_named_raw(received.signal)?;
         let has_reached_command = match (received.sender, signal) {
@@ -197,8 +195,7 @@ struct ProcessIds {
     session: i32,
 }
 
-/// Returns the numbers in a line such as `17 (name) S 1 16 15 ...`. The name may have any
-/// characters.
+/// The numbers in a line such as `17 (name) S 1 16 15 ...`. The name may have any characters.
 fn numbers(status: &str) -> Option<ProcessIds> {
     let (start, fields) = status.rsplit_once(')')?;
     // After the state, the parent and the group.

@@ -103,7 +103,7 @@ fn read_new(
     (others, notes)
 }
 
-/// Returns whether all nodes of a program have an end, as far as is known.
+/// Whether all nodes of a program have an end, as far as is known.
 fn is_complete(nodes: &[&NodeRecord], missing: &[String]) -> bool {
     let has_names = || {
         let mut steps = nodes.iter().filter_map(|node| node.step.as_ref());
@@ -114,15 +114,15 @@ fn is_complete(nodes: &[&NodeRecord], missing: &[String]) -> bool {
     has_all && nodes.iter().all(|node| has_ended(node))
 }
 
-/// Returns whether the nodes have all processes of their program; `None` if they do not show it.
+/// Whether the nodes have all processes of their program; `None` if they do not show it.
 fn has_all_processes(nodes: &[&NodeRecord]) -> Option<bool> {
     let processes = nodes.iter().map(|node| node.step.as_ref()?.local_size);
     let size = nodes.iter().find_map(|node| node.step.as_ref())?.size;
     Some(processes.sum::<Option<u32>>()? >= size)
 }
 
-/// Returns the names of the nodes that have left nothing. A launcher may name nodes on which the
-/// program has no processes.
+/// The names of the nodes that have left nothing. A launcher may name nodes on which the program
+/// has no processes.
 fn missing(nodes: &[&NodeRecord]) -> Vec<String> {
     if has_all_processes(nodes) == Some(true) {
         return Vec::new();
@@ -160,7 +160,7 @@ pub fn series(directory: &Path) -> Vec<NodeSeries> {
     files.iter().filter_map(|path| one_series(path)).collect()
 }
 
-/// Returns the series in a file. One that cannot be read costs a line.
+/// The series in a file. One that cannot be read costs a line.
 pub fn one_series(path: &Path) -> Option<NodeSeries> {
     let bytes = step_directory::read(path).map_err(|error| cause(&error));
     let series = bytes.and_then(|bytes| NodeSeries::read(&String::from_utf8_lossy(&bytes)));

@@ -213,8 +213,8 @@ impl JobStat {
         Self { directory: Some(directory), ..self }
     }
 
-    /// Returns whether anything is unusual: a finding, or a reading that is missing. A short
-    /// command is not.
+    /// Whether anything is unusual: a finding, or a reading that is missing. A short command is
+    /// not.
     pub fn is_unusual(&self) -> bool {
         self.unusual().next().is_some()
             || !self.has_readings()
@@ -222,13 +222,13 @@ impl JobStat {
             || self.without_end().next().is_some()
     }
 
-    /// Returns the findings but that the command was short.
+    /// The findings but that the command was short.
     pub fn unusual(&self) -> impl Iterator<Item = &StatFinding> {
         self.findings.iter().filter(|finding| finding.code != SHORT)
     }
 
-    /// Returns whether any counter of a NIC or of its retry handler was read twice. The driver's
-    /// own counts of PCIe errors say nothing about the command.
+    /// Whether any counter of a NIC or of its retry handler was read twice. The driver's own counts
+    /// of PCIe errors say nothing about the command.
     pub fn has_readings(&self) -> bool {
         self.counters().any(|(_, name, counter)| {
             !name.starts_with("properties/") && counter.is_some_and(|one| one.after.is_some())
@@ -241,34 +241,34 @@ impl JobStat {
         exit.or_else(|| Some(format!("ended by signal {}", self.signal?)))
     }
 
-    /// Returns the exit status as a shell has it.
+    /// The exit status as a shell has it.
     pub fn shell_status(&self) -> Option<i32> {
         self.exit_status.or_else(|| Some(SIGNAL.saturating_add(self.signal?)))
     }
 
-    /// Returns the nodes whose command has not ended, as far as is known.
+    /// The nodes whose command has not ended, as far as is known.
     pub fn without_end(&self) -> impl Iterator<Item = &str> {
         self.nodes.iter().filter(|node| !node.has_end).map(|node| node.host.as_str())
     }
 
-    /// Returns whether any NIC is a software NIC.
+    /// Whether any NIC is a software NIC.
     pub fn is_software(&self) -> bool {
         self.nics.iter().any(|nic| nic.is_software)
     }
 
-    /// Returns the name of a NIC as the table of NICs has it.
+    /// The name of a NIC as the table of NICs has it.
     pub fn name(&self, host: &str, device: &str) -> String {
         nic_name(self.nodes.len() > 1, host, device)
     }
 
-    /// Returns each counter of the set, of each NIC; `None` for one that the NIC does not have.
+    /// Each counter of the set, of each NIC; `None` for one that the NIC does not have.
     pub fn counters(&self) -> impl Iterator<Item = (&StatNic, &str, Option<&StatCounter>)> {
         self.nics
             .iter()
             .flat_map(|nic| nic.counters.iter().map(move |(name, counter)| (nic, name, counter)))
     }
 
-    /// Returns the NICs with what their counters did, without states such as connections in use.
+    /// The NICs with what their counters did, without states such as connections in use.
     pub fn changes(&self) -> Vec<JobNic> {
         let nic = |nic: &StatNic| JobNic {
             name: self.name(&nic.host, &nic.device),
@@ -366,7 +366,7 @@ fn is_gauge(counter: &str) -> bool {
     CounterRow::of(counter).is_some_and(|row| row.is_gauge)
 }
 
-/// Returns the name of a NIC of a job that `has_others` on other nodes, or not.
+/// The name of a NIC of a job that `has_others` on other nodes, or not.
 fn nic_name(has_others: bool, host: &str, device: &str) -> String {
     if has_others { format!("{host} {device}") } else { device.to_owned() }
 }

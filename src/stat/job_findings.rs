@@ -136,13 +136,13 @@ const MIN_OCTETS: u64 = 1 << 20;
 /// Packets below which cycles for each mean nothing.
 const MIN_PACKETS: u64 = 1000;
 
-/// Returns the names of all rules, of jobs and of NICs.
+/// The names of all rules, of jobs and of NICs.
 pub fn codes() -> Vec<&'static str> {
     let nics = findings::codes().filter(|code| !REPLACED.contains(code));
     RULES.iter().map(|rule| rule.code).chain(nics).chain([GAPS]).collect()
 }
 
-/// Returns the rules that hold for a job.
+/// The rules that hold for a job.
 pub fn job_findings(job: &JobEvidence) -> Vec<StatFinding> {
     let mut found = Vec::new();
     for rule in &RULES {
@@ -160,7 +160,7 @@ pub fn job_findings(job: &JobEvidence) -> Vec<StatFinding> {
     found
 }
 
-/// Returns the rules of one NIC that hold, each once, with all NICs for which it does.
+/// The rules of one NIC that hold, each once, with all NICs for which it does.
 fn single_nic_findings(job: &JobEvidence) -> Vec<StatFinding> {
     let mut by_code: BTreeMap<usize, (RuleFinding, Vec<usize>)> = BTreeMap::new();
     for (index, nic) in job.nics.iter().enumerate() {
@@ -195,7 +195,7 @@ impl JobEvidence<'_> {
         nics.map(place).collect()
     }
 
-    /// Returns the NICs with a value above `limit`, the largest first.
+    /// The NICs with a value above `limit`, the largest first.
     fn above(&self, limit: f64, value: impl Fn(&NicEvidence) -> Option<f64>) -> Vec<(usize, f64)> {
         let values = self.nics.iter().enumerate().filter_map(|(index, nic)| {
             let evidence = NicEvidence { changes: &nic.changes, packets: None };
@@ -206,7 +206,7 @@ impl JobEvidence<'_> {
         above
     }
 
-    /// Returns the name of one NIC, or of the first and how many more there are.
+    /// The name of one NIC, or of the first and how many more there are.
     fn names(&self, nics: &[usize]) -> String {
         let first = nics.first().map_or("", |nic| self.nics[*nic].name.as_str());
         match nics.len() {
@@ -216,8 +216,8 @@ impl JobEvidence<'_> {
         }
     }
 
-    /// Returns the sums of some counts over the NICs of which all of them are known; `None` without
-    /// such a NIC. A counter that was not read does not count as 0.
+    /// The sums of some counts over the NICs of which all of them are known; `None` without such a
+    /// NIC. A counter that was not read does not count as 0.
     fn sums<const N: usize>(
         &self,
         counts: impl Fn(&CounterChanges) -> Option<[u64; N]>,
@@ -227,7 +227,7 @@ impl JobEvidence<'_> {
     }
 }
 
-/// Returns the sums of the numbers at each place.
+/// The sums of the numbers at each place.
 fn added<const N: usize>(one: [u64; N], other: [u64; N]) -> [u64; N] {
     array::from_fn(|index| one[index].saturating_add(other[index]))
 }
@@ -247,7 +247,7 @@ impl JobObservation {
     }
 }
 
-/// Returns the timeouts of a NIC. The transport and the retry handler count the same timeouts.
+/// The timeouts of a NIC. The transport and the retry handler count the same timeouts.
 pub fn timeouts_of(changes: &CounterChanges) -> Option<u64> {
     let count = |names: [&str; 2]| {
         let counts = names.map(|name| changes.count(name));
@@ -257,8 +257,8 @@ pub fn timeouts_of(changes: &CounterChanges) -> Option<u64> {
         .or_else(|| count(["pct_spt_timeouts", "pct_sct_timeouts"]))
 }
 
-/// Returns the packets of a NIC that no try has brought an answer for: each has timed out, was sent
-/// again, and in the end has an answer of the retry handler with an error.
+/// The packets of a NIC that no try has brought an answer for: each has timed out, was sent again,
+/// and in the end has an answer of the retry handler with an error.
 pub fn never_answered_of(changes: &CounterChanges) -> Option<u64> {
     let count = |name: &str| changes.count(name);
     let spt = count("retry_handler/spt_timeouts").or_else(|| count("pct_spt_timeouts"))?;
@@ -367,7 +367,7 @@ fn meaning(counter: &str) -> String {
     }
 }
 
-/// Returns a value with its unit.
+/// A value with its unit.
 pub fn amount(value: CounterQuantity) -> String {
     match value {
         CounterQuantity::PerSecond(rate) => format!("{rate:.1} per second"),
@@ -377,7 +377,7 @@ pub fn amount(value: CounterQuantity) -> String {
     }
 }
 
-/// Returns a share in percent, with a decimal below 10 %.
+/// A share in percent, with a decimal below 10 %.
 pub fn percent(share: f64) -> String {
     let percent = 100.0 * share;
     if percent < 9.95 && percent != 0.0 {
@@ -536,7 +536,7 @@ fn congestion(job: &JobEvidence) -> Vec<JobObservation> {
     found
 }
 
-/// Returns the bytes that a NIC has sent and received.
+/// The bytes that a NIC has sent and received.
 pub fn octets(changes: &CounterChanges) -> Option<u64> {
     let count = |side| changes.count(&format!("hni_sts_{side}_ok_octets"));
     Some(count("tx")?.saturating_add(count("rx")?))

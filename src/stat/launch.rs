@@ -126,7 +126,7 @@ fn report_not_executed(command: &[OsString], error: &io::Error) -> i32 {
     not_executed(error)
 }
 
-/// Returns whether the system has refused to make a process, not the program of the command.
+/// Whether the system has refused to make a process, not the program of the command.
 fn is_refused(error: &io::Error) -> bool {
     use Errno as E;
     let errno = Errno::from_io_error(error);
@@ -304,7 +304,7 @@ impl<'a> Leader<'a> {
         }
     }
 
-    /// Returns whether one node reports what all have read.
+    /// Whether one node reports what all have read.
     fn is_gathered(&self) -> bool {
         self.program.has_other_nodes() && self.request.is_gathered
     }
@@ -367,9 +367,9 @@ impl<'a> Leader<'a> {
         }
     }
 
-    /// Returns whether the other processes of the group get a signal as well. A launcher signals
-    /// one after the other. A second copy of a signal that ends a program does no harm, so this one
-    /// is not delayed.
+    /// Whether the other processes of the group get a signal as well. A launcher signals one after
+    /// the other. A second copy of a signal that ends a program does no harm, so this one is not
+    /// delayed.
     fn reaches_group(&mut self, signal: i32) -> bool {
         let delay = if events::is_ending(signal) { Duration::ZERO } else { GROUP_DELAY };
         let end = Instant::now() + delay;
@@ -442,7 +442,7 @@ fn missing_interpreter(name: &OsStr, error: &io::Error) -> Option<String> {
     })
 }
 
-/// Returns the file that is executed for a name.
+/// The file that is executed for a name.
 fn program_file(name: &OsStr) -> Option<PathBuf> {
     if name.to_string_lossy().contains('/') {
         return Some(name.into());
@@ -474,7 +474,7 @@ fn end_status(status: ExitStatus) -> EndStatus {
     }
 }
 
-/// Returns the exit status for a command that could not be executed.
+/// The exit status for a command that could not be executed.
 fn not_executed(error: &io::Error) -> i32 {
     match Errno::from_io_error(error) {
         Some(Errno::NOENT | Errno::NOTDIR) => NOT_FOUND,

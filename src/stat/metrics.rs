@@ -6,7 +6,7 @@ use page::openmetrics::{Family, Sample};
 /// A series without labels that all files of `stat` have.
 pub const SERIES: &str = "cxidiag_stat_nics";
 
-/// Returns the metrics: only counters of the set, and only those that the NICs have.
+/// The metrics: only counters of the set, and only those that the NICs have.
 pub fn families(job: &JobStat) -> Vec<Family> {
     vec![
         Family::new(

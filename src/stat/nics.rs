@@ -87,7 +87,7 @@ impl RecordedNics {
         nics
     }
 
-    /// Returns the NICs to read: the named ones, else what the job has, else all of the machine.
+    /// The NICs to read: the named ones, else what the job has, else all of the machine.
     fn selected(&mut self, devices: &[DeviceName], machine: &Machine) -> Vec<DeviceName> {
         if !devices.is_empty() {
             return devices.to_vec();
@@ -139,7 +139,7 @@ impl RecordedNics {
         }
     }
 
-    /// Returns the NICs that were read.
+    /// The NICs that were read.
     pub fn devices(&self) -> Vec<DeviceName> {
         self.nics.iter().map(|nic| nic.device).collect()
     }
@@ -149,7 +149,7 @@ impl RecordedNics {
         self.nics.iter().map(|nic| nic.record.clone()).collect()
     }
 
-    /// Returns whether there are no NICs.
+    /// Whether there are no NICs.
     pub fn is_empty(&self) -> bool {
         self.nics.is_empty()
     }
@@ -197,8 +197,8 @@ impl RecordedNics {
     }
 }
 
-/// Returns the answer of a thread that reads, if it comes within `limit`, beside the time for which
-/// the thread waits for a CPU.
+/// The answer of a thread that reads, if it comes within `limit`, beside the time for which the
+/// thread waits for a CPU.
 fn answer_within<T>(limit: Duration, answer: &Receiver<T>) -> Option<T> {
     let waited = || CpuShare::from_threads(READING).map_or(Duration::ZERO, CpuShare::waited);
     let (begin, waited_before) = (Instant::now(), waited());
@@ -241,7 +241,7 @@ fn read(device: DeviceName, machine: &Machine, names: Vec<String>) -> Result<Nic
     })
 }
 
-/// Returns the record of a node before its command.
+/// The record of a node before its command.
 pub fn new_record(
     request: &StatRequest,
     command: &[OsString],
@@ -270,8 +270,8 @@ pub fn new_record(
     }
 }
 
-/// Returns the name of a command. The wrapper of software NICs executes the program that follows
-/// its options.
+/// The name of a command. The wrapper of software NICs executes the program that follows its
+/// options.
 fn name_of(command: &[OsString]) -> &[OsString] {
     let is_wrapper = |word: &OsString| Path::new(word).file_name() == Some(WRAPPER.as_ref());
     let is_option = |word: &&OsString| word.as_encoded_bytes().starts_with(b"--");

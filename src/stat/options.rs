@@ -224,7 +224,7 @@ pub enum StatAction {
 }
 
 impl Default for StatAction {
-    /// Returns the form without options, before its command is read.
+    /// The form without options, before its command is read.
     fn default() -> Self {
         Self::Run(Vec::new())
     }
@@ -238,14 +238,14 @@ fn forwarding(text: &str) -> Result<Forwarding, &'static str> {
     }
 }
 
-/// Returns the code of a finding.
+/// The code of a finding.
 fn code(text: &str) -> Result<&'static str, String> {
     let known = job_findings::codes();
     let found = known.iter().find(|code| **code == text).copied();
     found.ok_or_else(|| format!("expected codes of findings: {}", known.join(", ")))
 }
 
-/// Returns the set with a name, or in a file.
+/// The set with a name, or in a file.
 fn set(text: &str) -> Result<CounterSet, String> {
     match text.strip_prefix('@') {
         Some(path) => CounterSet::from_lines(text, &values::contents(path)?),
@@ -253,7 +253,7 @@ fn set(text: &str) -> Result<CounterSet, String> {
     }
 }
 
-/// Returns whether an argument may be a command: it is no option and no NIC.
+/// Whether an argument may be a command: it is no option and no NIC.
 fn is_command(argument: &OsString) -> bool {
     let text = argument.to_string_lossy();
     !text.starts_with('-') && text.parse::<DeviceName>().is_err()
@@ -358,8 +358,7 @@ fn form(
 mod tests {
     use super::*;
 
-    /// Returns the command that these arguments start, after their NICs; or the message of a
-    /// failure.
+    /// The command that these arguments start, after their NICs; or the message of a failure.
     fn started(arguments: &str) -> Result<String, String> {
         let arguments: Vec<OsString> = arguments.split_whitespace().map(OsString::from).collect();
         let request = parse(&arguments).map_err(|failure| failure.message())?.expect("a request");

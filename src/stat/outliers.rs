@@ -73,7 +73,7 @@ impl CounterQuantity {
         }
     }
 
-    /// Returns the difference that a counter cannot show.
+    /// The difference that a counter cannot show.
     fn resolution(self) -> f64 {
         match self {
             Self::PerSecond(_) => 1.0,
@@ -83,7 +83,7 @@ impl CounterQuantity {
         }
     }
 
-    /// Returns the same kind of value with another number.
+    /// The same kind of value with another number.
     fn with(self, number: f64) -> Self {
         match self {
             Self::PerSecond(_) => Self::PerSecond(number),
@@ -114,8 +114,8 @@ const RATIOS: [(&str, MeasureNic); 3] = [
 /// Beginning of the names of counters that [`RATIOS`] stands for.
 const IN_RATIOS: [&str; 2] = ["ixe_tc_req_ecn_pkts_", "ixe_tc_rsp_ecn_pkts_"];
 
-/// Returns the NICs that stand out, the strongest first, and the counters in which too many do.
-/// Counters that also grow on NICs without problems are not compared.
+/// The NICs that stand out, the strongest first, and the counters in which too many do. Counters
+/// that also grow on NICs without problems are not compared.
 pub fn outliers(nics: &[&CounterChanges]) -> (Vec<OutlyingNic>, Vec<Uneven>) {
     let (mut found, mut uneven): (Vec<(f64, OutlyingNic)>, Vec<Uneven>) = Default::default();
     if nics.len() < MIN_NICS {
@@ -191,8 +191,7 @@ fn compare(
     }));
 }
 
-/// Returns the value of a counter; of a counter of cycles the share of the time, by the cycles in a
-/// second.
+/// The value of a counter; of a counter of cycles the share of the time, by the cycles in a second.
 fn single_counter(change: CounterChange, cycles_per_s: Option<f64>) -> Option<NicValue> {
     let (count, rate) = (change.count()?, change.per_second()?);
     Some(if let Some(cycles_per_s) = cycles_per_s {

@@ -85,7 +85,7 @@ impl ReportFiles {
     }
 }
 
-/// Returns the path of the file of one node, for a path that all nodes have: `stat.nid1.json` for
+/// The path of the file of one node, for a path that all nodes have: `stat.nid1.json` for
 /// `stat.json`.
 fn node_path(path: &Path, node: &str) -> PathBuf {
     let Some(name) = path.file_stem() else {
@@ -180,7 +180,7 @@ pub fn check(request: &StatRequest, job: &JobStat) -> Result<(), Failure> {
     }
 }
 
-/// Returns the rows.
+/// The rows.
 ///
 /// # Errors
 ///
@@ -205,7 +205,7 @@ pub fn csv(job: &JobStat) -> Result<Vec<u8>, Failure> {
     document([titles.map(str::to_owned)].into_iter().chain(rows))
 }
 
-/// Returns the trace of a job.
+/// The trace of a job.
 ///
 /// # Errors
 ///

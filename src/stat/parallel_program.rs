@@ -61,28 +61,27 @@ impl ParallelProgram {
         }
     }
 
-    /// Returns whether other processes of the program may be on this node.
+    /// Whether other processes of the program may be on this node.
     pub fn has_others(&self) -> bool {
         let others = |task: &LauncherTask| task.size > 1 && task.local_size != Some(1);
         self.task.as_ref().is_some_and(others)
     }
 
-    /// Returns whether this process leads its node; `None` if the launcher does not tell.
+    /// Whether this process leads its node; `None` if the launcher does not tell.
     pub fn is_leader(&self) -> Option<bool> {
         let rank = self.task.as_ref()?.local_rank?;
         Some(rank == 0)
     }
 
-    /// Returns the number of other processes on this node, if the launcher tells it. Without local
-    /// ranks, all other processes may be here: a later one would lead again if the first one had
-    /// ended.
+    /// The number of other processes on this node, if the launcher tells it. Without local ranks,
+    /// all other processes may be here: a later one would lead again if the first one had ended.
     pub fn others(&self) -> Option<u32> {
         let task = self.task.as_ref()?;
         let most = task.local_rank.is_none().then_some(task.size);
         Some(task.local_size.or(most)?.saturating_sub(1))
     }
 
-    /// Returns whether this process leads if the processes of a node cannot find each other.
+    /// Whether this process leads if the processes of a node cannot find each other.
     pub fn leads_alone(&self) -> bool {
         let is_first = self.task.as_ref().is_none_or(|task| task.rank == 0);
         self.is_leader().unwrap_or(is_first)
@@ -112,7 +111,7 @@ impl ParallelProgram {
         format!("{}.{boot}.{}", self.key(), self.node())
     }
 
-    /// Returns whether the program has processes on other nodes, as far as the launcher tells.
+    /// Whether the program has processes on other nodes, as far as the launcher tells.
     pub fn has_other_nodes(&self) -> bool {
         let others = |task: &LauncherTask| match (task.local_rank, task.local_size) {
             // No process knows whether its node is the first one.
@@ -125,7 +124,7 @@ impl ParallelProgram {
         self.task.as_ref().is_some_and(others)
     }
 
-    /// Returns whether this node is the first one of the program: its leader gathers.
+    /// Whether this node is the first one of the program: its leader gathers.
     pub fn is_first_node(&self) -> bool {
         let first = |task: &LauncherTask| match task.node_index {
             Some(index) => index == 0,
@@ -134,7 +133,7 @@ impl ParallelProgram {
         self.task.as_ref().is_none_or(first)
     }
 
-    /// Returns the name of this node.
+    /// The name of this node.
     pub fn node(&self) -> &str {
         let named = self.task.as_ref().and_then(|task| task.node.as_deref());
         named.unwrap_or(&self.host)
@@ -165,7 +164,7 @@ impl ParallelProgram {
     }
 }
 
-/// Returns the part of a key for a job that Slurm has put back into its queue so often.
+/// The part of a key for a job that Slurm has put back into its queue so often.
 fn restart(count: Option<String>) -> String {
     let count = count.filter(|count| count != "0");
     count.map_or(String::new(), |count| format!(".r{count}"))
@@ -268,13 +267,13 @@ fn open(path: &Path, is_new: bool) -> io::Result<File> {
     Ok(file)
 }
 
-/// Returns whether no process has joined for longer than a launcher takes to start all of them.
+/// Whether no process has joined for longer than a launcher takes to start all of them.
 fn is_old(file: &File) -> bool {
     let changed = file.metadata().and_then(|found| found.modified());
     changed.is_ok_and(|changed| changed.elapsed().is_ok_and(|age| age > OLD))
 }
 
-/// Returns whether this is still the file with this name.
+/// Whether this is still the file with this name.
 fn is_at(path: &Path, file: &File) -> bool {
     let identity = |found: fs::Metadata| (found.dev(), found.ino());
     match (fs::symlink_metadata(path), file.metadata()) {
@@ -283,7 +282,7 @@ fn is_at(path: &Path, file: &File) -> bool {
     }
 }
 
-/// Returns the beginning of the names of all files of this user.
+/// The beginning of the names of all files of this user.
 fn prefix() -> String {
     format!("cxidiag-stat.{}.", getuid().as_raw())
 }
@@ -313,12 +312,12 @@ impl RosterFile {
         }
     }
 
-    /// Returns whether the other processes have come and their commands have ended.
+    /// Whether the other processes have come and their commands have ended.
     pub fn have_ended(&self, others: Option<u32>) -> bool {
         self.missing(others) == 0 && self.is_free()
     }
 
-    /// Returns whether no other process locks the file. If so, this process has it for itself.
+    /// Whether no other process locks the file. If so, this process has it for itself.
     fn is_free(&self) -> bool {
         if flock(&self.file, EXCLUSIVE).is_ok() {
             return true;
@@ -378,7 +377,7 @@ fn running(file: &File) -> u32 {
     u32::try_from(all.filter(|line| !is_own(line)).count()).unwrap_or(u32::MAX)
 }
 
-/// Returns the lines about locks of this file, which `flock` has taken.
+/// The lines about locks of this file, which `flock` has taken.
 fn locks_of<'a>(locks: &'a str, file: &str) -> impl Iterator<Item = &'a str> {
     locks.lines().filter(move |line| {
         let mut words = line.split_whitespace();

@@ -85,7 +85,7 @@ pub struct EndRecord {
 }
 
 impl EndRecord {
-    /// Returns the end of a command whose last reading begins `now`.
+    /// The end of a command whose last reading begins `now`.
     pub fn new(
         now: Clocks,
         status: Option<EndStatus>,
@@ -168,8 +168,8 @@ impl TimedValues {
         }
     }
 
-    /// Returns the reading of the counter at this position in the table of names; `None` if the NIC
-    /// does not have it.
+    /// The reading of the counter at this position in the table of names; `None` if the NIC does
+    /// not have it.
     pub fn reading(&self, position: usize) -> Option<CounterReading> {
         let (value, after, stamp) = (*self.values.get(position)?)?;
         let time = |first: u64, after| Duration::from_nanos(first.saturating_add(after));
@@ -182,7 +182,7 @@ impl TimedValues {
 }
 
 impl NicRecord {
-    /// Returns the record of a NIC before the command.
+    /// The record of a NIC before the command.
     pub fn begin(
         nic: &NicFacts,
         serial: Option<String>,
@@ -281,21 +281,21 @@ impl NodeRecord {
         Ok(record)
     }
 
-    /// Returns the record as a file.
+    /// The record as a file.
     pub fn bytes(&self) -> Vec<u8> {
         // Serializing plain data into memory does not fail.
         page::json::line(self).unwrap_or_default()
     }
 
-    /// Returns whether this record belongs to an earlier command than `other`, a record of another
-    /// node of the same step. Each node counts its commands, and one of them may have run fewer:
-    /// so the times must agree, too.
+    /// Whether this record belongs to an earlier command than `other`, a record of another node of
+    /// the same step. Each node counts its commands, and one of them may have run fewer: so the
+    /// times must agree, too.
     pub fn is_before(&self, other: &Self) -> bool {
         let last = self.end.as_ref().map_or(self.started_unix_ns, |end| end.unix_ns);
         self.run < other.run && last < other.started_unix_ns
     }
 
-    /// Returns the time between both readings; `None` without an end.
+    /// The time between both readings; `None` without an end.
     pub fn elapsed(&self) -> Option<Duration> {
         let end = self.end.as_ref()?;
         Some(Duration::from_nanos(end.ns.saturating_sub(self.started_ns)))
@@ -314,7 +314,7 @@ impl NodeRecord {
     }
 }
 
-/// Returns a time in whole nanoseconds.
+/// A time in whole nanoseconds.
 pub fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

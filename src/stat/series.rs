@@ -140,9 +140,8 @@ impl NodeSeries {
         self
     }
 
-    /// Returns the sum of `counters` of a NIC for each second, in each interval: the end of the
-    /// interval in seconds after `start_unix_ms`, and the rate. Intervals that take no time have
-    /// none.
+    /// The sum of `counters` of a NIC for each second, in each interval: the end of the interval in
+    /// seconds after `start_unix_ms`, and the rate. Intervals that take no time have none.
     pub fn rates(&self, nic: usize, counters: &[&str], start_unix_ms: u64) -> Vec<(f64, f64)> {
         let names = self.counters.iter().enumerate();
         let columns = names.filter(|(_, name)| counters.contains(&name.as_str()));
@@ -190,8 +189,8 @@ impl NodeSeries {
         peaks
     }
 
-    /// Returns the times without any reading of a NIC that has readings at others, in milliseconds
-    /// since 1970: it was gone, or its counters have begun anew.
+    /// The times without any reading of a NIC that has readings at others, in milliseconds since
+    /// 1970: it was gone, or its counters have begun anew.
     fn gaps(&self, nic: usize) -> Vec<(u64, u64)> {
         let is_empty =
             |index: &usize| self.intervals[*index].counts[nic].iter().all(Option::is_none);
@@ -234,7 +233,7 @@ impl NodeSeries {
         }
     }
 
-    /// Returns the sum of each counter of a NIC, by name.
+    /// The sum of each counter of a NIC, by name.
     pub fn sums(&self, nic: usize) -> BTreeMap<&str, u64> {
         let sum = |column: usize| {
             let counts = self.intervals.iter().filter_map(|interval| interval.counts[nic][column]);
@@ -245,7 +244,7 @@ impl NodeSeries {
     }
 }
 
-/// Returns a time of day in UTC: `12:03:07`.
+/// A time of day in UTC: `12:03:07`.
 fn clock_time(unix_ms: u64) -> String {
     let text = rfc3339(unix_ms);
     text.split_once('T').map_or("", |(_, clock)| clock.trim_end_matches('Z')).to_owned()
@@ -319,9 +318,8 @@ impl Drop for CounterSampler {
     }
 }
 
-/// Returns the next time to read after `last`, a number of intervals later. Times that have passed
-/// are left out, so the time that reading takes does not add up, and slow files are not read
-/// without pause.
+/// The next time to read after `last`, a number of intervals later. Times that have passed are left
+/// out, so the time that reading takes does not add up, and slow files are not read without pause.
 fn next_tick(last: Instant, interval: Duration, now: Instant) -> Instant {
     let mut next = last + interval;
     if next < now {
@@ -332,7 +330,7 @@ fn next_tick(last: Instant, interval: Duration, now: Instant) -> Instant {
     next
 }
 
-/// Returns the counters of each NIC; none of a NIC that cannot be read.
+/// The counters of each NIC; none of a NIC that cannot be read.
 fn read(devices: &[DeviceName], machine: &Machine) -> Vec<CounterReadings> {
     let names = || COUNTERS.map(str::to_owned);
     let wanted = |name: &str| COUNTERS.contains(&name);

@@ -64,7 +64,7 @@ impl StepDirectory {
         Ok(Self { path, node_path, node: node_name(node) })
     }
 
-    /// Returns the number of the next command of this node in its step, from 1 on. Files of earlier
+    /// The number of the next command of this node in its step, from 1 on. Files of earlier
     /// commands exist if the user kept them, or if a node was missing.
     pub fn next_run(&self) -> u32 {
         let last = [END, START].iter().find_map(|ending| {
@@ -108,7 +108,7 @@ impl StepDirectory {
         self.node_path.join(format!("{}.{ending}", self.node))
     }
 
-    /// Returns the path of the file with the series of this node.
+    /// The path of the file with the series of this node.
     pub fn series(&self) -> PathBuf {
         self.node_path.join(format!("{}{SERIES}", self.node))
     }
@@ -147,7 +147,7 @@ fn remove_files(directory: &Path, node: &str) {
     let _ = fs::remove_file(directory.join(format!("{node}{SERIES}")));
 }
 
-/// Returns the name of a file of a node until it is complete.
+/// The name of a file of a node until it is complete.
 fn temporary(directory: &Path, node: &str, ending: &str) -> PathBuf {
     directory.join(format!(".{node}.{ending}.new"))
 }
@@ -177,7 +177,7 @@ fn make_directory(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Returns the files of nodes, by their endings.
+/// The files of nodes, by their endings.
 fn files(directory: &Path) -> Vec<PathBuf> {
     let mut files = all_files(directory);
     let is_of_node = |path: &PathBuf| {
@@ -188,14 +188,14 @@ fn files(directory: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Returns the files with series of nodes.
+/// The files with series of nodes.
 pub fn series(directory: &Path) -> Vec<PathBuf> {
     let mut files = all_files(directory);
     files.retain(|path| path.to_string_lossy().ends_with(SERIES));
     files
 }
 
-/// Returns all files in a directory, and in directories below it, in order. Follows no symlinks.
+/// All files in a directory, and in directories below it, in order. Follows no symlinks.
 fn all_files(directory: &Path) -> Vec<PathBuf> {
     let entries = |path: &Path| {
         let entries = fs::read_dir(path).into_iter().flatten().flatten();
@@ -214,7 +214,7 @@ fn all_files(directory: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Returns the files of all nodes: the last one of each.
+/// The files of all nodes: the last one of each.
 pub fn latest(directory: &Path) -> BTreeMap<PathBuf, PathBuf> {
     let mut latest = BTreeMap::new();
     // `.json` comes before `.start`.
@@ -249,13 +249,12 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     user_file::bytes(path, LARGEST_FILE)
 }
 
-/// Returns the name of the files of a node, without their endings.
+/// The name of the files of a node, without their endings.
 pub fn node_name(node: &str) -> String {
     shortened(node, LONGEST_NAME)
 }
 
-/// Returns the file with the first reading of a node that has left `file`; `None` if that is the
-/// one.
+/// The file with the first reading of a node that has left `file`; `None` if that is the one.
 pub fn start_of(file: &Path) -> Option<PathBuf> {
     let start = file.with_extension(START);
     (start != file).then_some(start)

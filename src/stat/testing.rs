@@ -13,8 +13,8 @@ pub const SECONDS: u64 = 10;
 const STARTED: u64 = 1_700_000_000;
 const UP: u64 = 7_000;
 
-/// Returns a node whose command took [`SECONDS`]. Each NIC has the counters that have counted,
-/// and by how much.
+/// A node whose command took [`SECONDS`]. Each NIC has the counters that have counted, and by how
+/// much.
 pub fn node(name: &str, nics: &[(&str, &[(&str, u64)])]) -> NodeRecord {
     let mut counters: Vec<String> = Vec::new();
     for (counter, _) in nics.iter().flat_map(|(_, counts)| *counts) {

@@ -36,7 +36,7 @@ const LITTLE: f64 = 0.01;
 /// Findings that the sentence before them has already.
 const IN_OTHERS: [&str; 1] = ["never_answered"];
 
-/// Returns the page of the report.
+/// The page of the report.
 pub fn page(job: &JobStat, level: Level) -> Page {
     let mut page = Page::default();
     let nics = job.changes();
@@ -63,7 +63,7 @@ pub fn page(job: &JobStat, level: Level) -> Page {
     page
 }
 
-/// Returns the most important sentence, and what is missing.
+/// The most important sentence, and what is missing.
 fn in_one_line(job: &JobStat, nics: &[JobNic]) -> String {
     let first = job.unusual().next().map(|finding| finding.text.clone());
     let all: Vec<String> = first.into_iter().chain(notes(job, nics)).collect();
@@ -135,7 +135,7 @@ fn messages_line(nics: &[JobNic]) -> Option<String> {
     })
 }
 
-/// Returns the bytes that a NIC has sent, and the bytes per second.
+/// The bytes that a NIC has sent, and the bytes per second.
 fn sent(changes: &CounterChanges) -> Option<(u64, f64)> {
     let change = changes.of("hni_sts_tx_ok_octets")?;
     Some((change.count()?, change.per_second().unwrap_or(0.0)))
@@ -164,8 +164,8 @@ fn traffic_line(job: &JobStat, nics: &[JobNic]) -> Option<String> {
     Some(line)
 }
 
-/// Returns the names of NICs that carried next to nothing in both directions, on all nodes
-/// together; none if the bytes of any NIC are unknown.
+/// The names of NICs that carried next to nothing in both directions, on all nodes together; none
+/// if the bytes of any NIC are unknown.
 fn unused(nics: &[JobNic]) -> Vec<&str> {
     let mut by_device: BTreeMap<&str, u64> = BTreeMap::new();
     for nic in nics {
@@ -217,7 +217,7 @@ fn table(page: &mut Page, columns: &[&str], rows: Vec<Vec<String>>) {
 pub const TITLES: [&str; 7] =
     ["NIC", ">Sent", ">Received", ">Timeouts", ">Resent", ">Held back", ">Paused"];
 
-/// Returns the cells of a NIC; `-` for a counter that it does not have.
+/// The cells of a NIC; `-` for a counter that it does not have.
 pub fn nic_row(nic: &JobNic) -> [String; 7] {
     let changes = &nic.changes;
     let bytes = |side: &str| {
@@ -238,7 +238,7 @@ pub fn nic_row(nic: &JobNic) -> [String; 7] {
     ]
 }
 
-/// Returns a number with a decimal prefix: `19.1 G`.
+/// A number with a decimal prefix: `19.1 G`.
 pub fn scaled(number: f64) -> String {
     let prefixes = [(1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
     match prefixes.into_iter().find(|(scale, _)| number >= *scale) {

@@ -145,8 +145,8 @@ impl Drop for Terminal {
 /// The titles of the busiest counters.
 const COUNTERS: [&str; 5] = [">Per second", "NIC", "Counter", "Unit", "Meaning"];
 
-/// Returns the lines of a screen of this size: a row for each NIC, then the counters that count
-/// fastest. `within` is the time in which the counters have changed.
+/// The lines of a screen of this size: a row for each NIC, then the counters that count fastest.
+/// `within` is the time in which the counters have changed.
 fn screen(nics: &[JobNic], within: Duration, rows: usize, columns: usize) -> String {
     let (count, ending) = (nics.len(), plural(nics.len()));
     let mut lines = vec![
@@ -173,7 +173,7 @@ fn screen(nics: &[JobNic], within: Duration, rows: usize, columns: usize) -> Str
     text
 }
 
-/// Returns the rows of the counters that count fastest, at most this many.
+/// The rows of the counters that count fastest, at most this many.
 fn busiest(nics: &[JobNic], most: usize) -> Vec<Vec<String>> {
     let nic_rates = |nic: &JobNic| {
         let counts = nic.changes.iter().filter_map(|(name, change)| {

@@ -277,7 +277,7 @@ fn end(crew: SurveyCoordinator<SurveyProgram>, mut joining: JoinedMembers) {
     joining.finish();
 }
 
-/// Returns the facts about the survey that are known before it measures.
+/// The facts about the survey that are known before it measures.
 fn setup(request: &SurveyRequest, launch: &Launch) -> Setup {
     let expectations = request.tests.iter().flat_map(|test| &test.expectations);
     let mut expectations: Vec<String> =
@@ -353,7 +353,7 @@ impl SurveyFiles {
     }
 }
 
-/// Returns the selected pairs.
+/// The selected pairs.
 fn selections(request: &SurveyRequest) -> Result<Vec<Selection>, Failure> {
     let read = |path: &str| {
         user_file::text(path.as_ref())

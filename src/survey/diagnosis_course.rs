@@ -10,20 +10,20 @@ use node::traffic_class::TrafficClass;
 use plan::tools::TOOLS;
 use why::causes::procedure::{ClassChoice, DiagnosisCourse, TESTS, TestProcedure};
 
-/// Returns the tests that a survey may add to find out why, as tools with their arguments.
+/// The tests that a survey may add to find out why, as tools with their arguments.
 pub fn added_tests(request: &SurveyRequest) -> impl Iterator<Item = (String, Vec<String>)> {
     let tests = TESTS.iter().filter(|_| request.explains);
     let (class, service) = (class(&request.tests), request.service.arguments());
     tests.map(move |test| (test.tool.into(), arguments(test, &service, class)))
 }
 
-/// Returns the traffic class of a survey with these tests.
+/// The traffic class of a survey with these tests.
 pub fn class(survey_tests: &[RequestedTest]) -> TrafficClass {
     let typed = survey_tests.first().and_then(|test| test.plan.class);
     typed.unwrap_or(TrafficClass::BestEffort)
 }
 
-/// Returns the arguments of a test in a survey with these options about the service.
+/// The arguments of a test in a survey with these options about the service.
 fn arguments(test: &TestProcedure, service: &[String], class: TrafficClass) -> Vec<String> {
     let own = test.arguments.iter().map(|text| (*text).to_owned());
     let size = format!("--size={}", test.size_bytes);
@@ -33,7 +33,7 @@ fn arguments(test: &TestProcedure, service: &[String], class: TrafficClass) -> V
     own.chain([size]).chain(service).chain(other.clone()).collect()
 }
 
-/// Returns the class of a test if it is another one than the class of the survey.
+/// The class of a test if it is another one than the class of the survey.
 fn other_class(wanted: ClassChoice, class: TrafficClass) -> Option<TrafficClass> {
     let first = match wanted {
         ClassChoice::OfSurvey => return None,
@@ -45,8 +45,7 @@ fn other_class(wanted: ClassChoice, class: TrafficClass) -> Option<TrafficClass>
 
 const CLASS: &str = "--traffic-class";
 
-/// Returns the tests of a survey, and the tests of a diagnosis. One measures a NIC for the time
-/// `pair`.
+/// The tests of a survey, and the tests of a diagnosis. One measures a NIC for the time `pair`.
 pub fn diagnosis_course(request: &SurveyRequest, pair: Duration) -> DiagnosisCourse {
     let known = request.tests.iter();
     let known = known.map(|test| (test.test.clone(), test.arguments.clone())).collect();

@@ -62,8 +62,7 @@ pub struct Launch<'a> {
 }
 
 impl<'a> Launch<'a> {
-    /// Returns the launch of this number of members on this machine, with the arguments of this
-    /// process.
+    /// The launch of this number of members on this machine, with the arguments of this process.
     pub fn loopback(count: u32, arguments: &'a [OsString]) -> Self {
         Self {
             size: count,
@@ -75,7 +74,7 @@ impl<'a> Launch<'a> {
         }
     }
 
-    /// Returns the launch of a member on each of these hosts, with the arguments of this process.
+    /// The launch of a member on each of these hosts, with the arguments of this process.
     pub fn hosts(hosts: &[String], arguments: &'a [OsString]) -> Self {
         Self {
             size: hosts.len() as u32,
@@ -90,8 +89,8 @@ impl<'a> Launch<'a> {
         }
     }
 
-    /// Returns the launch of a member on this machine, `host`, and of one with these NICs on each
-    /// of the `peers`.
+    /// The launch of a member on this machine, `host`, and of one with these NICs on each of the
+    /// `peers`.
     pub fn beside(
         host: String,
         peers: &[String],
@@ -109,14 +108,13 @@ impl<'a> Launch<'a> {
         }
     }
 
-    /// Returns the launch by another command than `survey`.
+    /// The launch by another command than `survey`.
     pub fn for_command(self, command: &'static str) -> Self {
         Self { command, ..self }
     }
 
-    /// Returns the launch of the tasks of a launcher, when this process is `task`. The member with
-    /// its rank is a process of its own, so that coordinating and measuring do not disturb each
-    /// other.
+    /// The launch of the tasks of a launcher, when this process is `task`. The member with its rank
+    /// is a process of its own, so that coordinating and measuring do not disturb each other.
     pub fn task(
         task: LauncherTask,
         meeting_point: MeetingPoint,
@@ -132,12 +130,12 @@ impl<'a> Launch<'a> {
         }
     }
 
-    /// Returns whether a launcher has started the members: they name their hosts.
+    /// Whether a launcher has started the members: they name their hosts.
     pub fn has_launcher(&self) -> bool {
         self.task.is_some()
     }
 
-    /// Returns whether all members are on this machine.
+    /// Whether all members are on this machine.
     fn is_here_only(&self) -> bool {
         self.task.is_none() && self.invited.is_empty()
     }
@@ -206,9 +204,9 @@ impl<'a> Launch<'a> {
         Ok(found.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns the names of the hosts by rank, where these processes have `joined`. The tasks of a
-    /// launcher name their hosts; the missing tasks are on the hosts of its list that remain, as
-    /// far as that list is one of the tasks.
+    /// The names of the hosts by rank, where these processes have `joined`. The tasks of a launcher
+    /// name their hosts; the missing tasks are on the hosts of its list that remain, as far as that
+    /// list is one of the tasks.
     pub fn host_names(&self, joined: &BTreeMap<u32, Introduction>) -> Vec<String> {
         if !self.has_launcher() {
             return self.hosts.clone();
@@ -217,21 +215,21 @@ impl<'a> Launch<'a> {
         launcher::nodes_of_tasks(self.size, &self.hosts, &joined.collect())
     }
 
-    /// Returns the arguments as typed.
+    /// The arguments as typed.
     pub fn typed(&self) -> Vec<String> {
         let text = |argument: &OsString| argument.to_string_lossy().into_owned();
         self.arguments.iter().map(text).collect()
     }
 
-    /// Returns the command line that has started the processes; empty if it is not known. No file
-    /// shows the line of `srun`.
+    /// The command line that has started the processes; empty if it is not known. No file shows the
+    /// line of `srun`.
     pub fn command_line(&self) -> Vec<String> {
         let command = [vec![self.command.to_owned()], self.typed()].concat();
         let starts_alone = !self.has_launcher() || self.launcher == "slurm";
         command_line::find(command_line::lines(), &command, starts_alone)
     }
 
-    /// Returns the step of the job.
+    /// The step of the job.
     pub fn step(&self) -> Option<String> {
         self.task.as_ref()?.0.step.clone()
     }
@@ -241,8 +239,7 @@ impl<'a> Launch<'a> {
         self.task.as_ref()?.0.end_of_job
     }
 
-    /// Returns the largest number of pairs at the same time. On one machine, each pair needs two
-    /// CPUs.
+    /// The largest number of pairs at the same time. On one machine, each pair needs two CPUs.
     pub fn most_active(&self, request: &SurveyRequest) -> Option<u32> {
         request.max_active.or_else(|| self.is_here_only().then(|| (usable_cpus() / 2).max(1)))
     }
@@ -536,7 +533,7 @@ impl JoinedMembers {
 mod tests {
     use super::*;
 
-    /// Returns the names of hosts, where the tasks with these ranks have joined from these hosts.
+    /// The names of hosts, where the tasks with these ranks have joined from these hosts.
     fn names(listed: &[&str], size: u32, joined: &[(u32, &str)]) -> Vec<String> {
         let task = LauncherTask {
             hosts: listed.iter().map(|&host| host.to_owned()).collect(),

@@ -85,8 +85,8 @@ fn check_place(
     Ok(())
 }
 
-/// Returns the tests of a load: of the aggressors, of the victims, and of victims in another
-/// traffic class. Victims measure with the first latency tool of the survey, or with write-lat.
+/// The tests of a load: of the aggressors, of the victims, and of victims in another traffic class.
+/// Victims measure with the first latency tool of the survey, or with write-lat.
 fn load_tests(
     size_bytes: u64,
     survey_tests: &[RequestedTest],
@@ -127,7 +127,7 @@ const LINE_RATE: f64 = 25e9;
 /// A usual slot, whose counted part is how long victims measure.
 const SLOT: Duration = Duration::from_millis(250);
 
-/// Returns the course of these tests, which measure a pair for this time.
+/// The course of these tests, which measure a pair for this time.
 pub fn course(tests: &[RequestedTest], pair_ns: u64) -> TestSetup {
     let tests = tests.iter();
     TestSetup {
@@ -138,7 +138,6 @@ pub fn course(tests: &[RequestedTest], pair_ns: u64) -> TestSetup {
     }
 }
 
-/// Returns the course of the load.
 pub fn load_course(load: &LoadRequest) -> TestSetup {
     course(&load.tests, SlotTimes::from_slot(SLOT.as_nanos() as u64).counted())
 }
@@ -162,7 +161,7 @@ pub fn load_limit(limit: Option<Duration>, ends: Option<Instant>) -> (Instant, S
     }
 }
 
-/// Returns the conductor of a load of the NICs that `verdict` does not call bad.
+/// The conductor of a load of the NICs that `verdict` does not call bad.
 ///
 /// # Errors
 ///

@@ -65,8 +65,8 @@ impl Locations {
         self.topology = topology_locations(known);
     }
 
-    /// Returns the location of a NIC of `host`, from the first source that has it: the user's
-    /// file, the address of the NIC, the launcher.
+    /// The location of a NIC of `host`, from the first source that has it: the user's file, the
+    /// address of the NIC, the launcher.
     pub fn of(&self, host: &str, nic: &IntroducedNic) -> Option<Location> {
         let named = self.named.get(&short_name(host)).copied();
         named
@@ -92,7 +92,7 @@ impl Locations {
         address.map(Location::from_nid)
     }
 
-    /// Returns a line about the NICs that the user's fabric lacks, if there are any.
+    /// A line about the NICs that the user's fabric lacks, if there are any.
     pub fn note(&self, roster: &Roster) -> Option<String> {
         let fabric = self.fabric.as_ref()?;
         let is_missing = |nic: &&Nic| self.on_fabric(&nic.device, nic.nid).is_none();
@@ -108,7 +108,7 @@ impl Locations {
     }
 }
 
-/// Returns the numbers of a fabric in the short form, if it is regular.
+/// The numbers of a fabric in the short form, if it is regular.
 fn shape(fabric: &str) -> Option<FabricShape> {
     let dragonfly = Dragonfly::from_variable(fabric)?;
     let mut items = fabric.split(';').map(str::trim);

@@ -46,7 +46,7 @@ pub struct ProcessIdentity {
 }
 
 impl ProcessIdentity {
-    /// Returns the identity of the process with this `rank` among `size`. `task` adds its node and
+    /// The identity of the process with this `rank` among `size`. `task` adds its node and
     /// topology.
     pub fn new(rank: u32, size: u32, task: Option<&LauncherTask>) -> Self {
         Self {
@@ -66,7 +66,7 @@ pub struct MemberGrant {
 }
 
 impl MemberGrant {
-    /// Returns the tests of a survey, if this number of NICs may measure them.
+    /// The tests of a survey, if this number of NICs may measure them.
     fn tests(&self, course: &TestSetup, nics: usize) -> Result<Vec<TestPlan>, Failure> {
         let names = course.tests.iter().map(|test| test.tool.as_str());
         let tests = tests(names.zip(&course.arguments))?;
@@ -81,7 +81,7 @@ impl MemberGrant {
     }
 }
 
-/// Returns the most bytes of buffers that `tests` need at a time on this number of NICs.
+/// The most bytes of buffers that `tests` need at a time on this number of NICs.
 fn needed_bytes(tests: &[TestPlan], nics: usize) -> u64 {
     members::nics::buffer_bytes(tests).saturating_mul(nics as u64)
 }
@@ -167,7 +167,7 @@ fn memory_copy(device: Option<DeviceName>) -> Option<MemoryCopy> {
     Some(MemoryCopy { cpus: cpus.len() as u32, bytes_per_second: rate as u64 })
 }
 
-/// Returns the plans of the NICs of a process with this `identity`.
+/// The plans of the NICs of a process with this `identity`.
 ///
 /// # Errors
 ///
@@ -184,8 +184,8 @@ pub fn own_plans(
     plans(devices, first.plan.tool, &first.arguments)
 }
 
-/// Returns the plans of these NICs, with arguments of `tool`. Without `devices`, returns the plans
-/// of all hardware NICs.
+/// The plans of these NICs, with arguments of `tool`. Without `devices`, returns the plans of all
+/// hardware NICs.
 fn plans(
     mut devices: Vec<DeviceName>,
     tool: &'static Tool,
@@ -198,7 +198,7 @@ fn plans(
     Ok(devices.into_iter().map(|device| NicPlan::new(&plan, device)).collect())
 }
 
-/// Returns the tests of these tools with their arguments.
+/// The tests of these tools with their arguments.
 ///
 /// # Errors
 ///

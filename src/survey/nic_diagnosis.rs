@@ -118,7 +118,7 @@ pub struct NicDiagnosis {
 }
 
 impl NicDiagnosis {
-    /// Returns the diagnosis of a NIC that began at `started` and took `elapsed`.
+    /// The diagnosis of a NIC that began at `started` and took `elapsed`.
     pub fn new(
         arguments: Vec<String>,
         started: SystemTime,
@@ -155,7 +155,7 @@ impl NicDiagnosis {
         }
     }
 
-    /// Returns whether the NIC is good.
+    /// Whether the NIC is good.
     ///
     /// # Errors
     ///
@@ -166,14 +166,14 @@ impl NicDiagnosis {
 }
 
 impl TestResult {
-    /// Returns whether the NIC fails, or is slow because of itself.
+    /// Whether the NIC fails, or is slow because of itself.
     fn is_bad(&self) -> bool {
         let is_slower = self.outcome == Some(Compared::Slower);
         self.is_decisive && (is_slower || self.failure.is_some())
     }
 }
 
-/// Returns the result of each column whose test was planned, and of others with a figure.
+/// The result of each column whose test was planned, and of others with a figure.
 fn results(found: &SuspectFindings) -> Vec<TestResult> {
     let comparisons = compare(&found.measured);
     let result = |column: Column| {
@@ -225,7 +225,7 @@ fn results(found: &SuspectFindings) -> Vec<TestResult> {
     Column::ALL.into_iter().filter_map(result).collect()
 }
 
-/// Returns the conclusion, and the first line.
+/// The conclusion, and the first line.
 fn concluded(found: &SuspectFindings, tests: &[TestResult]) -> (DiagnosisConclusion, String) {
     let (conclusion, what) = if let Some(why) = probable_cause(found) {
         // The NIC is innocent of what makes figures say nothing about it.
@@ -245,17 +245,16 @@ fn concluded(found: &SuspectFindings, tests: &[TestResult]) -> (DiagnosisConclus
     (conclusion, shortened(format!("{word}: {name}{what}")))
 }
 
-/// Returns the first cause that is at least probable.
+/// The first cause that is at least probable.
 fn probable_cause(found: &SuspectFindings) -> Option<&Why> {
     found.explanation.causes.iter().find(|why| why.confidence <= Confidence::Probably)
 }
 
-/// Returns the causes with this confidence.
 fn causes(found: &SuspectFindings, confidence: Confidence) -> impl Iterator<Item = &Why> {
     found.explanation.causes.iter().filter(move |why| why.confidence == confidence)
 }
 
-/// Returns the conclusion about a NIC with slow or failed tests, and the first line after its name.
+/// The conclusion about a NIC with slow or failed tests, and the first line after its name.
 fn concluded_from_bad_tests(
     found: &SuspectFindings,
     tests: &[TestResult],
@@ -279,8 +278,7 @@ fn concluded_from_bad_tests(
     (Bad, format!(" is slower than {beside}{cause}"))
 }
 
-/// Returns the conclusion about a NIC with no slow and no failed test, and the first line after its
-/// name.
+/// The conclusion about a NIC with no slow and no failed test, and the first line after its name.
 fn concluded_without_bad_tests(
     found: &SuspectFindings,
     tests: &[TestResult],
@@ -330,7 +328,7 @@ fn concluded_without_bad_tests(
     (Good, format!(" is as fast as {beside}{by}"))
 }
 
-/// Returns a sentence that ends with these names: as many as the first line has room for.
+/// A sentence that ends with these names: as many as the first line has room for.
 fn listed(sentence: String, names: &[&str]) -> String {
     let words = |text: &str| text.split_whitespace().count();
     // "undecided:", the NIC, and "and 9 more tests".
@@ -367,7 +365,7 @@ fn subjects(possible: &[&Why]) -> String {
     }
 }
 
-/// Returns a line of at most `MOST_WORDS` words.
+/// A line of at most `MOST_WORDS` words.
 fn shortened(line: String) -> String {
     let words: Vec<&str> = line.split_whitespace().collect();
     if words.len() <= MOST_WORDS {
@@ -389,13 +387,12 @@ fn beside(found: &SuspectFindings) -> String {
     }
 }
 
-/// Returns the names of tests.
 fn names(tests: &[TestResult], is_meant: impl Fn(&TestResult) -> bool) -> Vec<&str> {
     let meant = tests.iter().filter(|test| is_meant(test));
     meant.map(|result| result.name.as_str()).collect()
 }
 
-/// Returns the page: the first line, the tests, and why the NIC is slow.
+/// The page: the first line, the tests, and why the NIC is slow.
 pub fn page(diagnosis: &NicDiagnosis) -> Page {
     let mut page = Page::headline(&diagnosis.summary, diagnosis.exit_status);
     if diagnosis.is_software {
@@ -431,7 +428,7 @@ fn tests(page: &mut Page, diagnosis: &NicDiagnosis) {
     page.table(&columns, diagnosis.tests.iter().map(|test| row(test, is_compared)));
 }
 
-/// Returns the row of a test; `is_compared` if there are good NICs.
+/// The row of a test; `is_compared` if there are good NICs.
 fn row(result: &TestResult, is_compared: bool) -> Vec<Words> {
     let is_bandwidth = result.unit == "B/s";
     let figure = |value: Option<f64>| value.map(|value| shown(value, is_bandwidth));
@@ -454,7 +451,7 @@ fn row(result: &TestResult, is_compared: bool) -> Vec<Words> {
     ]
 }
 
-/// Returns the page for a ticket: the first line, how it was found, and the text.
+/// The page for a ticket: the first line, how it was found, and the text.
 pub fn ticket(diagnosis: &NicDiagnosis) -> Page {
     let mut text = Page::default();
     text.heading(1, &diagnosis.summary);

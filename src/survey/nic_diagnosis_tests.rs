@@ -9,7 +9,7 @@ use why::causes::procedure::{TestCode, TestStep};
 use why::causes::table::CAUSES;
 use why::suspect::healthy;
 
-/// Returns findings about NIC 3 beside these good NICs, in which each test has these figures.
+/// Findings about NIC 3 beside these good NICs, in which each test has these figures.
 fn findings(controls: &[u32], own: f64, others: f64, causes: Vec<Why>) -> SuspectFindings {
     let others = (!controls.is_empty()).then_some(others);
     let floor = |value| Floor { min: value, p5: value };
@@ -37,7 +37,7 @@ fn findings(controls: &[u32], own: f64, others: f64, causes: Vec<Why>) -> Suspec
     }
 }
 
-/// Returns a 99th percentile that is this much beyond the median.
+/// A 99th percentile that is this much beyond the median.
 fn tail(beyond: f64) -> Tail {
     Tail { p99: 1e9 + beyond, median: 1e9 }
 }
@@ -93,7 +93,7 @@ fn slowness_beside_busy_cpus_is_undecided() {
     assert!(diagnosis.summary.starts_with(start), "{}", diagnosis.summary);
 }
 
-/// Returns the figures of a NIC whose process waited for its CPU, by their floors.
+/// The figures of a NIC whose process waited for its CPU, by their floors.
 fn busy(own: f64) -> SuspectFindings {
     let mut found = findings(&[0, 5], 1e9, 1e9, vec![unknown()]);
     found.is_disturbed = true;
@@ -224,7 +224,7 @@ fn cause_or_slowness_is_bad() {
     assert_concluded(with(1e9, others_use), expected, 4);
 }
 
-/// Returns the tests that failed.
+/// The tests that failed.
 fn failed(diagnosis: &NicDiagnosis) -> Vec<&str> {
     let failed = diagnosis.tests.iter().filter(|test| test.failure.is_some());
     failed.map(|test| test.test.as_str()).collect()

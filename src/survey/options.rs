@@ -128,7 +128,7 @@ enum OptionEffect {
     OfSurvey,
 }
 
-/// Returns the effect of an option with this long name in a survey.
+/// The effect of an option with this long name in a survey.
 fn effect(option: &ToolOption, long: &str) -> OptionEffect {
     use OptionEffect::{Measured, Nothing, OfSurvey, Refused};
     match long {
@@ -157,8 +157,8 @@ fn effect(option: &ToolOption, long: &str) -> OptionEffect {
     }
 }
 
-/// Returns the options of `tool` in `arguments` that have no effect in a survey, whose processes
-/// are started `by_servers` or not.
+/// The options of `tool` in `arguments` that have no effect in a survey, whose processes are
+/// started `by_servers` or not.
 ///
 /// # Errors
 ///
@@ -211,7 +211,7 @@ mod tests {
     use plan::options;
     use plan::tools::TOOLS;
 
-    /// Returns a value that an option takes.
+    /// A value that an option takes.
     fn valid(long: &str) -> &'static str {
         match long {
             "atomic-op" => "=SUM",

@@ -26,7 +26,7 @@ pub struct Notes {
 }
 
 impl Notes {
-    /// Returns the notes of `command`; none if it is quiet.
+    /// The notes of `command`; none if it is quiet.
     pub fn new(command: &'static str, is_quiet: bool) -> Self {
         Self {
             command,

@@ -34,7 +34,7 @@ pub struct Started {
 }
 
 impl Started {
-    /// Returns the place of this process, if a coordinator has started it.
+    /// The place of this process, if a coordinator has started it.
     pub fn from_environment() -> Option<Self> {
         Self::read(&Duty::SurveyMember.environment_text()?)
     }
@@ -97,7 +97,7 @@ impl LocalProcesses {
         Ok(())
     }
 
-    /// Returns the ranks of processes that have ended, and how they ended.
+    /// The ranks of processes that have ended, and how they ended.
     pub fn ended(&mut self) -> Vec<(u32, String)> {
         let ended = self.0.iter_mut().filter_map(|(rank, child)| {
             let status = child.try_wait().ok()??;
@@ -141,8 +141,8 @@ impl Drop for LocalProcesses {
     }
 }
 
-/// Returns the place of the document of this process. A process that a coordinator has started has
-/// the coordinator's arguments, but no documents.
+/// The place of the document of this process. A process that a coordinator has started has the
+/// coordinator's arguments, but no documents.
 pub fn own_place(json: Option<&Place>) -> Option<&Place> {
     json.filter(|_| Started::from_environment().is_none())
 }

@@ -24,7 +24,7 @@ pub struct SurveyProgram {
 }
 
 impl SurveyProgram {
-    /// Returns the program of a survey with these `tests`.
+    /// The program of a survey with these `tests`.
     pub fn new(notes: Notes, locations: Locations, tests: &[RequestedTest]) -> Self {
         Self { notes, locations, class: class(tests) }
     }

@@ -147,7 +147,7 @@ impl LoadRequest {
         &self.tests[1]
     }
 
-    /// Returns whether the software of the targets of victims answers.
+    /// Whether the software of the targets of victims answers.
     pub fn is_two_sided(&self) -> bool {
         is_two_sided(self.victim_test().plan.tool)
     }
@@ -156,7 +156,7 @@ impl LoadRequest {
 /// Hosts in the order of their list.
 pub type Hosts = Vec<String>;
 
-/// Returns the hosts of an option.
+/// The hosts of an option.
 pub fn hosts(typed: &str) -> Result<Hosts, String> {
     let hosts = host_list::option_hosts(typed)?;
     match host_list::repeated(&hosts) {
@@ -447,7 +447,7 @@ impl Default for SurveyRequest {
 }
 
 impl SurveyRequest {
-    /// Returns the NICs of each process; none for all hardware.
+    /// The NICs of each process; none for all hardware.
     pub fn devices(&self) -> &[DeviceName] {
         self.devices.as_deref().unwrap_or_default()
     }
@@ -474,7 +474,7 @@ impl SurveyRequest {
 /// for which NICs read and write the memory of hosts; and the bandwidth.
 const DEFAULT_TOOLS: [&str; 3] = ["write-lat", "read-lat", "write-bw"];
 
-/// Returns the tools with these names, the default ones without any.
+/// The tools with these names, the default ones without any.
 ///
 /// # Errors
 ///
@@ -495,7 +495,7 @@ pub fn tools(names: &[String]) -> Result<Vec<&'static Tool>, Failure> {
     Ok(tools)
 }
 
-/// Returns the tests: each tool with each of the sizes, and with the arguments `further`.
+/// The tests: each tool with each of the sizes, and with the arguments `further`.
 ///
 /// # Errors
 ///
@@ -535,8 +535,8 @@ pub fn tests(
     Ok(tests)
 }
 
-/// Returns the defaults of a survey that differ from the defaults of the tool, for the short time
-/// of a pair: pauses would leave few samples, and large buffers take long to set up.
+/// The defaults of a survey that differ from the defaults of the tool, for the short time of a
+/// pair: pauses would leave few samples, and large buffers take long to set up.
 fn own_defaults(tool: &Tool) -> impl Iterator<Item = String> {
     let gap = (!tool.measures_bandwidth()).then_some("--latency-gap=0");
     let has_buffers = tool.measures_bandwidth() && tool.has_data();
@@ -553,7 +553,7 @@ fn unknown_tool(name: &str) -> Failure {
     Failure::usage(format!("unknown tool '{name}': {meant}")).with_hint_if(hint)
 }
 
-/// Returns the tests of a tool with the sizes of a range.
+/// The tests of a tool with the sizes of a range.
 fn range_tests(
     tool: &'static Tool,
     range: Option<&str>,
@@ -585,7 +585,7 @@ fn range_tests(
     plan.run.sizes().map(size_test).collect()
 }
 
-/// Returns the plan of a client of `tool` with these arguments.
+/// The plan of a client of `tool` with these arguments.
 pub fn plan(tool: &'static Tool, arguments: &[String]) -> Result<Plan, Failure> {
     let peer = ["--".to_owned(), "peer".to_owned()];
     let all = arguments.iter().chain(&peer).map(OsString::from).collect();

@@ -118,7 +118,7 @@ fn diagnose(
     coordinator::diagnose(&member_request, &launch.for_command(command), rank, report)
 }
 
-/// Returns the request of a survey whose members measure the NIC.
+/// The request of a survey whose members measure the NIC.
 fn member_request(request: &WhyRequest) -> Result<SurveyRequest, Failure> {
     let (processes, devices) = match &request.beside {
         Beside::Loopback(count) => (ProcessSource::Loopback(*count), None),
@@ -398,7 +398,7 @@ impl WhyRequest {
         })
     }
 
-    /// Returns the suspect, and the good NICs beside it.
+    /// The suspect, and the good NICs beside it.
     fn places(&self) -> Result<(DeviceName, Beside), Failure> {
         let nic = arguments::one_device(&self.nics)?;
         let pairs = [

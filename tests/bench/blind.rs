@@ -18,7 +18,7 @@ pub const HEADS: [(Judgement, &str); 4] = [
     (Judgement::Innocent, "innocent named"),
 ];
 
-/// Returns the heads of the columns.
+/// The heads of the columns.
 pub fn heads() -> String {
     HEADS.iter().map(|(_, head)| format!("  {head}")).collect()
 }
@@ -32,7 +32,6 @@ pub fn counts(judgements: &[Judgement]) -> String {
     HEADS.iter().map(count).collect()
 }
 
-/// Returns the name of a judgement.
 pub fn name(judgement: Judgement) -> &'static str {
     let head = HEADS.iter().find(|(candidate, _)| *candidate == judgement);
     head.map_or("", |(_, head)| head)

@@ -59,8 +59,8 @@ fn run_on(tool: &str, options: &[&str], link: Option<String>) -> Run {
     })
 }
 
-/// Returns the lowest median of several runs of `send-lat` behind this many list entries, for each
-/// of which the NIC takes [`MATCH_NS`], in nanoseconds.
+/// The lowest median of several runs of `send-lat` behind this many list entries, for each of which
+/// the NIC takes [`MATCH_NS`], in nanoseconds.
 fn behind(entries: u32) -> f64 {
     let posted = format!("--posted={entries}");
     let medians = (0..ROUNDS).map(|_| {

@@ -62,7 +62,7 @@ fn main() {
     });
 }
 
-/// Returns the document of a check of four NICs.
+/// The document of a check of four NICs.
 fn document() -> Vec<u8> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cxidiag"));
     command.args(["check", "soft0", "soft1", "soft2", "soft3", "--quick", "--local", "--json"]);

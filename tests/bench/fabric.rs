@@ -176,7 +176,7 @@ fn switch(topology: &Topology, random: &mut Rng, what: &str) -> Planted {
     }
 }
 
-/// Returns the cables between groups, as the names of their ends.
+/// The cables between groups, as the names of their ends.
 fn global(topology: &Topology) -> Vec<[topology::SwitchName; 2]> {
     let cables = topology.cables.iter();
     let ends = cables.map(|cable| cable.ends.map(|end| topology.switches[end].name));
@@ -299,7 +299,7 @@ impl Plant {
     }
 }
 
-/// Returns the part in a document.
+/// The part in a document.
 fn part(unit: &Value) -> SlotTask {
     let number = |value: &Value| value.as_u64().expect("a number") as u32;
     let (kind, value) = unit.as_object().and_then(|unit| unit.iter().next()).expect("a unit");
@@ -332,7 +332,7 @@ fn judge(topology: &Topology, planted: &Planted, named: &[(SlotTask, &str)]) -> 
     }
 }
 
-/// Returns the NICs of a part, or at its ends.
+/// The NICs of a part, or at its ends.
 fn nics(topology: &Topology, part: SlotTask) -> Vec<u32> {
     let all = 0..topology.nics.len() as u32;
     let is_in = |nic: &u32| {

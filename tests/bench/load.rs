@@ -132,7 +132,7 @@ fn nic(random: &mut Rng, side: &str) -> Planted {
 /// A switch: its group, and its number there.
 type Switch = (u32, u32);
 
-/// Returns the ends of all cables between switches (load.md 4.1).
+/// The ends of all cables between switches (load.md 4.1).
 fn cables() -> Vec<[Switch; 2]> {
     let local = (0..GROUPS).map(|group| [(group, 0), (group, 1)]);
     let end = |from: u32, to: u32| (from, ((to + GROUPS - from) % GROUPS - 1) % SWITCHES);
@@ -259,8 +259,7 @@ fn judge(planted: &Value, named: &[&Value]) -> Judgement {
     }
 }
 
-/// Returns whether two units are the same. Links that are slow in both directions have no first
-/// end.
+/// Whether two units are the same. Links that are slow in both directions have no first end.
 fn is_same(one: &Value, other: &Value) -> bool {
     let ends = |unit: &Value| {
         let links = unit.as_object().and_then(|map| map.values().next());
@@ -270,7 +269,7 @@ fn is_same(one: &Value, other: &Value) -> bool {
     one == other || ends(one).is_some_and(|ends_of_one| ends(other) == Some(ends_of_one))
 }
 
-/// Returns the switches of a part, or at its ends, in order.
+/// The switches of a part, or at its ends, in order.
 fn switches(unit: &Value) -> Vec<Switch> {
     let number = |value: &Value| value.as_u64().expect("a number") as u32;
     let part = unit.as_object().and_then(|map| map.iter().next());

@@ -192,8 +192,7 @@ fn report(rank: u32, block: &Block, latencies: &[Histogram], rng: &mut Rng) -> R
     }
 }
 
-/// Returns the latencies of some victims around this median, with this relative deviation and a
-/// tail.
+/// The latencies of some victims around this median, with this relative deviation and a tail.
 fn histograms(median_ns: f64, deviation: f64) -> Vec<Histogram> {
     let mut rng = Rng::with_seed(1);
     let mut one = || {

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-/// Returns a figure of `/proc/self/status`, in KiB: `VmRSS` is the resident memory now, `VmHWM` the
-/// most so far.
+/// A figure of `/proc/self/status`, in KiB: `VmRSS` is the resident memory now, `VmHWM` the most so
+/// far.
 pub fn status_kib(name: &str) -> u64 {
     let status = fs::read_to_string("/proc/self/status").expect("a status");
     let lines = status.lines().filter_map(|line| line.split_once(':'));

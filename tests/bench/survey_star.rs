@@ -240,7 +240,7 @@ fn poll(root: &mut Root<SurveyWork>) -> Vec<Event<SurveyWork>> {
     events
 }
 
-/// Returns the CPU time of this process, in seconds.
+/// The CPU time of this process, in seconds.
 fn cpu_time() -> f64 {
     let stat = fs::read_to_string("/proc/self/stat").expect("a state");
     let fields = stat.rsplit(") ").next().map(|rest| rest.split(' ').skip(11).take(2));

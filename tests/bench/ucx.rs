@@ -72,7 +72,7 @@ struct Round {
 /// The largest ratio of two ping-pongs around runs that count.
 const SAME_PLACEMENT: f64 = 1.3;
 
-/// Returns the round trip of a cache line between two threads, in nanoseconds.
+/// The round trip of a cache line between two threads, in nanoseconds.
 fn ping_pong() -> f64 {
     const TRIPS: u32 = 200_000;
     let turn = AtomicU32::new(0);
@@ -93,7 +93,7 @@ fn ping_pong() -> f64 {
     begin.elapsed().as_nanos() as f64 / f64::from(TRIPS)
 }
 
-/// Returns a column of the last row of numbers.
+/// A column of the last row of numbers.
 fn column(output: &[u8], column: usize) -> Option<f64> {
     let text = String::from_utf8_lossy(output);
     let is_row = |line: &&str| line.trim_start().starts_with(|c: char| c.is_ascii_digit());

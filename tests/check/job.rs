@@ -265,7 +265,7 @@ fn asks_the_library_that_the_program_of_a_command_loads() {
     }
 }
 
-/// Returns whether the dynamic linker finds a libfabric.
+/// Whether the dynamic linker finds a libfabric.
 fn is_installed() -> bool {
     let mut linker = Command::new("sh");
     linker.args(["-c", "/sbin/ldconfig -p"]);

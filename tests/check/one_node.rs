@@ -25,13 +25,13 @@ const OLDER_DRIVER: &str = include_str!("../fixtures/nics/older-driver");
 /// Directory of the device in these machines.
 const DEVICE: &str = "sys/class/cxi/cxi0/device";
 
-/// Returns a document that matches its schema, which allows no other fields.
+/// A document that matches its schema, which allows no other fields.
 #[track_caller]
 fn document(text: &str) -> Value {
     schema::document(include_str!("../../docs/check.schema.json"), text)
 }
 
-/// Returns the verdicts of the items of the first device, by code.
+/// The verdicts of the items of the first device, by code.
 fn verdict<'a>(document: &'a Value, code: &str) -> &'a str {
     let items = document["devices"][0]["items"].as_array().expect("items");
     let found = items.iter().find(|item| item["code"] == code);

@@ -19,7 +19,7 @@ fn check(options: &str, faults: &str) -> Output {
     finish(MadeUp::new(&[]).seen_by(command))
 }
 
-/// Returns value, number, limit, place, verdict and note of an item of soft0.
+/// Value, number, limit, place, verdict and note of an item of soft0.
 fn item(document: &Value, code: &str) -> [Value; 6] {
     let items = document["devices"][0]["items"].as_array().expect("items");
     let found = items.iter().find(|item| item["code"] == code).expect("an item");

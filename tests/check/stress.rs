@@ -79,7 +79,7 @@ fn loaded(machine: &MadeUp, fabric: &Fabric) -> Side {
     side
 }
 
-/// Returns the processes that a process has started.
+/// The processes that a process has started.
 fn children(process: u32) -> String {
     let threads = fs::read_dir(format!("/proc/{process}/task")).expect("a process");
     let lists = threads.map(|thread| {
@@ -231,7 +231,7 @@ fn refuses_options_without_effect() {
     }
 }
 
-/// Returns a CPU that this process may use.
+/// A CPU that this process may use.
 fn usable_cpu() -> u32 {
     cxi::placement::cpus().expect("CPUs")[0]
 }
@@ -270,7 +270,7 @@ fn heatsink(machine: &MadeUp, arguments: &str) -> Output {
     program.finish(program.command(machine, arguments))
 }
 
-/// Returns the rate of the only row, and of the end.
+/// The rate of the only row, and of the end.
 fn rates(text: &str) -> [String; 2] {
     let token = |line: Option<&str>, place| {
         let token = line.and_then(|line| line.split_whitespace().nth(place));
@@ -345,7 +345,7 @@ fn n35_needs_no_root() {
     assert!(text.contains("\nCassini 1 Temperature (ASIC_1) under 85 °C:  50 °C       PASS\n"));
 }
 
-/// Returns a line of the status of a thread.
+/// A line of the status of a thread.
 fn status_of(thread: u32, label: &str) -> String {
     let status = fs::read_to_string(format!("/proc/{thread}/task/{thread}/status"));
     let status = status.expect("a thread");

@@ -294,7 +294,7 @@ impl Case {
     }
 }
 
-/// Returns each of `phases` with each of `blows`.
+/// Each of `phases` with each of `blows`.
 fn cases(
     tool: &'static str,
     options: &'static str,

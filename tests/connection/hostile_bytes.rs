@@ -77,7 +77,7 @@ impl Dice {
         (self.0 % end.max(1) as u64) as usize
     }
 
-    /// Returns a byte, often an extreme value.
+    /// A byte, often an extreme value.
     fn byte(&mut self) -> u8 {
         let any = self.below(256) as u8;
         [0, 1, 0x7f, 0x80, 0xff, any, any, any][self.below(8)]

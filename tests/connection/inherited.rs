@@ -79,7 +79,6 @@ fn ends_by_signals_that_were_blocked() {
     }
 }
 
-/// Returns the threads of a process, each with its niceness.
 fn niceness_of_threads(process: u32) -> Vec<(String, String)> {
     let tasks = fs::read_dir(format!("/proc/{process}/task")).expect("threads");
     let thread = |task: io::Result<fs::DirEntry>| {

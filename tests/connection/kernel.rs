@@ -285,8 +285,7 @@ fn durations_do_not_follow_steps_of_the_clock() {
 /// Code words of a software NIC per second: they follow its own clock.
 const GOOD_PER_S: f64 = 39_062_500.0;
 
-/// Returns a program whose clock steps after the first readings of the clock, and before the last
-/// ones.
+/// A program whose clock steps after the first readings of the clock, and before the last ones.
 fn stepping(fabric: &Fabric, step: &str, arguments: &[&str]) -> Command {
     let mut command = failing(fabric, "STEP", step, arguments);
     command.env("STEP_AFTER", "30");

@@ -52,7 +52,7 @@ send-bw    | -D 1 -l 4 -s 128 -b | duration=1 list=4 flags=0x01 min=128 max=128
 send-bw    | -D 1 -l 4 -s 128:256 -R -b | duration=1 list=4 flags=0x01 min=128 max=256 use=0x08
 ";
 
-/// Returns the options and the fields of each run of a tool.
+/// The options and the fields of each run of a tool.
 fn runs(tool: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
     RUNS.lines().filter_map(move |line| {
         let mut columns = line.split('|').map(str::trim);
@@ -68,7 +68,7 @@ fn assert_both_succeed(ended: &Run) {
     }
 }
 
-/// Returns the number of sizes of a run.
+/// The number of sizes of a run.
 fn sizes(options: &str) -> usize {
     let range = options.split_once("-s ");
     let range = range.map_or("", |(_, range)| range.split(' ').next().unwrap_or_default());
@@ -97,7 +97,7 @@ fn both_roles(tool: &str) {
     });
 }
 
-/// Returns the rows of the table that a tool printed.
+/// The rows of the table that a tool printed.
 fn rows(output: &Output) -> Vec<Vec<String>> {
     let text = stdout(output);
     let rows = text.lines().filter(|line| line.starts_with("   ") && line.contains('.'));

@@ -26,7 +26,7 @@ fn error_of(tool: &str, faults: &str, options: &str) -> String {
     assert_status(&run(tool, ("CXIDIAG_FAULTS", faults), options), 1)
 }
 
-/// Returns the columns of the only row.
+/// The columns of the only row.
 fn row(output: &Output) -> Vec<f64> {
     assert_success(output);
     let text = stdout(output);

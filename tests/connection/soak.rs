@@ -47,7 +47,7 @@ impl Held {
     }
 }
 
-/// Returns the number of processes with this parent.
+/// The number of processes with this parent.
 fn children(parent: u32) -> u64 {
     let processes = fs::read_dir("/proc").expect("processes").flatten();
     let stat = processes.filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok());

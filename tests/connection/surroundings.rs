@@ -153,7 +153,7 @@ except OSError:
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))";
 
 impl Setup {
-    /// Returns the words before the program and its arguments.
+    /// The words before the program and its arguments.
     fn words(self) -> Vec<String> {
         let then_run = |commands: &str| {
             let script = format!("{commands} || exit 77; exec \"$@\"");
@@ -184,7 +184,7 @@ impl Setup {
         }
     }
 
-    /// Returns the command that runs a program with its arguments.
+    /// The command that runs a program with its arguments.
     fn command(self, fabric: &Fabric, arguments: &[&str]) -> Command {
         let words = self.words();
         let before = words[1..].iter().map(String::as_str);
@@ -196,7 +196,7 @@ impl Setup {
         self.command(fabric, arguments).output().expect("it starts")
     }
 
-    /// Returns whether this machine has it.
+    /// Whether this machine has it.
     fn is_possible(self) -> bool {
         let output = self.command(&Fabric::new(), &["true"]).output();
         output.is_ok_and(|output| output.status.success())
@@ -296,7 +296,7 @@ fn sides_in_two_time_namespaces_measure() {
     assert_success(&server.finish());
 }
 
-/// Returns a line that is drawn again, with a carriage return, but is as wide as the terminal.
+/// A line that is drawn again, with a carriage return, but is as wide as the terminal.
 fn wide_drawn_line(shown: &str, columns: u16) -> Option<String> {
     let shown = shown.replace("\r\n", "\n");
     let drawn = shown.lines().flat_map(|line| line.rsplit_once('\r').map(|(drawn, _)| drawn));

@@ -14,7 +14,7 @@ use harness::{
 
 const SCHEMA: &str = include_str!("../../docs/devices.schema.json");
 
-/// Returns a document that matches its schema, which allows no other fields.
+/// A document that matches its schema, which allows no other fields.
 #[track_caller]
 fn document(text: &str) -> Value {
     schema::document(SCHEMA, text)

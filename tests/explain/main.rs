@@ -15,13 +15,13 @@ use serde_json::Value;
 use explain::table::TABLE;
 use harness::{CXIDIAG, Fabric, assert_status, assert_success, finish, schema, stderr, stdout};
 
-/// Returns a document that matches its schema, which allows no other fields.
+/// A document that matches its schema, which allows no other fields.
 #[track_caller]
 fn document(output: &Output) -> Value {
     schema::document(include_str!("../../docs/explain.schema.json"), &stdout(output))
 }
 
-/// Returns the path of a log after a public report.
+/// The path of a log after a public report.
 fn log(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/explain/logs").join(name);
     path.display().to_string()

@@ -143,12 +143,12 @@ impl Job {
         assert!(text.lines().count() <= 16, "{text}");
     }
 
-    /// Returns the process of a rank of this node, if it has so many.
+    /// The process of a rank of this node, if it has so many.
     fn pid(&self, local: usize) -> String {
         self.ranks.get(local).map_or(String::new(), |(process, _)| process.id().to_string())
     }
 
-    /// Returns the process that traces a rank.
+    /// The process that traces a rank.
     fn tracer(&self, local: usize) -> String {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid(local)));
         let status = status.expect("the rank lives");
@@ -156,7 +156,7 @@ impl Job {
         line.expect("a line of Linux").trim().to_owned()
     }
 
-    /// Returns a search path on which `eu-stack` is the tool that does not end as it should.
+    /// A search path on which `eu-stack` is the tool that does not end as it should.
     fn tool_path(&self) -> String {
         let directory = self.fabric.path().parent().expect("a directory").join("tools");
         std::fs::create_dir_all(&directory).expect("a directory");

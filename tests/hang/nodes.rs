@@ -52,7 +52,7 @@ impl Nodes {
         nodes
     }
 
-    /// Returns the directory of a node.
+    /// The directory of a node.
     fn root(&self, node: usize) -> PathBuf {
         self.directory.path().join(format!("node{node}"))
     }
@@ -66,7 +66,6 @@ impl Nodes {
         }
     }
 
-    /// Returns the command, on a node.
     fn command(&self, node: usize, arguments: &str) -> Command {
         let mut command = self.job.fabric.command(arguments);
         self.job.in_job(&mut command);

@@ -52,8 +52,8 @@ const FIELDS: [(&str, usize, usize); 24] = [
     ("server", 105, 8),
 ];
 
-/// Returns the option block that a legacy tool sends without options (wire.md 4.6), with other
-/// values in these fields: `min=1 max=0x200`.
+/// The option block that a legacy tool sends without options (wire.md 4.6), with other values in
+/// these fields: `min=1 max=0x200`.
 pub fn block(tool: &str, fields: &str) -> Vec<u8> {
     let common = "service=1 port=49194";
     let latency = "iters=100 warmup=10 gap=1000";
@@ -84,7 +84,7 @@ pub fn block(tool: &str, fields: &str) -> Vec<u8> {
     block
 }
 
-/// Returns the legacy name and the version of a tool.
+/// The legacy name and the version of a tool.
 pub fn legacy(tool: &str) -> (&'static str, &'static str) {
     let (_, name, version) = TOOLS.iter().find(|(name, ..)| *name == tool).expect("a tool");
     (name, version)

@@ -61,7 +61,7 @@ impl MadeUp {
         self.0.path()
     }
 
-    /// Returns the content of a file, named without the leading slash.
+    /// The content of a file, named without the leading slash.
     pub fn read(&self, path: &str) -> String {
         fs::read_to_string(self.path().join(path)).expect("a file")
     }

@@ -68,7 +68,6 @@ pub fn tools() -> impl Iterator<Item = &'static str> {
     plan::tools::peer_tools().iter().map(|tool| tool.name)
 }
 
-/// Returns whether a tool measures bandwidth.
 pub fn measures_bandwidth(tool: &str) -> bool {
     tool.ends_with("-bw")
 }
@@ -319,7 +318,7 @@ impl Server {
     }
 }
 
-/// Returns the port in the first line of a server.
+/// The port in the first line of a server.
 fn port_in(line: &str) -> Option<String> {
     let rest = line.strip_prefix("Listening on port ")?;
     rest.split(' ').next().map(str::to_owned)
@@ -343,13 +342,13 @@ pub fn whole_stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).expect("text")
 }
 
-/// Returns the text without the lines about a CPU that was taken away and about long waits for the
-/// peer, which depend on what else runs on the machine.
+/// The text without the lines about a CPU that was taken away and about long waits for the peer,
+/// which depend on what else runs on the machine.
 pub fn without_waits(text: &str) -> String {
     text.split_inclusive('\n').filter(|line| !is_notice(line)).collect()
 }
 
-/// Returns whether a line is about a long wait for the peer or for a CPU.
+/// Whether a line is about a long wait for the peer or for a CPU.
 pub fn is_notice(line: &str) -> bool {
     [": no answer from the ", ": CPU taken away for "].iter().any(|words| line.contains(words))
 }
@@ -483,7 +482,7 @@ pub fn assert_both_sides_have_form_of(tool: &str, options: &str, example: &str) 
     assert_has_form_of(&server, &format!("{listening}{expected}"));
 }
 
-/// Returns the rows of results as words.
+/// The rows of results as words.
 pub fn rows(text: &str) -> Vec<Vec<&str>> {
     let rows = text.lines().filter(|line| line.starts_with("    "));
     rows.map(|row| row.split_whitespace().collect::<Vec<_>>())
@@ -501,7 +500,7 @@ pub fn iterations(count: u32) -> String {
     format!("\nTest Type        : Iteration\nIterations       : {count}\n")
 }
 
-/// Returns the text without the one line that a software NIC adds.
+/// The text without the one line that a software NIC adds.
 pub fn without_platform(text: &str) -> String {
     let line = "Platform         : software NIC (no Cassini hardware involved)\n";
     assert_eq!(text.matches(line).count(), 1, "{text}");

@@ -119,7 +119,7 @@ impl Side {
     }
 }
 
-/// Returns the port in the next line of a server.
+/// The port in the next line of a server.
 #[track_caller]
 pub fn port(server: &mut Side) -> String {
     port_in(&server.next_line()).expect("a port")

@@ -219,7 +219,7 @@ pub fn faults() -> impl Iterator<Item = &'static Fault> {
     FAULTS.iter().chain(&BLIND)
 }
 
-/// Returns whether a fault belongs to the blind trial.
+/// Whether a fault belongs to the blind trial.
 pub fn is_blind(fault: &Fault) -> bool {
     fault.name.starts_with("b-")
 }
@@ -560,14 +560,14 @@ impl Part {
         Self { is_path: kind == "path" || nics.is_empty(), nics }
     }
 
-    /// Returns whether a fault of the `planted` NICs explains that this part is bad.
+    /// Whether a fault of the `planted` NICs explains that this part is bad.
     fn is_of(&self, planted: &BTreeSet<u64>) -> bool {
         let mut is_planted = self.nics.iter().map(|nic| planted.contains(nic));
         if self.is_path { is_planted.any(|is| is) } else { is_planted.all(|is| is) }
     }
 }
 
-/// Returns the process of a member of a survey that runs in `fabric`.
+/// The process of a member of a survey that runs in `fabric`.
 pub fn member(fabric: &Fabric, rank: u32) -> Option<Pid> {
     let fabric = fabric.path();
     let fabric_text = format!("CXIDIAG_FABRIC_DIR={}", fabric.display());
@@ -592,7 +592,7 @@ pub fn member(fabric: &Fabric, rank: u32) -> Option<Pid> {
     None
 }
 
-/// Returns the NICs that are good by the metrics of a survey.
+/// The NICs that are good by the metrics of a survey.
 fn good_nics(metrics: &str) -> BTreeSet<u64> {
     let nics = |start: &str| -> BTreeSet<u64> {
         let lines = metrics.lines().filter(|line| line.starts_with(start) && line.ends_with(" 1"));
@@ -602,8 +602,8 @@ fn good_nics(metrics: &str) -> BTreeSet<u64> {
     &nics("cxidiag_survey_nic_ok{") - &nics("cxidiag_survey_nic_suspect{")
 }
 
-/// Returns the ratio to the median from which on a survey says that it finds what is slow. A ratio
-/// of two is always to be found.
+/// The ratio to the median from which on a survey says that it finds what is slow. A ratio of two
+/// is always to be found.
 fn stated_sensitivity(verdict: &Value) -> f64 {
     let classes = verdict["populations"].as_array().into_iter().flatten();
     let ratio = |class: &Value| {

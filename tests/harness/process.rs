@@ -209,7 +209,7 @@ impl Process {
         assert!(status.expect("kill starts").success());
     }
 
-    /// Returns the exit status if the process has ended.
+    /// The exit status if the process has ended.
     pub fn try_wait(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().expect("a child")
     }

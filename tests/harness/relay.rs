@@ -13,13 +13,13 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Returns a relay to `server`, a port of this machine.
+    /// A relay to `server`, a port of this machine.
     pub fn to(server: &str) -> Self {
         Self::damaging(server, b"", b"")
     }
 
-    /// Returns a relay that replaces the first `word` of the client, which arrives in one piece, by
-    /// another one of the same length.
+    /// A relay that replaces the first `word` of the client, which arrives in one piece, by another
+    /// one of the same length.
     pub fn damaging(server: &str, word: &'static [u8], damaged: &'static [u8]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();

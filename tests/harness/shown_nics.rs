@@ -4,7 +4,7 @@ use std::process::Output;
 
 use super::{Command, SOFTWARE_NIC};
 
-/// Returns the command that runs programs on the library.
+/// The command that runs programs on the library.
 pub fn wrapper() -> Command {
     Command::new(SOFTWARE_NIC.join("cxi-softnic"))
 }

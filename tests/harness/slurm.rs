@@ -209,7 +209,7 @@ fn end_steps(directory: &Path) {
     }
 }
 
-/// Returns the configuration of a cluster.
+/// The configuration of a cluster.
 fn configuration(directory: &Path, nodes: usize, first_job: u32) -> String {
     let listeners: Vec<TcpListener> =
         (0..=nodes).map(|_| TcpListener::bind("127.0.0.1:0").expect("a port")).collect();
@@ -259,12 +259,12 @@ fn configuration(directory: &Path, nodes: usize, first_job: u32) -> String {
     text
 }
 
-/// Returns the name of a node. It is an address of this machine, so that it can be resolved.
+/// The name of a node. It is an address of this machine, so that it can be resolved.
 pub fn node(number: usize) -> String {
     format!("127.0.0.{number}")
 }
 
-/// Returns the switches of a cluster: s1, s2, ... with two nodes each, below s0.
+/// The switches of a cluster: s1, s2, ... with two nodes each, below s0.
 fn topology(nodes: usize) -> String {
     let switches = nodes.div_ceil(2);
     let mut text = format!("SwitchName=s0 Switches=s[1-{switches}]\n");
@@ -275,7 +275,7 @@ fn topology(nodes: usize) -> String {
     text
 }
 
-/// Returns whether all `programs` are installed. If not, it prints that their test is left out.
+/// Whether all `programs` are installed. If not, it prints that their test is left out.
 pub fn are_installed(programs: &[&str]) -> bool {
     let missing: Vec<&str> = programs
         .iter()
@@ -293,14 +293,14 @@ pub fn are_installed(programs: &[&str]) -> bool {
     missing.is_empty()
 }
 
-/// Returns the directories of programs. The directories of daemons are not in every user's PATH.
+/// The directories of programs. The directories of daemons are not in every user's PATH.
 fn directories() -> Vec<String> {
     let path = env::var("PATH").unwrap_or_default();
     let all = path.split(':').chain(["/usr/sbin", "/sbin"]);
     all.map(str::to_owned).collect()
 }
 
-/// Returns a program that finds no variable of a launcher in its environment.
+/// A program that finds no variable of a launcher in its environment.
 pub fn outside_of_jobs(program: &str) -> Command {
     let mut command = Command::new(program);
     command.env("PATH", directories().join(":"));

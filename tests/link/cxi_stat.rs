@@ -292,7 +292,7 @@ pub fn serve(nics: Vec<Vec<PathBuf>>, by: fn(&str) -> u64) {
     });
 }
 
-/// Returns a text with N for each rate that is not 0: it depends on the time between the reads.
+/// A text with N for each rate that is not 0: it depends on the time between the reads.
 fn without_rates(text: &str) -> String {
     let line = |line: &str| {
         let (label, value) = line.rsplit_once(": ").unwrap_or((line, ""));

@@ -19,7 +19,7 @@ use crate::harness::{
 const CASSINI_1: &str = include_str!("../fixtures/nics/cassini1");
 const CASSINI_2: &str = include_str!("../fixtures/nics/cassini2");
 
-/// Returns a document that matches its schema, which allows no other fields.
+/// A document that matches its schema, which allows no other fields.
 #[track_caller]
 fn document(text: &str) -> Value {
     schema::document(include_str!("../../docs/link.schema.json"), text)
@@ -58,7 +58,7 @@ fn two_nics() -> MadeUp {
     machine
 }
 
-/// Returns the words of a text, of which a narrow table may break the lines.
+/// The words of a text, of which a narrow table may break the lines.
 fn words_of(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -69,7 +69,7 @@ fn run(machine: &MadeUp, arguments: &str) -> Output {
     finish(machine.seen_by(command))
 }
 
-/// Returns the items of a check of all NICs by name of the NIC.
+/// The items of a check of all NICs by name of the NIC.
 fn items(output: &Output) -> Vec<(String, Value)> {
     let document: Value = serde_json::from_str(&stdout(output)).expect("a document");
     let devices = document["devices"].as_array().expect("devices").iter();

@@ -39,8 +39,8 @@ fn assert_self_contained(page: &str) {
     assert!(page.contains("&lt;script&gt;alert(1)"));
 }
 
-/// Returns a survey of [`NICS`] NICs, of which [`SLOW`] is slow and the last pair failed. One host
-/// has a hostile name.
+/// A survey of [`NICS`] NICs, of which [`SLOW`] is slow and the last pair failed. One host has a
+/// hostile name.
 fn survey() -> Value {
     let nodes: Vec<Value> = (0..NICS)
         .map(|rank| match rank {

@@ -119,7 +119,7 @@ const UNUSUAL: [&str; 14] = [
 /// Names with such a word, which the page explains.
 const EXCEPTIONS: [&str; 1] = ["cxidiag_stat_counter"];
 
-/// Returns the families of each command, each with at least one sample.
+/// The families of each command, each with at least one sample.
 fn commands() -> Vec<(&'static str, Vec<Family>)> {
     let each_item_findings = ITEMS.map(|item| Finding {
         number: Some(1.0),
@@ -174,7 +174,7 @@ fn commands() -> Vec<(&'static str, Vec<Family>)> {
     ]
 }
 
-/// Returns the name of the samples of a family, and their type.
+/// The name of the samples of a family, and their type.
 fn sample_name(family: &Family) -> (String, &'static str) {
     let (suffix, kind) = match family.kind {
         Kind::Gauge => ("", "gauge"),
@@ -184,7 +184,7 @@ fn sample_name(family: &Family) -> (String, &'static str) {
     (format!("{}{suffix}", family.name), kind)
 }
 
-/// Returns the labels of a family, which all of its samples have.
+/// The labels of a family, which all of its samples have.
 fn labels(family: &Family) -> Vec<&'static str> {
     let names = |sample: &Sample| -> Vec<&'static str> {
         sample.labels.iter().map(|(name, _)| *name).collect()

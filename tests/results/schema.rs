@@ -36,8 +36,8 @@ use survey::nic_diagnosis::NicDiagnosis;
 use survey::result;
 use survey::result::Survey;
 
-/// Returns the schema of what `T` writes. `rules` adds to the type, each as a pointer to an object,
-/// a key and a value.
+/// The schema of what `T` writes. `rules` adds to the type, each as a pointer to an object, a key
+/// and a value.
 fn schema<T: JsonSchema>(title: &str, rules: &[(&str, &str, Value)]) -> Value {
     let generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
     let mut schema = generator.into_root_schema_for::<T>().to_value();

@@ -24,7 +24,7 @@ fn document(mut command: Command, status: i32) -> Value {
     schema::document(SCHEMA, &stdout(&output))
 }
 
-/// Returns the names of the checks with this verdict.
+/// The names of the checks with this verdict.
 fn with<'a>(document: &'a Value, verdict: &str) -> Vec<&'a str> {
     let checks = document["checks"].as_array().expect("checks");
     let found = checks.iter().filter(|check| check["verdict"] == verdict);

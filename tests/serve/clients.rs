@@ -47,7 +47,7 @@ fn measuring(fabric: &Fabric, server: &mut Server, args: &str) -> Process {
     client
 }
 
-/// Returns the next line that a client prints on standard error.
+/// The next line that a client prints on standard error.
 fn note(client: &mut Process) -> String {
     let mut stderr = BufReader::with_capacity(1, client.stderr.as_mut().expect("a pipe"));
     loop {
@@ -327,7 +327,7 @@ fn survey_waits_for_its_turn() {
     drop(first);
 }
 
-/// Returns the process of the only client.
+/// The process of the only client.
 fn process_of_client(server: &Server) -> u32 {
     let children = format!("/proc/{0}/task/{0}/children", server.id());
     let process = std::fs::read_to_string(children).expect("a server");

@@ -57,7 +57,7 @@ impl Nodes {
         self.command_of(number, Path::new(CXIDIAG), &[], args)
     }
 
-    /// Returns the server as the last arguments of a program.
+    /// The server as the last arguments of a program.
     fn command_of(&self, number: u32, program: &Path, before: &[&str], args: &str) -> Command {
         fs::create_dir_all(self.metrics(number).parent().expect("a directory")).expect("one");
         let [hosts, file] = [self.path("hosts"), self.metrics(number)];
@@ -98,7 +98,7 @@ impl Nodes {
         send_signal(name, self.servers[&number].id());
     }
 
-    /// Returns the process of a server that probes. It starts with the server.
+    /// The process of a server that probes. It starts with the server.
     fn prober(&self, number: u32) -> u32 {
         let server = self.servers[&number].id();
         let children = fs::read_to_string(format!("/proc/{server}/task/{server}/children"));
@@ -137,7 +137,7 @@ fn address(number: u32) -> String {
 struct Metrics(String);
 
 impl Metrics {
-    /// Returns the value of the sample with this name that has all these labels.
+    /// The value of the sample with this name that has all these labels.
     fn value(&self, name: &str, labels: &[&str]) -> Option<f64> {
         let samples = self.0.lines().filter(|line| line.starts_with(&format!("{name}{{")));
         let mut samples = samples.filter(|line| labels.iter().all(|label| line.contains(label)));
@@ -149,8 +149,8 @@ impl Metrics {
         self.value("cxidiag_probe_latency_seconds", &[&target, "kind=\"min\""])
     }
 
-    /// Returns the number of bursts to a target, with those that this machine disturbed: with busy
-    /// CPUs, all of them.
+    /// The number of bursts to a target, with those that this machine disturbed: with busy CPUs,
+    /// all of them.
     fn bursts(&self, target: u32) -> Option<f64> {
         let target = format!("target=\"{}\"", address(target));
         self.value("cxidiag_probe_bursts_total", &[&target])
@@ -161,7 +161,7 @@ impl Metrics {
         self.value("cxidiag_probe_age_seconds", &[&target])
     }
 
-    /// Returns the time of day at which the file was written.
+    /// The time of day at which the file was written.
     fn written(&self) -> f64 {
         let line = self.0.lines().find_map(|line| line.strip_prefix(probe_metrics::SERIES));
         line.expect("a time").trim().parse().expect("a number")
@@ -178,7 +178,7 @@ impl Metrics {
     }
 }
 
-/// Returns whether more threads needed CPUs in the last minute than there are.
+/// Whether more threads needed CPUs in the last minute than there are.
 fn cpus_are_busy() -> bool {
     let load = fs::read_to_string("/proc/loadavg").expect("the load");
     let load: f64 = load.split(' ').next().and_then(|load| load.parse().ok()).expect("a load");
@@ -404,7 +404,7 @@ fn full_file_system_keeps_the_file_and_the_probes() {
     nodes.stop_all();
 }
 
-/// Returns whether unshare(1) with these arguments can run a program.
+/// Whether unshare(1) with these arguments can run a program.
 fn has_namespaces(nodes: &Nodes, shell: &[&str]) -> bool {
     let words = [shell, &["true"]].concat();
     finish(nodes.fabric.command_of(Path::new("unshare"), &words[..])).status.success()

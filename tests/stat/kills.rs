@@ -82,26 +82,26 @@ impl Program {
         leader
     }
 
-    /// Returns whether its leader, which has ended like this, was killed.
+    /// Whether its leader, which has ended like this, was killed.
     fn was_killed(&self, leader: &Output) -> bool {
         self.kills_leader && leader.status.signal() == Some(Signal::KILL.as_raw())
     }
 
-    /// Returns whether others may have made a file that its leader, which has ended like this, has
-    /// not removed: a signal has ended it before it handled signals, or they came late.
+    /// Whether others may have made a file that its leader, which has ended like this, has not
+    /// removed: a signal has ended it before it handled signals, or they came late.
     fn may_leave_roster(leader: &Output) -> bool {
         let ended_early = leader.status.signal().is_some() && leader.stderr.is_empty();
         ended_early || stderr(leader).contains("still running")
     }
 }
 
-/// Returns the files of rosters of these programs.
+/// The files of rosters of these programs.
 fn rosters(programs: &[Program]) -> Vec<PathBuf> {
     let program_paths = |program: &Program| roster_files(&format!(".{}.", program.job));
     programs.iter().flat_map(program_paths).collect()
 }
 
-/// Returns whether a process of this test runs.
+/// Whether a process of this test runs.
 fn has_processes(place: &Place) -> bool {
     let mark = format!("{MARK}={}", place.key());
     let entries = fs::read_dir("/proc").expect("proc").flatten();

@@ -23,7 +23,7 @@ fn launch(mut launcher: Command, fabric: &Fabric, options: &[&str], command: &[&
     finish(launcher)
 }
 
-/// Returns the reports, which are lines such as `4 nodes, 4 NICs ...`.
+/// The reports, which are lines such as `4 nodes, 4 NICs ...`.
 fn headings(output: &Output) -> Vec<String> {
     let errors = stderr(output);
     let lines = errors.lines().filter(|line| line.contains(" NIC") && line.contains(" node"));

@@ -28,7 +28,7 @@ fn start(place: &Place, launcher: &str, options: &[&str], commands: [&str; 4]) -
     processes
 }
 
-/// Returns the files of rosters of this test.
+/// The files of rosters of this test.
 fn rosters(place: &Place) -> Vec<PathBuf> {
     let name = place.path().file_name().expect("a name");
     roster_files(&name.to_string_lossy().replace('.', ""))

@@ -195,7 +195,7 @@ fn least_sensitive(document: &Value) -> f64 {
     stated.filter_map(|population| population["sensitivity"].as_f64()).fold(1.0, f64::max)
 }
 
-/// Returns whether CPUs were busy during a survey.
+/// Whether CPUs were busy during a survey.
 fn is_disturbed(document: &Value) -> bool {
     let busy = document["busy_nodes"].as_array();
     busy.is_some_and(|nodes| !nodes.is_empty())

@@ -15,7 +15,7 @@ use crate::harness::planted::member;
 use crate::harness::{Fabric, Process, assert_status, stderr};
 use crew::host_list::expand;
 
-/// Returns the arguments of a survey of four NICs that writes each result to `lines`.
+/// The arguments of a survey of four NICs that writes each result to `lines`.
 fn arguments(lines: &Path) -> String {
     format!(
         "survey --loopback=4 --no-why --pairs=all write-lat read-lat --json --jsonl={}",
@@ -56,7 +56,7 @@ fn names_killed_and_stopped_processes() {
     }
 }
 
-/// Returns the time of the CPU that a process has used, in hundredths of a second.
+/// The time of the CPU that a process has used, in hundredths of a second.
 fn cpu_ticks(process: Pid) -> u64 {
     let path = format!("/proc/{}/stat", process.as_raw_nonzero());
     let text = fs::read_to_string(path).expect("a process");
@@ -147,7 +147,7 @@ fn interrupted_survey_writes_its_results_and_is_resumed() {
     assert!(rounds(earlier).max() < rounds(new).min(), "{text}");
 }
 
-/// Returns the numbers of the rounds in `lines`.
+/// The numbers of the rounds in `lines`.
 fn rounds(lines: &str) -> impl Iterator<Item = u64> {
     let lines = lines.lines().map(serde_json::from_str::<Value>);
     lines.filter_map(|line| line.unwrap()["round"].as_u64())

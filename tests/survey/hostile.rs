@@ -66,7 +66,7 @@ fn change(report: &mut Report, edit: impl FnOnce(&mut TaskResult)) {
     report.results.first_mut().map(edit);
 }
 
-/// Returns the report of a member that was late for all of its slots.
+/// The report of a member that was late for all of its slots.
 fn report(rank: u32, address: FabricAddress, block: &Block) -> Report {
     let measures = |task: &&Task| matches!(task.part, SlotTask::Measure { .. });
     let initiator_tasks = block.tasks.iter().filter(measures);

@@ -324,7 +324,7 @@ fn survey_prints_lines_of_mpi_launchers_that_run() {
     }
 }
 
-/// Returns a launcher that runs in `directory`.
+/// A launcher that runs in `directory`.
 fn in_directory(words: &str, directory: &Path) -> Command {
     let mut words = words.split_whitespace();
     let mut command = outside_of_jobs(words.next().expect("a program"));

@@ -21,8 +21,8 @@ const ATTEMPTS: usize = 5;
 /// How long a test waits for what happens in seconds.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Returns the arguments of a survey of these NICs with a short quiet part and short slots. The
-/// quiet part measures latencies only: a bandwidth needs longer than its slot at 10 MB/s.
+/// The arguments of a survey of these NICs with a short quiet part and short slots. The quiet part
+/// measures latencies only: a bandwidth needs longer than its slot at 10 MB/s.
 fn arguments(nics: u32, load: &str) -> String {
     format!(
         "survey write-lat --loopback={nics} --pairs=halves --pair-time=20ms --no-why \
@@ -30,7 +30,7 @@ fn arguments(nics: u32, load: &str) -> String {
     )
 }
 
-/// Returns the parts that are bad under load, confirmed or not.
+/// The parts that are bad under load, confirmed or not.
 fn bad(document: &Value) -> Vec<Value> {
     let judgements = document["load"]["judgements"].as_array().expect("a list");
     let bad = judgements.iter().filter(|judgement| judgement["grade"] == "bad");
@@ -146,7 +146,7 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Returns whether a NIC of the survey sends, while another process looks at its counters.
+/// Whether a NIC of the survey sends, while another process looks at its counters.
 fn sends(fabric: &Fabric) -> bool {
     let mut looks = fabric.command("stat soft0 soft1 soft2 soft3 -- sleep 1");
     looks.env("CXIDIAG_TOPOLOGY", FORM);

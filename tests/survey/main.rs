@@ -36,7 +36,7 @@ fn document(output: &Output) -> Value {
     schema::document(include_str!("../../docs/survey.schema.json"), &stdout(output))
 }
 
-/// Returns the names of the NICs that are bad by themselves, and the number of other bad parts.
+/// The names of the NICs that are bad by themselves, and the number of other bad parts.
 fn bad(document: &Value) -> (Vec<String>, usize) {
     let culprits = document["verdict"]["culprits"].as_array().unwrap();
     let bad = culprits.iter().filter(|culprit| culprit["word"] == "bad");

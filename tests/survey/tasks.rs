@@ -46,7 +46,7 @@ pub fn task_of_slurm(
     command
 }
 
-/// Returns the node of a task of Slurm.
+/// The node of a task of Slurm.
 fn host(rank: u32) -> String {
     format!("127.0.0.{}", rank + 1)
 }

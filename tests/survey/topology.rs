@@ -11,7 +11,7 @@ use crate::harness::{CXIDIAG, Fabric, finish, stderr, stdout};
 
 const FORM: &str = "dragonfly:groups=2,switches=2,nics=1";
 
-/// Returns the locations of the NICs of a survey, as group and switch, and its messages.
+/// The locations of the NICs of a survey, as group and switch, and its messages.
 fn locations(arguments: &str, variable: Option<&str>) -> (Vec<Option<(u64, u64)>>, String) {
     let fabric = Fabric::new();
     let mut command = fabric.command(&format!(

@@ -32,33 +32,33 @@ fn why(fabric: &Fabric, arguments: &str, variables: &[(&str, &str)]) -> Output {
     finish(command)
 }
 
-/// Returns the first cause and its confidence.
+/// The first cause and its confidence.
 fn first(document: &Value) -> Option<(&str, &str)> {
     let why = document["why"][0]["causes"].get(0)?;
     Some((why["cause"].as_str()?, why["confidence"].as_str()?))
 }
 
-/// Returns the outcome of a test; `None` if the NIC was not measured in it.
+/// The outcome of a test; `None` if the NIC was not measured in it.
 fn outcome<'a>(document: &'a Value, test: &str) -> Option<&'a str> {
     let mut tests = document["tests"].as_array().unwrap().iter();
     let measured = tests.find(|entry| entry["test"] == test && entry["own"].is_number());
     measured?["outcome"].as_str()
 }
 
-/// Returns whether this cause is named.
+/// Whether this cause is named.
 fn has_cause(document: &Value, id: &str) -> bool {
     let causes = document["why"][0]["causes"].as_array();
     causes.is_some_and(|all| all.iter().any(|why| why["cause"] == id))
 }
 
-/// Returns the codes of the tests.
+/// The codes of the tests.
 fn codes(document: &Value) -> Vec<&str> {
     let tests = document["tests"].as_array().unwrap();
     let codes = tests.iter().map(|test| test["test"].as_str().unwrap());
     codes.collect()
 }
 
-/// Returns whether processes waited for CPUs, so that a diagnosis need not be complete.
+/// Whether processes waited for CPUs, so that a diagnosis need not be complete.
 fn is_disturbed(document: &Value) -> bool {
     let note = document["why"][0]["left_out"].as_str();
     note.is_some_and(|note| note.contains("waited"))
@@ -88,7 +88,7 @@ fn assert_diagnosed(
     }
 }
 
-/// Returns whether the first line begins so.
+/// Whether the first line begins so.
 fn begins(document: &Value, expected: &str) -> bool {
     let summary = document["summary"].as_str();
     summary.is_some_and(|summary| summary.starts_with(expected))

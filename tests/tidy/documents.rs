@@ -267,7 +267,7 @@ fn software_nic_page_explains_the_words_of_its_variables() {
     }
 }
 
-/// Returns the text after `start`, to the end of its block of code.
+/// The text after `start`, to the end of its block of code.
 fn block<'a>(page: &'a str, start: &str) -> &'a str {
     let (_, rest) = page.split_once(start).expect(start);
     rest.split("```").next().unwrap_or_default()

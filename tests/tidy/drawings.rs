@@ -34,7 +34,7 @@ fn drawings_show_the_list_of_rooms() {
 /// The drawings of a file, by what they show: a directory, or the packages.
 type Drawings = BTreeMap<&'static str, String>;
 
-/// Returns the drawings of each file that has any.
+/// The drawings of each file that has any.
 fn drawings() -> BTreeMap<&'static str, Drawings> {
     let mut files: BTreeMap<_, Drawings> = BTreeMap::new();
     let page_texts = files.entry(PAGE).or_default();
@@ -76,7 +76,7 @@ fn drawn(text: &str, drawings: &Drawings) -> Result<String, String> {
         .map_or(Ok(made), |name| Err(format!("the lines {START}{name} --> and {END} are missing")))
 }
 
-/// Returns the table of packages, each above the packages that it uses.
+/// The table of packages, each above the packages that it uses.
 fn packages(packages: &[Package]) -> String {
     let mut table =
         "\n| package | what it holds | what it must not do |\n|---|---|---|\n".to_owned();
@@ -91,7 +91,7 @@ fn packages(packages: &[Package]) -> String {
     table + "\n"
 }
 
-/// Returns the floors of a house, highest first.
+/// The floors of a house, highest first.
 fn floors(house: &House) -> String {
     let names = house.floors.iter().flat_map(|rooms| rooms.iter());
     let longest = names.map(|(name, _)| name.len()).max().unwrap_or_default();

@@ -27,7 +27,7 @@ fn files_use_each_other_in_one_direction() {
     assert!(offences.is_empty(), "\n{}\n", offences.join("\n"));
 }
 
-/// Returns one line for each breach of the rules about rooms.
+/// One line for each breach of the rules about rooms.
 fn offences(house: &House, texts: &[Text]) -> Vec<String> {
     let sources = sources::sources(house, texts);
     let mut offences = unlisted(house, &sources);
@@ -57,7 +57,7 @@ fn offences(house: &House, texts: &[Text]) -> Vec<String> {
     offences
 }
 
-/// Returns one line for each file without a room, and for each room without a file.
+/// One line for each file without a room, and for each room without a file.
 fn unlisted(house: &House, sources: &[Source]) -> Vec<String> {
     let directory = house.directory;
     let mut offences = Vec::new();
@@ -74,7 +74,7 @@ fn unlisted(house: &House, sources: &[Source]) -> Vec<String> {
     offences
 }
 
-/// Returns one line for each group of files that use each other, with one of its shortest circles.
+/// One line for each group of files that use each other, with one of its shortest circles.
 fn circles(house: &House, texts: &[Text]) -> Vec<String> {
     let directory = house.directory;
     let sources = sources::sources(house, texts);
@@ -122,7 +122,7 @@ impl<T: Copy + Ord> Graph<T> {
         self.0.retain(|other, _| !group.contains_key(other));
     }
 
-    /// Returns a shortest circle: each of its nodes once.
+    /// A shortest circle: each of its nodes once.
     fn shortest_circle(&self) -> Option<Vec<T>> {
         let graph = self.without_ends();
         let arrows = graph.0.iter().flat_map(|(&from, all)| all.iter().map(move |&to| (from, to)));
@@ -130,7 +130,7 @@ impl<T: Copy + Ord> Graph<T> {
         circles.min_by_key(Vec::len)
     }
 
-    /// Returns the graph without the nodes from which no way leads to a circle.
+    /// The graph without the nodes from which no way leads to a circle.
     fn without_ends(&self) -> Self {
         let mut graph = self.clone();
         loop {
@@ -145,7 +145,7 @@ impl<T: Copy + Ord> Graph<T> {
         }
     }
 
-    /// Returns a shortest way along arrows, with both its ends.
+    /// A shortest way along arrows, with both its ends.
     fn way(&self, from: T, to: T) -> Option<Vec<T>> {
         let mut previous = BTreeMap::from([(from, from)]);
         let mut todo = VecDeque::from([from]);
@@ -181,7 +181,7 @@ impl House {
         floors.flat_map(|(floor, rooms)| rooms.iter().map(move |&(name, _)| Room { name, floor }))
     }
 
-    /// Returns the room of a file: the longest listed path that the path of the file begins with.
+    /// The room of a file: the longest listed path that the path of the file begins with.
     fn room(&self, file: &str) -> Option<Room> {
         let path = file.strip_suffix(".rs").unwrap_or(file);
         self.rooms()
@@ -209,7 +209,7 @@ mod tests {
         ],
     };
 
-    /// Returns the offences of a house in which these files have this text and all others none.
+    /// The offences of a house in which these files have this text and all others none.
     fn offences_with(texts: &[(&str, &str)]) -> Vec<String> {
         let mut sources: BTreeMap<&str, &str> = [
             "bench/api.rs",
@@ -333,7 +333,7 @@ mod tests {
         }
     }
 
-    /// Returns the circles of a house with these files.
+    /// The circles of a house with these files.
     fn circles_with(house: &House, texts: &[(&str, &str)]) -> Vec<String> {
         circles(house, &texts_of(texts))
     }

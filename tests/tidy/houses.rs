@@ -77,18 +77,18 @@ pub static PACKAGES: &[Package] = &[
 ];
 
 impl Package {
-    /// Returns the path of its `Cargo.toml`.
+    /// The path of its `Cargo.toml`.
     pub fn manifest(&self) -> String {
         let path = format!("{}/Cargo.toml", self.directory);
         path.trim_start_matches('/').to_owned()
     }
 
-    /// Returns the directories with floors.
+    /// The directories with floors.
     pub fn houses(&self) -> impl Iterator<Item = &House> {
         [&self.house].into_iter().chain(self.parts)
     }
 
-    /// Returns the directories of the library and of each program.
+    /// The directories of the library and of each program.
     pub fn crates(&self) -> impl Iterator<Item = &House> {
         self.houses().filter(|house| house.module.is_empty())
     }

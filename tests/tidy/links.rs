@@ -49,7 +49,6 @@ fn readme_lists_each_page_once() {
     }
 }
 
-/// Returns the paths of all pages.
 fn pages() -> Vec<PathBuf> {
     let below_docs = files("docs", "md").into_iter();
     below_docs
@@ -98,7 +97,7 @@ fn links_lead_to_files_and_headings() {
     assert!(count > 200, "only {count} links found");
 }
 
-/// Returns the path of a file relative to the root.
+/// The path of a file relative to the root.
 fn shown(path: &Path) -> String {
     let below = path.strip_prefix(root()).expect("below the root");
     below.display().to_string()
@@ -175,7 +174,7 @@ impl Page {
     }
 }
 
-/// Returns the text without its fenced blocks.
+/// The text without its fenced blocks.
 fn without_blocks(text: &str) -> String {
     let mut fence: Option<&str> = None;
     let mut kept = String::new();
@@ -195,7 +194,7 @@ fn without_blocks(text: &str) -> String {
     kept
 }
 
-/// Returns the text without the content of `code`.
+/// The text without the content of `code`.
 fn without_code(text: &str) -> String {
     let mut kept = String::new();
     let mut rest = text;
@@ -225,8 +224,8 @@ fn without_code(text: &str) -> String {
     kept + rest
 }
 
-/// Returns the anchors of the headings as code hosts and mdBook make them: small letters, `-` for
-/// each space, no punctuation, and a number after each repetition.
+/// The anchors of the headings as code hosts and mdBook make them: small letters, `-` for each
+/// space, no punctuation, and a number after each repetition.
 fn anchors(text: &str) -> Vec<String> {
     let mut counts: HashMap<String, usize> = HashMap::new();
     let mut found = Vec::new();

@@ -26,8 +26,8 @@ fn names_do_not_begin_with_a_preposition() {
     assert!(offences.is_empty(), "\n{}\n", offences.join("\n"));
 }
 
-/// Returns the names in `text` that begin with a preposition, each with its line. `fn of` makes a
-/// value of its type, as in `Load::of(packet)`.
+/// The names in `text` that begin with a preposition, each with its line. `fn of` makes a value of
+/// its type, as in `Load::of(packet)`.
 fn misnamed(text: &str) -> Vec<(usize, &str)> {
     let words = words(text);
     let is_bad = |three: &[(usize, &str)]| {

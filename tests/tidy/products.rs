@@ -34,7 +34,7 @@ fn products_name_no_file_outside() {
     assert!(outside.is_empty(), "\n{}\n", outside.join("\n"));
 }
 
-/// Returns the files that a text with this extension names, as it names them.
+/// The files that a text with this extension names, as it names them.
 fn named_files<'a>(text: &'a str, extension: &str) -> Vec<&'a str> {
     let marks: &[&str] = match extension {
         "rs" => &["include_str!(", "include_bytes!(", "include!(", "#[path = "],
@@ -55,7 +55,7 @@ fn named_files<'a>(text: &'a str, extension: &str) -> Vec<&'a str> {
     found
 }
 
-/// Returns the file to which a link leads, unless it is on another host.
+/// The file to which a link leads, unless it is on another host.
 fn link(rest: &str) -> Option<&str> {
     let target = rest.split([')', '#']).next()?;
     (!target.contains("://")).then_some(target)

@@ -103,7 +103,7 @@ impl Counts {
     }
 }
 
-/// Returns the numbers of the lines with a comment that are too wide.
+/// The numbers of the lines with a comment that are too wide.
 fn wide_lines(text: &str) -> Vec<usize> {
     let lines: Vec<&str> = text.lines().collect();
     let numbers = comments(text)
@@ -118,8 +118,8 @@ fn wide_lines(text: &str) -> Vec<usize> {
         .collect()
 }
 
-/// Returns the comments of `text` as prose, each with its first line. Comments on subsequent lines
-/// are one, unless code stands before them.
+/// The comments of `text` as prose, each with its first line. Comments on subsequent lines are one,
+/// unless code stands before them.
 fn blocks(text: &str) -> Vec<(usize, String)> {
     let lines: Vec<&str> = text.lines().collect();
     let mut blocks: Vec<(usize, String)> = Vec::new();
@@ -140,7 +140,7 @@ fn blocks(text: &str) -> Vec<(usize, String)> {
     blocks
 }
 
-/// Returns the lines of `prose`, from 0, on which one of the phrases begins.
+/// The lines of `prose`, from 0, on which one of the phrases begins.
 fn phrase_lines(prose: &str) -> Vec<usize> {
     let lines = prose.lines().enumerate();
     let words: Vec<(usize, &str)> = lines

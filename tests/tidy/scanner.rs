@@ -33,7 +33,7 @@ pub struct Use {
     pub is_reexport: bool,
 }
 
-/// Returns the comments of `text`, each with its first line.
+/// The comments of `text`, each with its first line.
 pub fn comments(text: &str) -> Vec<(usize, &str)> {
     let pieces = pieces(text).into_iter();
     let is_comment = |text: &str| text.starts_with("//") || text.starts_with("/*");
@@ -70,7 +70,7 @@ pub fn scan(text: &str, module: &[String]) -> Names {
     scanner.names
 }
 
-/// Returns the words and signs of `text` without comments and literals, each with its line.
+/// The words and signs of `text` without comments and literals, each with its line.
 pub fn words(text: &str) -> Vec<(usize, &str)> {
     tokens(text).into_iter().map(|token| (token.line, token.text)).collect()
 }
@@ -89,7 +89,7 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
         .collect()
 }
 
-/// Returns the tokens, comments, literals and white space of `text`, each with its first line.
+/// The tokens, comments, literals and white space of `text`, each with its first line.
 fn pieces(text: &str) -> Vec<(usize, &str)> {
     let mut pieces = Vec::new();
     let mut line = 1;
@@ -115,7 +115,7 @@ fn token_length(text: &str) -> usize {
     }
 }
 
-/// Returns the length of the white space, comment or literal at the beginning of `text`, if any.
+/// The length of the white space, comment or literal at the beginning of `text`, if any.
 fn skipped_length(text: &str) -> Option<usize> {
     if text.starts_with(char::is_whitespace) {
         return text.find(|c: char| !c.is_whitespace()).or(Some(text.len()));
@@ -420,7 +420,7 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// Returns the path of an item of another crate.
+/// The path of an item of another crate.
 fn outside(segments: &[&str]) -> Path {
     let names = segments.iter().copied().filter(|name| ![OUTSIDE, "self"].contains(name));
     [OUTSIDE].into_iter().chain(names).map(str::to_owned).collect()

@@ -57,7 +57,7 @@ pub struct Source<'a> {
     pub names: Names,
 }
 
-/// Returns the sources that are not for tests.
+/// The sources that are not for tests.
 pub fn sources<'a>(house: &House, texts: &'a [Text]) -> Vec<Source<'a>> {
     let has_library = texts.iter().any(|(file, _)| file == "lib.rs");
     let mut sources: Vec<Source> = texts
@@ -84,7 +84,7 @@ pub struct Arrow<'a> {
     pub is_reexport: bool,
 }
 
-/// Returns an arrow for each path in `sources` that leads to one of them.
+/// An arrow for each path in `sources` that leads to one of them.
 pub fn arrows<'a>(sources: &'a [Source<'a>]) -> Vec<Arrow<'a>> {
     let modules = Modules::new(sources);
     let uses =
@@ -128,8 +128,8 @@ impl<'a> Modules<'a> {
         }
     }
 
-    /// Returns the file that defines the item at `path`, through `use` declarations, or `None` for
-    /// a file outside the house.
+    /// The file that defines the item at `path`, through `use` declarations, or `None` for a file
+    /// outside the house.
     fn file(&self, path: &[String]) -> Option<&'a str> {
         if path.first().is_some_and(|first| first == OUTSIDE) {
             return None;

@@ -15,8 +15,8 @@ fn names_of_types_are_unique_in_a_package() {
     assert!(offences.is_empty(), "\n{}\n", offences.join("\n"));
 }
 
-/// Returns one line for each name that several types have and the list lacks, and for each listed
-/// name that one type has, or none.
+/// One line for each name that several types have and the list lacks, and for each listed name that
+/// one type has, or none.
 fn repeated(package: &Package, texts: &[Text]) -> Vec<String> {
     let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for source in sources::sources(&package.house, texts) {

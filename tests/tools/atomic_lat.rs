@@ -99,7 +99,7 @@ fn runs_under_its_legacy_name() {
 /// The NIC of the target executes SWAP as a PCIe FetchAdd (nic.md 11.3).
 const FETCH_ADD: &str = "set=properties/amo_remap_to_pcie_fadd:10";
 
-/// Returns the warnings about a PCIe FetchAdd.
+/// The warnings about a PCIe FetchAdd.
 fn warnings(errors: &str) -> Vec<&str> {
     errors.lines().filter(|line| line.contains("FetchAdd")).collect()
 }

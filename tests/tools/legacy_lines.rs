@@ -42,7 +42,7 @@ fn rows_of_legacy_text(text: &str) -> Vec<Vec<&str>> {
     rows(text)
 }
 
-/// Returns whether a word of a row is a figure, or stands for the operations of the other side.
+/// Whether a word of a row is a figure, or stands for the operations of the other side.
 fn is_figure(word: &str) -> bool {
     word == "-" || word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
 }

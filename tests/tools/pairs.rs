@@ -14,7 +14,7 @@ fn bandwidth_tools() -> impl Iterator<Item = &'static str> {
     bandwidth.map(|tool| tool.name)
 }
 
-/// Returns the JSON document of a run of both sides.
+/// The JSON document of a run of both sides.
 fn document(tool: &str, options: &str) -> Value {
     let fabric = Fabric::new();
     let output = fabric.run(&format!("{tool} --loopback -d soft0 --quiet --json=- {options}"));
@@ -23,7 +23,7 @@ fn document(tool: &str, options: &str) -> Value {
     serde_json::from_str(&stdout(&output)).expect("JSON")
 }
 
-/// Returns a number of the document.
+/// A number of the document.
 fn number(entry: &Value, path: &str) -> u64 {
     let value = entry.pointer(path).unwrap_or_else(|| panic!("{path} in {entry}"));
     value.as_u64().unwrap_or_else(|| panic!("{path}: {value}"))

@@ -225,7 +225,7 @@ fn ends_each_size_of_a_duration_on_both_sides() {
     }
 }
 
-/// Returns the lengths of a client's messages after the handshake of a run of both sides.
+/// The lengths of a client's messages after the handshake of a run of both sides.
 #[track_caller]
 fn messages_after_handshake(options: &str) -> Vec<usize> {
     run(options).0

@@ -52,7 +52,7 @@ fn moves_all_sizes_with_each_start() {
     fabric.assert_nothing_left();
 }
 
-/// Returns the JSON document of a loopback run.
+/// The JSON document of a loopback run.
 fn document(fabric: &Fabric, options: &str, link: &str) -> Value {
     let mut command = fabric.command(&format!("trig-lat --loopback -d soft0 --json {options}"));
     command.env("CXIDIAG_LINK", link);

@@ -15,7 +15,7 @@ const TOOLS: [(&str, [bool; 2]); 6] = [
 
 const FEW: &str = "-n 3";
 
-/// Returns the checked bytes of each size in a JSON document.
+/// The checked bytes of each size in a JSON document.
 fn verified_bytes(document: &str) -> Vec<Option<u64>> {
     let document: serde_json::Value = serde_json::from_str(document).expect("a document");
     let results = document["results"].as_array().expect("results");

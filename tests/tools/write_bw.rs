@@ -163,7 +163,7 @@ struct Sample {
     switches: u64,
 }
 
-/// Returns a sample of a process that has not ended.
+/// A sample of a process that has not ended.
 fn main_thread(process: u32) -> Option<Sample> {
     let status = fs::read_to_string(format!("/proc/{process}/task/{process}/status")).ok()?;
     let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));

@@ -107,8 +107,8 @@ fn runs_two_pairs_at_a_time() {
     fabric.assert_nothing_left();
 }
 
-/// Returns a loopback run of a copy of the program, and the directory of the copy. Each user may
-/// execute the copy and write to the directory.
+/// A loopback run of a copy of the program, and the directory of the copy. Each user may execute
+/// the copy and write to the directory.
 fn run_for_each_user() -> (Command, TempDir) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let program = directory.path().join("cxidiag");

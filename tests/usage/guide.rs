@@ -39,7 +39,7 @@ struct Block {
     lines: Vec<String>,
 }
 
-/// Returns the fenced blocks of `page`, in order.
+/// The fenced blocks of `page`, in order.
 fn blocks(page: &'static str) -> Vec<Block> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(page);
     let text = std::fs::read_to_string(path).expect(page);
@@ -84,7 +84,7 @@ impl Page {
         Self { fabric: Fabric::new(), directory }
     }
 
-    /// Returns a bash command that runs `script`; `cxidiag` in it is the program under test.
+    /// A bash command that runs `script`; `cxidiag` in it is the program under test.
     fn bash(&self, script: &str) -> Command {
         let arguments = ["-eu", "-o", "pipefail", "-c", script];
         let mut bash = self.fabric.command_of(Path::new("bash"), &arguments);
@@ -143,7 +143,7 @@ impl Page {
         }
     }
 
-    /// Returns a directory that shows what `/sys/class` shows of software NICs.
+    /// A directory that shows what `/sys/class` shows of software NICs.
     fn class_directory(&self) -> String {
         let directory = self.directory.path().join("class");
         if !directory.exists() {
@@ -213,7 +213,7 @@ impl Page {
     }
 }
 
-/// Returns the line, as a command that fails unless the exit status is the one in its comment.
+/// The line, as a command that fails unless the exit status is the one in its comment.
 fn checked(line: &str) -> String {
     match line.split_once("  # exit status ") {
         Some((command, status)) => {
@@ -231,7 +231,7 @@ fn assert_succeeded(script: &str, output: &Output, may_regress: bool) {
     assert!(succeeded, "{script}\n{}\n{}", output.status, stderr(output));
 }
 
-/// Returns the parts of the output of `script` that are the same on every machine.
+/// The parts of the output of `script` that are the same on every machine.
 fn comparable(script: &str, output: &str) -> String {
     if !script.starts_with("cxidiag compare") {
         return masked(output);
@@ -333,7 +333,7 @@ fn runs_examples_of_page_about_software_nic() {
     assert!(ran >= 1 && compared == 0, "{ran} {compared}");
 }
 
-/// Returns the commands of a recording of `docs/pictures`, and what the terminal shows below each.
+/// The commands of a recording of `docs/pictures`, and what the terminal shows below each.
 fn recorded(name: &str) -> Vec<(String, String)> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("docs/pictures/{name}.cast"));
     let text = std::fs::read_to_string(path).expect(name);
@@ -411,8 +411,7 @@ fn quotes_error_message_of_guide_exactly() {
     assert_eq!(stderr(&output), quoted);
 }
 
-/// Returns a free port that the kernel gives to nobody else: by default it gives ports from 32768
-/// on.
+/// A free port that the kernel gives to nobody else: by default it gives ports from 32768 on.
 fn free_port() -> u16 {
     let first = 20_000 + (std::process::id() % 10_000) as u16;
     let mut ports = first..32_768;

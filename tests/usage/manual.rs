@@ -51,7 +51,7 @@ fn run(program: &str, arguments: &[&str]) -> Output {
     output.unwrap_or_else(|error| panic!("{program}: {error}"))
 }
 
-/// Returns a directory with all files.
+/// A directory with all files.
 fn written() -> tempfile::TempDir {
     let directory = tempfile::tempdir().expect("a temporary directory");
     documents::write(directory.path()).expect("files");
@@ -353,7 +353,7 @@ fn runs_examples_for_one_machine() {
     }
 }
 
-/// Returns a directory in which `cxidiag` is the program, and a command that finds it there.
+/// A directory in which `cxidiag` is the program, and a command that finds it there.
 fn shell(name: &str) -> (tempfile::TempDir, Command) {
     let directory = written();
     let program = directory.path().join("cxidiag");

@@ -323,7 +323,7 @@ fn site_has_each_page_in_its_sidebar() {
     assert_eq!(groups, expected);
 }
 
-/// Returns the names of the pages below docs that README.md lists, except for contributors.
+/// The names of the pages below docs that README.md lists, except for contributors.
 fn pages_for_users() -> BTreeSet<String> {
     let readme = read("README.md");
     let (_, list) = readme.split_once("\nTutorial:\n").expect("a list");
@@ -338,7 +338,7 @@ fn write(path: &Path) {
     fs::write(path, "").expect("a file");
 }
 
-/// Returns the manual pages of a package build.
+/// The manual pages of a package build.
 fn pages() -> Vec<String> {
     let mut pages: Vec<String> = ["cxidiag.1", "cxidiag.7", "cxi_diags.7", "cxi-softnic.1"]
         .map(|page| format!("man/{page}"))
@@ -353,7 +353,7 @@ fn pages() -> Vec<String> {
     pages
 }
 
-/// Returns a line of `%files` with the directories of this distribution.
+/// A line of `%files` with the directories of this distribution.
 fn expanded(line: &str) -> String {
     [
         ("%{_bindir}", "/usr/bin"),

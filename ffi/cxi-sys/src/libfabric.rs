@@ -134,7 +134,7 @@ pub fn ask(path: &OsStr) -> Result<FabricAnswer, LoadError> {
     Ok(answer)
 }
 
-/// Returns an entry of the list of `fi_getinfo`; `None` if it lacks a part.
+/// An entry of the list of `fi_getinfo`; `None` if it lacks a part.
 ///
 /// # Safety
 ///

@@ -105,32 +105,32 @@ macro_rules! record {
                 },
             }),*];
 
-            /// Returns a record of zero bytes.
+            /// A record of zero bytes.
             #[inline]
             pub const fn new() -> Self {
                 Self([0; $count])
             }
 
-            /// Returns the record made of `words`, in the order of memory.
+            /// The record made of `words`, in the order of memory.
             #[inline]
             pub const fn from_words(words: [$word; $count]) -> Self {
                 Self(words)
             }
 
-            /// Returns the words of the record, in the order of memory.
+            /// The words of the record, in the order of memory.
             #[inline]
             pub const fn words(&self) -> &[$word; $count] {
                 &self.0
             }
 
-            /// Returns the record made of `bytes`, in the order of memory.
+            /// The record made of `bytes`, in the order of memory.
             #[inline]
             pub fn from_bytes(bytes: [u8; Self::SIZE]) -> Self {
                 let (words, _) = bytes.as_chunks();
                 Self(std::array::from_fn(|index| <$word>::from_ne_bytes(words[index])))
             }
 
-            /// Returns the bytes of the record, in the order of memory.
+            /// The bytes of the record, in the order of memory.
             #[inline]
             pub const fn bytes(&self) -> &[u8; Self::SIZE] {
                 let bytes = (&raw const self.0).cast();

@@ -63,7 +63,7 @@ unsafe extern "C" fn unmap(md: *mut cxi_md) -> c_int {
     unsafe { (softnic::api().cxil_unmap)(md) }
 }
 
-/// Returns the start of the buffer that contains an address.
+/// The start of the buffer that contains an address.
 fn base(va: usize) -> Option<usize> {
     let find = FIND.get().expect("a stand-in");
     // SAFETY: `device_find` accepts any address.

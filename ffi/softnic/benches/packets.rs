@@ -43,7 +43,7 @@ const SHAPES: [Shape; 7] = [
     ("the same with detours", "", ADAPTIVE, 5),
 ];
 
-/// Returns the time of the fastest put.
+/// The time of the fastest put.
 fn fastest((_, link, topology, to): Shape) -> Duration {
     set("CXIDIAG_LINK", link);
     set("CXIDIAG_TOPOLOGY", topology);

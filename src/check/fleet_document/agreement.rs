@@ -90,7 +90,7 @@ pub(super) fn agree<'a>(
 /// Items in which good nodes of different kinds differ: without a majority, they say nothing.
 const HOST_SHAPES: [&str; 4] = ["memory-size", "idle-states", "class-ceiling", "esm"];
 
-/// Returns whether a value differs from the value of the majority for the better.
+/// Whether a value differs from the value of the majority for the better.
 fn is_better(own: &Finding, most: &Finding) -> bool {
     numbers(own, most).is_some_and(|[value, most]| match own.code.as_str() {
         "memory-size" | "class-ceiling" | "esm" => value > most,
@@ -99,7 +99,7 @@ fn is_better(own: &Finding, most: &Finding) -> bool {
     })
 }
 
-/// Returns the finding about a value that differs from the value of the majority.
+/// The finding about a value that differs from the value of the majority.
 fn difference(
     majority: &Majority,
     device: &str,

@@ -4,15 +4,15 @@ use serde_json::{Value, json};
 
 use crate::document::Check;
 
-/// Returns an item of a document.
+/// An item of a document.
 pub fn item(code: &str, value: &str, verdict: &str) -> Value {
     json!({
         "code": code, "item": code, "value": value, "limit": "L", "verdict": verdict, "note": null
     })
 }
 
-/// Returns the document with each value below `part` changed in turn: missing, or of another type,
-/// sign or size. Each comes with the place of the value.
+/// The document with each value below `part` changed in turn: missing, or of another type, sign or
+/// size. Each comes with the place of the value.
 pub fn mutated(whole: &Value, part: &str) -> Vec<(String, Value)> {
     let mut places = Vec::new();
     add_places(whole.pointer(part).expect("a part"), part.into(), &mut places);
@@ -66,7 +66,7 @@ fn add_places(value: &Value, at: String, all: &mut Vec<String>) {
     all.push(at);
 }
 
-/// Returns the document of a node: its number of NICs, and further items of each of them.
+/// The document of a node: its number of NICs, and further items of each of them.
 pub fn document(nics: usize, items: &[Value]) -> Check {
     let shown = |code, value: &str| item(code, value, "shown");
     let device = |index: usize| {

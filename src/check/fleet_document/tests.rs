@@ -62,7 +62,7 @@ fn node_that_lies_changes_no_other_node() {
     }
 }
 
-/// Returns the check of a NIC with a value that begins with a number.
+/// The check of a NIC with a value that begins with a number.
 fn numbered(code: &str, value: &str) -> Check {
     let mut item = item(code, value, "shown");
     item["number"] = value.split(' ').next().unwrap().parse::<f64>().unwrap().into();

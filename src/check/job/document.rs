@@ -176,7 +176,7 @@ impl JobCheck {
         (0, format!("OK {count} setting{}{processes}{libraries}{notes}", plural(count)))
     }
 
-    /// Returns whether nothing is bad.
+    /// Whether nothing is bad.
     ///
     /// # Errors
     ///
@@ -186,8 +186,8 @@ impl JobCheck {
     }
 }
 
-/// Returns a finding that names each value of a setting, and the nodes of all but the most frequent
-/// one, if the setting is not the same in all processes.
+/// A finding that names each value of a setting, and the nodes of all but the most frequent one, if
+/// the setting is not the same in all processes.
 fn difference<'a>(
     name: &str,
     processes: &[(&'a str, &ProcessSettings)],
@@ -237,7 +237,7 @@ fn difference<'a>(
     Some((finding, values.into_iter().flat_map(|(_, nodes)| nodes).collect()))
 }
 
-/// Returns the page of a check of settings.
+/// The page of a check of settings.
 pub fn page(check: &JobCheck) -> Page {
     let mut page = Page::headline(&check.summary, check.exit_status);
     for finding in &check.findings {
@@ -264,7 +264,7 @@ pub fn page(check: &JobCheck) -> Page {
     page
 }
 
-/// Returns the metrics of a check of settings.
+/// The metrics of a check of settings.
 pub fn families(check: &JobCheck) -> Vec<Family> {
     let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for finding in &check.findings {

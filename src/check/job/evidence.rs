@@ -126,32 +126,32 @@ impl JobEvidence {
         evidence
     }
 
-    /// Returns whether the file libfabric.conf counts before the environment.
+    /// Whether the file libfabric.conf counts before the environment.
     pub fn prefers_file(&self) -> bool {
         self.raw("FI_PREFER_SYSCONFIG").and_then(boolean) == Some(true)
     }
 
-    /// Returns whether libfabric has a cxi provider, or could not be asked.
+    /// Whether libfabric has a cxi provider, or could not be asked.
     pub fn may_have_cxi(&self) -> bool {
         self.library.as_ref().is_none_or(LibfabricAnswer::has_cxi)
     }
 
-    /// Returns the version of libfabric, as a number.
+    /// The version of libfabric, as a number.
     pub fn version(&self) -> Option<i128> {
         dotted(self.facts.get("version")?)
     }
 
-    /// Returns the type of a setting.
+    /// The type of a setting.
     pub fn parameter(&self, name: &str) -> Option<ParameterType> {
         self.library.as_ref()?.names.get(name).copied()
     }
 
-    /// Returns whether libfabric or the plugin of NCCL knows a name like this one.
+    /// Whether libfabric or the plugin of NCCL knows a name like this one.
     pub fn knows(&self, name: &str) -> bool {
         self.names().any(|known| is_like(name, known)) || RULES.has("unreported", name)
     }
 
-    /// Returns the names that libfabric and the plugin of NCCL know.
+    /// The names that libfabric and the plugin of NCCL know.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let library_names = self.library.iter().flat_map(|library| library.names.keys());
         let plugin_names = self.facts.get("plugin_names").map_or("", String::as_str);
@@ -160,7 +160,7 @@ impl JobEvidence {
 }
 
 impl LibfabricAnswer {
-    /// Returns whether it has a cxi provider.
+    /// Whether it has a cxi provider.
     pub fn has_cxi(&self) -> bool {
         self.names.keys().any(|name| name.starts_with("FI_CXI_"))
     }

@@ -38,8 +38,8 @@ const MOST_BYTES: usize = 1 << 20;
 /// Settings that would hide providers or NICs, or start code that the job does not need.
 const LEFT_OUT: [&str; 4] = ["FI_HOOK", "FI_PROVIDER", "FI_CXI_DEVICE_NAME", "LD_PRELOAD"];
 
-/// Returns the file of libfabric that a program with this search path loads, below `root`, and how
-/// it was found: from LD_LIBRARY_PATH, else Cray's newest; else its name, for the dynamic linker.
+/// The file of libfabric that a program with this search path loads, below `root`, and how it was
+/// found: from LD_LIBRARY_PATH, else Cray's newest; else its name, for the dynamic linker.
 pub fn find(root: &Path, search_path: &str) -> (PathBuf, &'static str) {
     let below = |path: &Path| root.join(path.strip_prefix("/").unwrap_or(path));
     let mut directories = search_path.split(':').filter(|directory| !directory.is_empty());
@@ -171,8 +171,8 @@ fn answer_of(path: OsString, answer: libfabric::FabricAnswer) -> LibfabricAnswer
     }
 }
 
-/// Returns the files in the memory map of a process, or in a list of its libraries, whose names
-/// begin so, each once.
+/// The files in the memory map of a process, or in a list of its libraries, whose names begin so,
+/// each once.
 pub fn files_in(maps: &str, beginning: &str) -> Vec<String> {
     let mut files: Vec<String> = Vec::new();
     for line in maps.lines() {

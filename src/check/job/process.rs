@@ -162,8 +162,8 @@ impl LoadedProcess {
         library::files_in(&self.libraries, beginning)
     }
 
-    /// Returns the files of libfabric that the process has loaded or will load, and how they were
-    /// found; none if the program does not find its own.
+    /// The files of libfabric that the process has loaded or will load, and how they were found;
+    /// none if the program does not find its own.
     fn libfabrics(&self) -> (Vec<PathBuf>, String) {
         let Self { name, .. } = self;
         let loaded = self.loaded(library::SONAME);
@@ -188,7 +188,7 @@ impl LoadedProcess {
         (vec![file], origin)
     }
 
-    /// Returns the facts of the process and of its node.
+    /// The facts of the process and of its node.
     fn facts(&self) -> BTreeMap<String, String> {
         let value = |name: &str| self.value(name);
         let flag = |is_true: bool| is_true.then(|| "1".to_owned());
@@ -225,7 +225,7 @@ impl LoadedProcess {
     }
 }
 
-/// Returns the environment with which a process of this user began.
+/// The environment with which a process of this user began.
 fn environment_of(directory: &Path) -> Result<Environment, Failure> {
     let what = format!("cannot read {}", directory.join("environ").display());
     let owner = fs::metadata(directory).environment(&what)?.uid();
@@ -245,7 +245,7 @@ fn environment_of(directory: &Path) -> Result<Environment, Failure> {
     Ok(bytes.split(|byte| *byte == 0).filter_map(pair).collect())
 }
 
-/// Returns the facts of the node of a job with these NICs.
+/// The facts of the node of a job with these NICs.
 fn node_facts(machine: &Machine, devices: &str) -> BTreeMap<String, String> {
     let names = |path: &str| {
         let names = reading::names(&machine.root().join(path)).unwrap_or_default();
@@ -289,7 +289,7 @@ fn node_facts(machine: &Machine, devices: &str) -> BTreeMap<String, String> {
     facts
 }
 
-/// Returns the NUMA nodes of the CPUs that a process may use, by its status.
+/// The NUMA nodes of the CPUs that a process may use, by its status.
 fn numa_nodes(machine: &Machine, status: &str) -> Vec<String> {
     let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     let allowed = allowed.and_then(|list| machine::list(list.trim())).unwrap_or_default();
@@ -297,8 +297,8 @@ fn numa_nodes(machine: &Machine, status: &str) -> Vec<String> {
     machine.nodes().iter().filter(|node| is_used(node)).map(u32::to_string).collect()
 }
 
-/// Returns the plugins that NCCL may find, the one that it finds first: in memory, by
-/// LD_LIBRARY_PATH, or by the cache of the dynamic linker.
+/// The plugins that NCCL may find, the one that it finds first: in memory, by LD_LIBRARY_PATH, or
+/// by the cache of the dynamic linker.
 fn plugins(maps: &str, search_path: &str, root: &Path) -> Vec<String> {
     let loaded = PLUGINS.iter().flat_map(|beginning| library::files_in(maps, beginning));
     let directories = search_path.split(':').filter(|directory| !directory.is_empty());
@@ -317,7 +317,7 @@ fn plugins(maps: &str, search_path: &str, root: &Path) -> Vec<String> {
     loaded.chain(listed).chain(cached).filter(is_plugin).collect()
 }
 
-/// Returns the version in a path such as `/opt/aws-ofi-nccl/1.19.0/lib`. [I]
+/// The version in a path such as `/opt/aws-ofi-nccl/1.19.0/lib`. [I]
 fn version_in_path(path: &str) -> Option<String> {
     let is_version = |word: &&str| {
         word.contains('.') && word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
@@ -326,13 +326,13 @@ fn version_in_path(path: &str) -> Option<String> {
     words.find(is_version).map(str::to_owned)
 }
 
-/// Returns the settings in the lines `NAME=VALUE` of a file.
+/// The settings in the lines `NAME=VALUE` of a file.
 fn settings_in(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let pairs = text.lines().filter_map(|line| line.split_once('='));
     pairs.filter(|(name, _)| RULES.has("family", name))
 }
 
-/// Returns the names of settings in the file of the plugin, which are texts in it. [I]
+/// The names of settings in the file of the plugin, which are texts in it. [I]
 fn names_in(bytes: &[u8]) -> Vec<&str> {
     let is_part = |byte: &u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_';
     let words = bytes.split(|byte| !is_part(byte)).filter_map(|word| str::from_utf8(word).ok());
@@ -341,8 +341,8 @@ fn names_in(bytes: &[u8]) -> Vec<&str> {
     names.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// Returns the settings in the system file of the libfabric at `path`. [I] Cray's versions have it
-/// beside their libraries.
+/// The settings in the system file of the libfabric at `path`. [I] Cray's versions have it beside
+/// their libraries.
 fn configuration(path: &str, root: &Path) -> BTreeMap<String, String> {
     let prefix = Path::new(path).parent().and_then(Path::parent).unwrap_or(Path::new("/"));
     let files = [prefix.join("etc/libfabric.conf"), root.join("etc/libfabric.conf")];
@@ -363,8 +363,8 @@ struct JobProgram {
     pub libraries: String,
 }
 
-/// Returns the settings in the words of a command: `NAME=VALUE` as `env` and `mpirun -x` take them,
-/// the list of `srun --export`, and the two words behind `-genv` of Hydra.
+/// The settings in the words of a command: `NAME=VALUE` as `env` and `mpirun -x` take them, the
+/// list of `srun --export`, and the two words behind `-genv` of Hydra.
 fn settings(words: &[&str]) -> Vec<(OsString, OsString)> {
     let mut pairs: Vec<(&str, &str)> = Vec::new();
     for (place, word) in words.iter().enumerate() {
@@ -382,16 +382,16 @@ fn settings(words: &[&str]) -> Vec<(OsString, OsString)> {
     pairs.map(|(name, value)| (name.into(), value.into())).collect()
 }
 
-/// Returns the value of an option that ends at this place: `--option=VALUE` or `--option VALUE`.
+/// The value of an option that ends at this place: `--option=VALUE` or `--option VALUE`.
 fn option_value<'a>(words: &[&'a str], place: usize, option: &str) -> Option<&'a str> {
     let is_option = |place: usize| words[place] == option;
     let own = words[place].strip_prefix(option).and_then(|rest| rest.strip_prefix('='));
     own.or_else(|| place.checked_sub(1).filter(|place| is_option(*place)).map(|_| words[place]))
 }
 
-/// Returns the last program of a command that needs libfabric, by the dynamic linker, which lists
-/// the libraries of each word that is a file; nothing is started. `None` if none of them needs
-/// it: a script, or a program that loads it later.
+/// The last program of a command that needs libfabric, by the dynamic linker, which lists the
+/// libraries of each word that is a file; nothing is started. `None` if none of them needs it: a
+/// script, or a program that loads it later.
 fn program(words: &[&str], environment: &Environment) -> Option<JobProgram> {
     let own = reading::text(Path::new("/proc/self/maps")).unwrap_or_default();
     let linker = library::files_in(&own, "ld-linux").into_iter().next()?;
@@ -411,7 +411,7 @@ fn program(words: &[&str], environment: &Environment) -> Option<JobProgram> {
     })
 }
 
-/// Returns the file that is executed for a word.
+/// The file that is executed for a word.
 fn file(word: &str, path: &OsString) -> Option<PathBuf> {
     if word.contains('/') {
         return Some(PathBuf::from(word)).filter(|file| file.is_file());

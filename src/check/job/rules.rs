@@ -55,13 +55,13 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// Returns the text behind `word=` in the line of a name.
+    /// The text behind `word=` in the line of a name.
     fn fact(&self, name: &str, word: &str) -> Option<&'static str> {
         let mut facts = self.rules.names.get(name)?.iter();
         facts.find_map(|fact| fact.strip_prefix(word)?.strip_prefix('='))
     }
 
-    /// Returns the default of a name in this version; `None` if it is unknown.
+    /// The default of a name in this version; `None` if it is unknown.
     fn default_in(&self, name: &str, version: Option<i128>) -> Option<String> {
         let text = self.fact(name, "default")?;
         let mut defaults = text.split(',');
@@ -73,7 +73,7 @@ impl Judge<'_> {
         defaults.filter_map(since).next_back().or(first).map(str::to_owned)
     }
 
-    /// Returns the value in effect: the one that a rule has in place of the one that is set.
+    /// The value in effect: the one that a rule has in place of the one that is set.
     fn effective(&self, name: &str) -> Option<String> {
         let judge = Judge { subject: name, ..*self };
         let used = self.rules.rules.iter().find_map(|rule| {
@@ -84,7 +84,7 @@ impl Judge<'_> {
         used.or_else(raw).or_else(|| self.default_in(name, self.evidence.version()))
     }
 
-    /// Returns the first of these operands that is known.
+    /// The first of these operands that is known.
     fn used(&self, operands: &str) -> Option<String> {
         let number = |operand| dotted(operand).map(|number| number.to_string());
         operands.split(" or ").find_map(|operand| self.text(operand).or_else(|| number(operand)))
@@ -100,7 +100,7 @@ impl Judge<'_> {
         is_named && is_other && rule.lines.get("if").is_none_or(|text| text.split(" | ").any(holds))
     }
 
-    /// Returns the text of `@`, of a default, or of a name in effect.
+    /// The text of `@`, of a default, or of a name in effect.
     fn text(&self, name: &str) -> Option<String> {
         match name {
             "@" => self.evidence.raw(self.subject).map(str::to_owned),
@@ -167,7 +167,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Returns the number that an operand stands for; `None` if it is unknown.
+    /// The number that an operand stands for; `None` if it is unknown.
     fn number(&self, operand: &str) -> Option<i128> {
         if let Some((one, other)) = operand.split_once('+') {
             return Some(self.number(one)? + self.number(other)?);
@@ -182,7 +182,7 @@ impl Judge<'_> {
         dotted(operand).or_else(|| self.evidence.number(name, &self.text(operand)?))
     }
 
-    /// Returns the known name that is nearest to this one, which no version knows.
+    /// The known name that is nearest to this one, which no version knows.
     fn nearest(&self) -> Option<&str> {
         let known = self.evidence.names().chain(self.rules.list("unreported"));
         let is_known_elsewhere = self.rules.names.contains_key(self.subject);
@@ -261,7 +261,6 @@ impl Judge<'_> {
     }
 }
 
-/// Returns whether a name is the name of a fact.
 fn is_fact(name: &str) -> bool {
     name.starts_with(|letter: char| letter.is_ascii_lowercase())
 }
@@ -273,8 +272,8 @@ fn is_word(word: &str, text: &str) -> bool {
     }
 }
 
-/// Returns whether NCCL finds one of `interfaces` by this list: of prefixes, behind `=` of names,
-/// behind `^` of those to leave out.
+/// Whether NCCL finds one of `interfaces` by this list: of prefixes, behind `=` of names, behind
+/// `^` of those to leave out.
 fn matches_interface(list: &str, interfaces: &str) -> bool {
     let (excludes, list) = (list.starts_with('^'), list.trim_start_matches('^'));
     let is_exact = list.starts_with('=');
@@ -289,12 +288,12 @@ fn matches_interface(list: &str, interfaces: &str) -> bool {
 }
 
 impl JobEvidence {
-    /// Returns the text of a setting or fact, as it is set.
+    /// The text of a setting or fact, as it is set.
     pub fn raw(&self, name: &str) -> Option<&str> {
         self.settings.get(name).or_else(|| self.facts.get(name)).map(String::as_str)
     }
 
-    /// Returns whether a pattern of a rule is for this setting or fact.
+    /// Whether a pattern of a rule is for this setting or fact.
     fn is_named(&self, pattern: &str, name: &str) -> bool {
         let is_a = |kind| self.parameter(name) == Some(kind) && self.raw(name) != Some(SECRET);
         match pattern {

@@ -59,7 +59,7 @@ impl SettingRules {
         rules
     }
 
-    /// Returns the entries of the lists that begin with this word.
+    /// The entries of the lists that begin with this word.
     pub fn list<'a>(&'a self, word: &'a str) -> impl Iterator<Item = &'a str> {
         self.lists
             .iter()
@@ -68,7 +68,7 @@ impl SettingRules {
             .copied()
     }
 
-    /// Returns whether a list that begins with `word` has a pattern like `name`.
+    /// Whether a list that begins with `word` has a pattern like `name`.
     pub fn has(&self, word: &str, name: &str) -> bool {
         self.list(word).any(|pattern| is_like(pattern, name))
     }

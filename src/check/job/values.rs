@@ -1,7 +1,7 @@
 //! How libfabric reads the text of a setting, and which names and words are alike.
 
-/// Returns the number that C's `strtol` with base 0 reads at the beginning of `text`, and the rest;
-/// `None` if it begins with no number.
+/// The number that C's `strtol` with base 0 reads at the beginning of `text`, and the rest; `None`
+/// if it begins with no number.
 pub fn strtol(text: &str) -> Option<(i128, &str)> {
     let text = text.trim_start();
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
@@ -24,7 +24,7 @@ pub fn strtol(text: &str) -> Option<(i128, &str)> {
     Some((number, rest.trim_end()))
 }
 
-/// Returns the number of an integer, or of a version such as 2.3, whose parts compare as numbers.
+/// The number of an integer, or of a version such as 2.3, whose parts compare as numbers.
 pub fn dotted(text: &str) -> Option<i128> {
     let mut parts = text.split('.').map(str::parse::<i128>);
     match (parts.next()?.ok()?, parts.next()) {
@@ -33,7 +33,7 @@ pub fn dotted(text: &str) -> Option<i128> {
     }
 }
 
-/// Returns the number that a person means by `text`: `12M` is 12582912, `1e6` is 1000000.
+/// The number that a person means by `text`: `12M` is 12582912, `1e6` is 1000000.
 pub fn meant(text: &str) -> Option<i128> {
     let text = text.trim();
     let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
@@ -60,7 +60,7 @@ pub fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// Returns whether `name` is like `pattern`, in which `*` at one end stands for any text.
+/// Whether `name` is like `pattern`, in which `*` at one end stands for any text.
 pub fn is_like(pattern: &str, name: &str) -> bool {
     match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
         (Some(end), _) => name.ends_with(end),
@@ -69,13 +69,13 @@ pub fn is_like(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Returns the entries of a list, without the `^` that excludes them.
+/// The entries of a list, without the `^` that excludes them.
 pub fn entries(list: &str) -> impl Iterator<Item = &str> {
     let entries = list.trim_start_matches('^').split([',', ';']).map(str::trim);
     entries.filter(|entry| !entry.is_empty())
 }
 
-/// Returns the word nearest to `text`, in any case, if one is near.
+/// The word nearest to `text`, in any case, if one is near.
 pub fn nearest_word<'a>(text: &str, words: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let lower = text.to_lowercase();
     let near = words.map(|word| (strsim::osa_distance(&lower, &word.to_lowercase()), word));
@@ -83,8 +83,8 @@ pub fn nearest_word<'a>(text: &str, words: impl Iterator<Item = &'a str>) -> Opt
     near.min_by_key(|(errors, _)| *errors).map(|(_, word)| word)
 }
 
-/// Returns the name nearest to `name`: at most three letters are different, or one part between
-/// underscores is missing, surplus or at another place.
+/// The name nearest to `name`: at most three letters are different, or one part between underscores
+/// is missing, surplus or at another place.
 pub fn nearest_name<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let own = |name: &str| name.trim_start_matches("FI_").trim_start_matches("CXI_").len();
     let distance = |other: &str| {

@@ -40,7 +40,7 @@ pub(super) enum ChangeVerdict {
 }
 
 impl ChangeVerdict {
-    /// Returns the verdict in words.
+    /// The verdict in words.
     pub(super) fn text(self) -> &'static str {
         match self {
             Self::Worse => "worse",
@@ -53,7 +53,7 @@ impl ChangeVerdict {
 }
 
 impl Change {
-    /// Returns a change without figures.
+    /// A change without figures.
     pub(super) fn from_words(
         part: &str,
         what: &str,
@@ -73,7 +73,7 @@ impl Change {
     }
 }
 
-/// Returns the change from `base` to `new` in percent. `None` if the base is 0.
+/// The change from `base` to `new` in percent. `None` if the base is 0.
 pub(super) fn percent(base: f64, new: f64) -> Option<f64> {
     (base != 0.0).then(|| (new - base) / base * 100.0)
 }

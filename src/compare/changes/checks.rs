@@ -12,7 +12,7 @@ use health::Finding;
 const COUNTERS: [&str; 5] =
     ["aer-fatal", "aer-nonfatal", "aer-correctable", "pcie-uncorrected", "memory-errors"];
 
-/// Returns the changes of the checks of all hosts, and remarks.
+/// The changes of the checks of all hosts, and remarks.
 pub(super) fn changes(
     base: &[(String, Check)],
     new: &[(String, Check)],
@@ -47,7 +47,7 @@ pub(super) fn changes(
     (found, remarks)
 }
 
-/// Returns the latest check of each host.
+/// The latest check of each host.
 fn latest(checks: &[(String, Check)]) -> Vec<(&str, &Check)> {
     let mut latest: BTreeMap<&str, &Check> = BTreeMap::new();
     for (_, check) in checks {
@@ -92,7 +92,7 @@ fn host_changes(base: &Check, new: &Check, limit_percent: f64) -> Vec<Change> {
     changes
 }
 
-/// Returns the changes of the items that both checks have.
+/// The changes of the items that both checks have.
 fn item_changes(part: &str, [base, new]: [&[Finding]; 2], limit_percent: f64) -> Vec<Change> {
     let change = |new: &Finding| {
         let old = base.iter().find(|item| item.code == new.code && item.name == new.name)?;
@@ -101,8 +101,8 @@ fn item_changes(part: &str, [base, new]: [&[Finding]; 2], limit_percent: f64) ->
     new.iter().filter_map(change).collect()
 }
 
-/// Returns the change of an item. `None` if verdict and value are as they were; values that are
-/// numbers may change by the limit.
+/// The change of an item. `None` if verdict and value are as they were; values that are numbers may
+/// change by the limit.
 fn item_change(part: &str, base: &Finding, new: &Finding, limit_percent: f64) -> Option<Change> {
     let [old, now] = [base, new].map(|item| item.verdict.max(Severity::Good));
     let verdict = match new.verdict {

@@ -5,8 +5,8 @@ use crew::location::Class;
 use load::findings::{BandwidthFigures, ImpactFigures, LoadFindings, LoadSettings};
 use survey::result::{Survey, load_words, words};
 
-/// Returns the changes from one survey to another under load, and remarks. Figures of different
-/// loads have no verdict.
+/// The changes from one survey to another under load, and remarks. Figures of different loads have
+/// no verdict.
 pub(super) fn changes(
     base: &Survey,
     new: &Survey,
@@ -33,7 +33,7 @@ pub(super) fn changes(
     (changes, remarks)
 }
 
-/// Returns whether two loads are the same but for their patterns and seeds.
+/// Whether two loads are the same but for their patterns and seeds.
 fn is_same_load(base: &LoadSettings, new: &LoadSettings) -> bool {
     let compared = |settings: &LoadSettings| {
         (settings.most_aggressors, settings.is_partial, settings.size_bytes, settings.window_bytes)
@@ -41,7 +41,7 @@ fn is_same_load(base: &LoadSettings, new: &LoadSettings) -> bool {
     compared(base) == compared(new)
 }
 
-/// Returns the changes of the mean bandwidths of patterns that both surveys have.
+/// The changes of the mean bandwidths of patterns that both surveys have.
 fn bandwidth_changes(base: &LoadFindings, new: &LoadFindings, limit_percent: f64) -> Vec<Change> {
     let change = |bandwidth: &BandwidthFigures| {
         let mut all = base.bandwidths.iter();
@@ -64,8 +64,8 @@ fn bandwidth_changes(base: &LoadFindings, new: &LoadFindings, limit_percent: f64
     new.bandwidths.iter().filter_map(change).collect()
 }
 
-/// Returns the changes of the impact factors of victims that both surveys have. A change has a
-/// verdict only if the 95 % intervals are apart.
+/// The changes of the impact factors of victims that both surveys have. A change has a verdict only
+/// if the 95 % intervals are apart.
 fn impact_changes(base: &LoadFindings, new: &LoadFindings, limit_percent: f64) -> Vec<Change> {
     let change = |impact: &ImpactFigures| {
         let mut all = base.impacts.iter();
@@ -96,7 +96,7 @@ fn key(figures: &ImpactFigures) -> impl PartialEq + '_ {
     (&figures.under, figures.spread, &figures.test, &figures.traffic_class, figures.class)
 }
 
-/// Returns the verdict on a figure that got worse by this percentage.
+/// The verdict on a figure that got worse by this percentage.
 fn verdict(worse_percent: Option<f64>, limit_percent: f64) -> ChangeVerdict {
     match worse_percent {
         Some(worse) if worse > limit_percent => ChangeVerdict::Worse,
@@ -122,7 +122,7 @@ mod tests {
     use ChangeVerdict::{Better, Ok as Same, Worse};
     use survey::result::testing::{compared, good, good_load, loaded, survey};
 
-    /// Returns a survey whose load has this mean bandwidth and this impact factor.
+    /// A survey whose load has this mean bandwidth and this impact factor.
     fn with(mean: f64, impact: f64) -> Survey {
         let mut load = good_load();
         load.bandwidths[0].mean = mean;

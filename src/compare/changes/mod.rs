@@ -124,7 +124,7 @@ impl Changes {
         }
     }
 
-    /// Returns whether nothing got worse.
+    /// Whether nothing got worse.
     ///
     /// # Errors
     ///
@@ -155,7 +155,6 @@ const MOST_ROWS: usize = 100;
 /// Documents of a side that are described.
 const MOST_DOCUMENTS: usize = 3;
 
-/// Returns the page of changes.
 pub fn page(changes: &Changes) -> Page {
     let mut page = Page::default();
     for (label, side) in [("Base", &changes.base), ("New", &changes.new)] {

@@ -18,7 +18,7 @@ const LEAST_NICS: usize = 5;
 /// standard deviations.
 const DEVIATIONS: f64 = 4.0;
 
-/// Returns the changes from one survey to another, and remarks.
+/// The changes from one survey to another, and remarks.
 pub(super) fn changes(
     base: &Survey,
     new: &Survey,
@@ -64,7 +64,7 @@ pub(super) fn changes(
     (changes, remarks)
 }
 
-/// Returns the NICs whose state changed, and the number of NICs of hosts that one survey lacks.
+/// The NICs whose state changed, and the number of NICs of hosts that one survey lacks.
 fn state_changes(base: &Survey, new: &Survey, new_hosts: &HostIndex) -> (Vec<Change>, u64) {
     let [base_states, new_states] = [base, new].map(|survey| named_states(survey, new_hosts));
     let base_hosts = HostIndex::new(base.roster.hosts());
@@ -115,16 +115,16 @@ fn named_states(survey: &Survey, hosts: &HostIndex) -> BTreeMap<String, (String,
     named.collect()
 }
 
-/// Returns whether a NIC could not be opened, or its node was lost.
+/// Whether a NIC could not be opened, or its node was lost.
 fn has_failed(survey: &Survey, name: &str) -> bool {
     let roster = &survey.roster;
     let nic = roster.nic_ids().find(|nic| roster.name(*nic) == name);
     nic.is_some_and(|nic| roster.nic(nic).failure.is_some() || roster.node_of(nic).absent.is_some())
 }
 
-/// Returns the change of the median of a class, and which change would have been found if that is
-/// more than the limit. It is a change if the 95 % intervals of the medians are apart, too. Classes
-/// with few pairs have no intervals: a change of theirs may be chance.
+/// The change of the median of a class, and which change would have been found if that is more than
+/// the limit. It is a change if the 95 % intervals of the medians are apart, too. Classes with few
+/// pairs have no intervals: a change of theirs may be chance.
 fn class_change(
     test: &Test,
     base: &Population,
@@ -161,7 +161,7 @@ fn class_change(
     (figure_change(&name, &what, test, (old, now), verdict), remark)
 }
 
-/// Returns the verdict on a change of a figure.
+/// The verdict on a change of a figure.
 fn verdict(test: &Test, change_percent: f64, limit_percent: f64) -> ChangeVerdict {
     let worse = if test.of_bandwidth { -change_percent } else { change_percent };
     if worse > limit_percent {
@@ -188,7 +188,7 @@ fn figure_change(
     }
 }
 
-/// Returns the figures of the pairs of a matrix, by the names of initiator and target.
+/// The figures of the pairs of a matrix, by the names of initiator and target.
 fn figures(survey: &Survey, matrix: &Matrix, hosts: &HostIndex) -> HashMap<[String; 2], f64> {
     let cells = matrix.cells.iter();
     cells
@@ -199,8 +199,8 @@ fn figures(survey: &Survey, matrix: &Matrix, hosts: &HostIndex) -> HashMap<[Stri
         .collect()
 }
 
-/// Returns the NICs whose figures changed by more than the limit, and unlike the figures of other
-/// NICs. Pairs that both surveys measured count, in any direction.
+/// The NICs whose figures changed by more than the limit, and unlike the figures of other NICs.
+/// Pairs that both surveys measured count, in any direction.
 fn nic_changes(
     test: &Test,
     base: &HashMap<[String; 2], f64>,
@@ -239,7 +239,7 @@ fn nic_changes(
     changes
 }
 
-/// Returns the median of at least one value.
+/// The median of at least one value.
 fn median(values: impl Iterator<Item = f64>) -> f64 {
     upper_median(&values.collect::<Vec<f64>>()).unwrap_or(f64::NAN)
 }
@@ -251,8 +251,8 @@ mod tests {
     use campaign::quiet::roster::{NicId, TestId};
     use survey::result::testing;
 
-    /// Returns a survey without causes. All pairs of the first test take 2 us, pairs of NIC 2
-    /// `slow` times as much.
+    /// A survey without causes. All pairs of the first test take 2 us, pairs of NIC 2 `slow` times
+    /// as much.
     fn survey(slow: f64) -> Survey {
         let mut survey = testing::survey(testing::good(), Ok(()));
         let pairs = (0..8).flat_map(|one| (0..one).map(move |other| (one, other)));
@@ -274,8 +274,8 @@ mod tests {
         changes.map(|change| (change.part, change.what, change.verdict)).collect()
     }
 
-    /// Returns the verdict on medians with these 95 % intervals, as ratios to the median, and on a
-    /// change to `now`.
+    /// The verdict on medians with these 95 % intervals, as ratios to the median, and on a change
+    /// to `now`.
     fn medians(interval: Option<f64>, now: f64) -> (ChangeVerdict, bool) {
         let survey = testing::survey(testing::good(), Ok(()));
         let population = |median: f64| {

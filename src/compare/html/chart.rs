@@ -35,7 +35,7 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// Returns a logarithmic axis that contains all `values` above 0. `None` without any.
+    /// A logarithmic axis that contains all `values` above 0. `None` without any.
     pub fn log(
         title: &str,
         quantity: Quantity,
@@ -53,7 +53,7 @@ impl Axis {
         })
     }
 
-    /// Returns a linear axis from 0 that contains all `values`. `None` without any.
+    /// A linear axis from 0 that contains all `values`. `None` without any.
     pub fn from_zero(
         title: &str,
         quantity: Quantity,
@@ -69,7 +69,7 @@ impl Axis {
         })
     }
 
-    /// Returns the place of a value: 0 at the low end, 1 at the high end.
+    /// The place of a value: 0 at the low end, 1 at the high end.
     fn share(&self, value: f64) -> f64 {
         let share = if self.is_log {
             (value.max(f64::MIN_POSITIVE) / self.low).ln() / (self.high / self.low).ln()
@@ -99,8 +99,7 @@ impl Axis {
 /// Absolute values that an axis can show, beside 0: what it leaves out is no figure of a NIC.
 const SHOWN: RangeInclusive<f64> = 1e-9..=1e21;
 
-/// Returns the smallest and the largest value that an axis can show, which differ. `None` without
-/// values.
+/// The smallest and the largest value that an axis can show, which differ. `None` without values.
 fn range(values: &mut dyn Iterator<Item = f64>) -> Option<(f64, f64)> {
     let is_shown = |value: &f64| *value == 0.0 || SHOWN.contains(&value.abs());
     let range = values.filter(is_shown).fold(None, |range: Option<(f64, f64)>, value| {
@@ -135,7 +134,7 @@ pub struct Mark {
     pub is_limit: bool,
 }
 
-/// Returns a picture of curves. `what` describes it for readers who do not see it.
+/// A picture of curves. `what` describes it for readers who do not see it.
 pub fn curves(what: &str, x: &Axis, y: &Axis, curves: &[Curve]) -> Markup {
     let content = html! {
         @for curve in curves.iter().filter(|curve| !curve.band.is_empty()) {
@@ -155,8 +154,8 @@ pub fn curves(what: &str, x: &Axis, y: &Axis, curves: &[Curve]) -> Markup {
     picture(what, curves, x, y, &content)
 }
 
-/// Returns a picture of bars: lower edge, upper edge and height of each. `what` describes it for
-/// readers who do not see it.
+/// A picture of bars: lower edge, upper edge and height of each. `what` describes it for readers
+/// who do not see it.
 pub fn bars(what: &str, x: &Axis, y: &Axis, bars: &[(f64, f64, u64)], marks: &[Mark]) -> Markup {
     let content = html! {
         @for &(from, to, count) in bars.iter().filter(|(_, _, count)| *count > 0) {
@@ -175,8 +174,8 @@ pub fn bars(what: &str, x: &Axis, y: &Axis, bars: &[(f64, f64, u64)], marks: &[M
     picture(what, &[], x, y, &content)
 }
 
-/// Returns a picture of distributions: curves without dots, and values to compare with. `what`
-/// describes it for readers who do not see it.
+/// A picture of distributions: curves without dots, and values to compare with. `what` describes it
+/// for readers who do not see it.
 pub fn distributions(what: &str, x: &Axis, y: &Axis, curves: &[Curve], marks: &[Mark]) -> Markup {
     let content = html! {
         @for curve in curves { (line_of(curve, x, y)) }
@@ -190,7 +189,7 @@ fn line_of(curve: &Curve, x: &Axis, y: &Axis) -> Markup {
     html! { path class={ "curve " (color(curve)) (class) } d=(path(&curve.points, x, y)) {} }
 }
 
-/// Returns the lines of marks and their names.
+/// The lines of marks and their names.
 fn marks_on(x: &Axis, marks: &[Mark]) -> Markup {
     html! {
         @for (mark, row) in marks.iter().zip(mark_rows(marks, x)) {
@@ -211,7 +210,7 @@ fn marks_on(x: &Axis, marks: &[Mark]) -> Markup {
     }
 }
 
-/// Returns the width of a picture with these curves: the longest name has room at its end.
+/// The width of a picture with these curves: the longest name has room at its end.
 fn width(curves: &[Curve]) -> f64 {
     let letters = curves.iter().map(|curve| curve.name.chars().count());
     let name = 8.0 + LETTER * letters.max().unwrap_or_default() as f64;
@@ -246,12 +245,12 @@ fn picture(what: &str, curves: &[Curve], x: &Axis, y: &Axis, content: &Markup) -
     }
 }
 
-/// Returns the class of a curve's colour.
+/// The class of a curve's colour.
 fn color(curve: &Curve) -> String {
     format!("c{}", curve.color % COLORS)
 }
 
-/// Returns a coordinate with a tenth of a unit.
+/// A coordinate with a tenth of a unit.
 pub fn short(value: f64) -> String {
     format!("{value:.1}")
 }
@@ -269,7 +268,7 @@ fn band(curve: &Curve, x: &Axis, y: &Axis) -> String {
     format!("{}Z", path(&points, x, y))
 }
 
-/// Returns the heights of the names at the ends of the curves, which do not cover each other.
+/// The heights of the names at the ends of the curves, which do not cover each other.
 fn name_places(curves: &[Curve], y: &Axis) -> Vec<f64> {
     let end = |curve: &Curve| curve.points.last().map_or(TOP, |(_, value)| y.y(*value));
     let mut order: Vec<(usize, f64)> = curves.iter().map(end).enumerate().collect();
@@ -286,8 +285,8 @@ fn name_places(curves: &[Curve], y: &Axis) -> Vec<f64> {
     order.into_iter().map(|(_, place)| place).collect()
 }
 
-/// Returns the heights of the names above the marks: near ones stand in different rows, each above
-/// the one before.
+/// The heights of the names above the marks: near ones stand in different rows, each above the one
+/// before.
 fn mark_rows(marks: &[Mark], x: &Axis) -> Vec<f64> {
     let mut ends: Vec<f64> = Vec::new();
     let mut rows = Vec::new();

@@ -12,7 +12,7 @@ use crate::text;
 /// Pictures of groups at most.
 const MOST_PICTURES: usize = 8;
 
-/// Returns the verdict on all sizes: the worst of them.
+/// The verdict on all sizes: the worst of them.
 pub fn status(comparison: &Comparison) -> Badge {
     let has = |verdict| comparison.sizes().any(|(_, size)| size.verdict == verdict);
     let worst = [
@@ -27,7 +27,7 @@ pub fn status(comparison: &Comparison) -> Badge {
     status_of(worst.unwrap_or(Verdict::Ok))
 }
 
-/// Returns the result in words.
+/// The result in words.
 pub fn finding(comparison: &Comparison) -> String {
     let rule = comparison.rule();
     if let Some(bad) = comparison.sizes_that_are(Verdict::Regressed) {
@@ -47,7 +47,7 @@ fn status_of(verdict: Verdict) -> Badge {
     (verdict.severity(), verdict.text())
 }
 
-/// Returns the section below its title.
+/// The section below its title.
 pub fn section(comparison: &Comparison) -> Markup {
     html! {
         p { (badge(status(comparison))) " " (finding(comparison)) }
@@ -87,18 +87,18 @@ pub fn circumstances(file: &str, comparison: &Comparison) -> Markup {
     ])
 }
 
-/// Returns the first new run.
+/// The first new run.
 pub fn newest(comparison: &Comparison) -> Option<&Run> {
     comparison.groups.iter().find_map(|group| group.new.first())
 }
 
-/// Returns whether a run was made on a software NIC.
+/// Whether a run was made on a software NIC.
 pub fn is_software(comparison: &Comparison) -> bool {
     let mut runs = comparison.groups.iter().flat_map(|group| group.base.iter().chain(&group.new));
     runs.any(|run| run.is_software == Some(true))
 }
 
-/// Returns the table of the metric that decides, with the verdicts, or of the others, of all sizes.
+/// The table of the metric that decides, with the verdicts, or of the others, of all sizes.
 fn metrics(comparison: &Comparison, title: &str, decides: bool) -> Markup {
     let has_groups = comparison.groups.len() > 1;
     let rows: Vec<Vec<Markup>> = comparison
@@ -146,8 +146,8 @@ fn metrics(comparison: &Comparison, title: &str, decides: bool) -> Markup {
     table(title, &columns, &rows)
 }
 
-/// Returns the curves of the metric that decides, with its noise. `None` for one size, and for
-/// depths, which the table shows.
+/// The curves of the metric that decides, with its noise. `None` for one size, and for depths,
+/// which the table shows.
 fn both_sides(group: &Group) -> Option<Markup> {
     if group.sizes.iter().any(|size| size.posted.or(size.unexpected).is_some()) {
         return None;

@@ -14,7 +14,7 @@ use survey::result::nics::all_states;
 /// Most NICs of the history.
 const MOST_NICS: usize = 200;
 
-/// Returns the history of NICs. `None` for fewer than two surveys.
+/// The history of NICs. `None` for fewer than two surveys.
 pub fn section(surveys: &[&Survey]) -> Option<Markup> {
     if surveys.len() < 2 {
         return None;
@@ -59,8 +59,8 @@ pub fn section(surveys: &[&Survey]) -> Option<Markup> {
     })
 }
 
-/// Returns the states of each NIC that ever was suspect or bad, in the order of the surveys: first
-/// the NICs that are worst in the latest survey, then those that were so most often.
+/// The states of each NIC that ever was suspect or bad, in the order of the surveys: first the NICs
+/// that are worst in the latest survey, then those that were so most often.
 fn histories(surveys: &[&Survey]) -> Vec<(String, Vec<Option<State>>)> {
     let mut all: BTreeMap<String, Vec<Option<State>>> = BTreeMap::new();
     let mut hosts = HostIndex::default();
@@ -86,7 +86,7 @@ fn histories(surveys: &[&Survey]) -> Vec<(String, Vec<Option<State>>)> {
     shown
 }
 
-/// Returns a cell with the sign of a state, which screen readers get as a word.
+/// A cell with the sign of a state, which screen readers get as a word.
 fn state_cell(name: &str, state: Option<State>, unix_ms: u64) -> Markup {
     let (class, sign) = match state {
         None => ("none", ""),
@@ -104,7 +104,7 @@ fn state_cell(name: &str, state: Option<State>, unix_ms: u64) -> Markup {
     }
 }
 
-/// Returns a time in UTC without its seconds.
+/// A time in UTC without its seconds.
 fn short_time(unix_ms: u64) -> String {
     time(unix_ms).chars().take("2026-11-22 11:42".len()).collect()
 }

@@ -10,7 +10,7 @@ use crate::layer_costs::{LayerFigure, LayeredSize};
 use crate::layers::{LayerComparison, LayeredTransfer};
 use facts::severity::Severity;
 
-/// Returns the verdict: a layer that got slower is bad. One set of runs has none.
+/// The verdict: a layer that got slower is bad. One set of runs has none.
 pub fn status(compared: &LayerComparison) -> Badge {
     let mut changes = compared.transfers.iter().flat_map(|transfer| &transfer.changes);
     if changes.any(|change| change.is_worse) {
@@ -22,7 +22,7 @@ pub fn status(compared: &LayerComparison) -> Badge {
     }
 }
 
-/// Returns the section below its title.
+/// The section below its title.
 pub fn section(compared: &LayerComparison) -> Markup {
     html! {
         p { (compared.summary) }
@@ -47,7 +47,7 @@ pub fn circumstances(file: &str, compared: &LayerComparison) -> Markup {
     ])
 }
 
-/// Returns the curves of all layers of both sets. `None` for one size.
+/// The curves of all layers of both sets. `None` for one size.
 fn picture(transfer: &LayeredTransfer) -> Option<Markup> {
     let quantity = Quantity::from_unit(&transfer.unit);
     let mut curves = Vec::new();
@@ -73,7 +73,7 @@ fn picture(transfer: &LayeredTransfer) -> Option<Markup> {
     Some(figure(&what, &chart::curves(&what, &x, &y, &curves)))
 }
 
-/// Returns the table of figures and costs of the layers at each size.
+/// The table of figures and costs of the layers at each size.
 fn costs(transfer: &LayeredTransfer) -> Markup {
     let quantity = Quantity::from_unit(&transfer.unit);
     let has_two_sets = transfer.sizes.iter().any(|size| !size.new.is_empty());

@@ -35,7 +35,7 @@ const MOST_FAR: usize = 20;
 /// Bad parts that the verdict names.
 const MOST_NAMES: usize = 5;
 
-/// Returns the names of the parts that are bad under load; nothing without any.
+/// The names of the parts that are bad under load; nothing without any.
 pub fn bad_parts(survey: &Survey) -> Markup {
     let units = units(survey.load.as_ref(), Certainty::Bad);
     let names: Vec<String> =
@@ -50,7 +50,7 @@ pub fn bad_parts(survey: &Survey) -> Markup {
     }
 }
 
-/// Returns the part of a survey under load.
+/// The part of a survey under load.
 pub fn section(survey: &Survey, load: &LoadFindings) -> Markup {
     html! {
         h3 { "Under load" }
@@ -132,7 +132,7 @@ fn bandwidths(load: &LoadFindings) -> Markup {
     table("Bandwidth of a NIC, by pattern", &columns, &rows)
 }
 
-/// Returns the table of the slowest parts of a pattern.
+/// The table of the slowest parts of a pattern.
 fn sets(survey: &Survey, pattern: &BandwidthFigures) -> Markup {
     let row = |figures: &SetFigures| {
         vec![
@@ -154,7 +154,7 @@ fn sets(survey: &Survey, pattern: &BandwidthFigures) -> Markup {
     }
 }
 
-/// Returns the targets of a pattern, the worst first, with a bar for each figure.
+/// The targets of a pattern, the worst first, with a bar for each figure.
 fn stars(survey: &Survey, pattern: &BandwidthFigures) -> Markup {
     let row = |star: &StarFigures| {
         vec![
@@ -173,7 +173,7 @@ fn stars(survey: &Survey, pattern: &BandwidthFigures) -> Markup {
     first_rows(table, &caption, &columns, (&pattern.stars, MOST_STARS), row)
 }
 
-/// Returns a number from 0 to 1 with a bar, which looks bad below `least`.
+/// A number from 0 to 1 with a bar, which looks bad below `least`.
 fn meter(value: f64, least: f64) -> Markup {
     let class = if value < least { "bar low" } else { "bar" };
     let width = format!("{:.0}", value.clamp(0.0, 1.0) * 100.0);
@@ -302,8 +302,8 @@ fn name_with_class(figures: &ImpactFigures) -> String {
     format!("{}{class}", name(figures))
 }
 
-/// Returns the pictures, and how many are left out. All classes of pairs together are one picture;
-/// without them each class has one.
+/// The pictures, and how many are left out. All classes of pairs together are one picture; without
+/// them each class has one.
 fn pictures(load: &LoadFindings) -> (Vec<Markup>, usize) {
     let has_picture_of_all = |figures: &ImpactFigures| {
         let mut all = load.impacts.iter();
@@ -317,7 +317,7 @@ fn pictures(load: &LoadFindings) -> (Vec<Markup>, usize) {
     (pictures, left)
 }
 
-/// Returns the picture of one kind of victims. `None` without samples.
+/// The picture of one kind of victims. `None` without samples.
 fn picture(impact: &ImpactFigures) -> Option<Markup> {
     let [quiet, loaded] = joined([&impact.quiet_histogram, &impact.loaded_histogram]);
     let mark = |name: &str, at: f64| Mark {
@@ -355,7 +355,7 @@ fn picture(impact: &ImpactFigures) -> Option<Markup> {
     Some(figure(&name, &picture))
 }
 
-/// Returns the outline of bins: bins without samples are on the floor.
+/// The outline of bins: bins without samples are on the floor.
 fn steps(bins: &[Bin]) -> Vec<(f64, f64)> {
     let (Some(first), Some(last)) = (bins.first(), bins.last()) else {
         return Vec::new();
@@ -365,8 +365,8 @@ fn steps(bins: &[Bin]) -> Vec<(f64, f64)> {
     begin.chain(tops).chain([(last.1, 0.0)]).collect()
 }
 
-/// Returns the bins of two histograms, joined alike so that their heights can be compared. None
-/// between the first and the last of a histogram is left out.
+/// The bins of two histograms, joined alike so that their heights can be compared. None between the
+/// first and the last of a histogram is left out.
 fn joined(histograms: [&[(f64, u64)]; 2]) -> [Vec<Bin>; 2] {
     let numbered = |bins: &[(f64, u64)]| -> Vec<(u32, u64)> {
         bins.iter().map(|(edge, count)| (number(*edge), *count)).collect()
@@ -384,7 +384,7 @@ fn joined(histograms: [&[(f64, u64)]; 2]) -> [Vec<Bin>; 2] {
     })
 }
 
-/// Returns the number of the bin with this lower edge.
+/// The number of the bin with this lower edge.
 fn number(edge: f64) -> u32 {
     ((edge / FIRST_EDGE).ln() / RATIO.ln()).round().max(0.0) as u32
 }
@@ -396,7 +396,7 @@ mod load_latency_tests {
     use load::findings::Spread;
     use survey::result::testing::{good_load, impact};
 
-    /// Returns the bins of a histogram with as many samples of each latency as the latency has us.
+    /// The bins of a histogram with as many samples of each latency as the latency has us.
     fn bins(latencies: impl Iterator<Item = u64>) -> Vec<(f64, u64)> {
         let mut histogram = Histogram::default();
         latencies.for_each(|ns| histogram.add(ns, ns / 1000));

@@ -39,7 +39,7 @@ struct Cell {
     value: f64,
 }
 
-/// Returns the matrix of a pattern. `None` if it has no figures between groups.
+/// The matrix of a pattern. `None` if it has no figures between groups.
 pub fn matrix(pattern: &BandwidthFigures) -> Option<Markup> {
     let pairs = pattern.sets.iter().filter_map(|set| Some((ends(set)?, set)));
     let pairs: Vec<((u16, u16, bool), &SetFigures)> = pairs.collect();
@@ -80,8 +80,8 @@ pub fn matrix(pattern: &BandwidthFigures) -> Option<Markup> {
     })
 }
 
-/// Returns the groups at which links begin and end, and whether the other direction is part of
-/// them. `None` for other parts.
+/// The groups at which links begin and end, and whether the other direction is part of them. `None`
+/// for other parts.
 fn ends(figures: &SetFigures) -> Option<(u16, u16, bool)> {
     match figures.unit {
         LoadUnit::GroupLinks { from, to, both } => Some((from, to, both)),
@@ -89,7 +89,7 @@ fn ends(figures: &SetFigures) -> Option<(u16, u16, bool)> {
     }
 }
 
-/// Returns the number of the level of a figure.
+/// The number of the level of a figure.
 fn level(value: f64) -> usize {
     let above = LEVELS.iter().rposition(|end| value >= *end);
     above.unwrap_or(0)
@@ -146,7 +146,7 @@ fn titled(groups: &[u16], cells: &[Cell], side: f64) -> Markup {
     }
 }
 
-/// Returns the cells of each level as one path.
+/// The cells of each level as one path.
 fn paths(cells: &[Cell], side: f64) -> Markup {
     html! {
         @for number in 0..LEVELS.len() {
@@ -163,7 +163,7 @@ fn corner(cell: &Cell, side: f64) -> (f64, f64) {
     (LEFT + cell.column as f64 * side, TOP + cell.row as f64 * side)
 }
 
-/// Returns the picture in a sentence, for readers who do not see it.
+/// The picture in a sentence, for readers who do not see it.
 fn summary(what: &str, groups: &[u16], cells: &[Cell]) -> String {
     let worst = cells.iter().min_by(|one, other| one.value.total_cmp(&other.value));
     let worst = worst.map_or(String::new(), |cell| {
@@ -196,8 +196,7 @@ mod tests {
     use super::*;
     use survey::result::testing::{bandwidth, links};
 
-    /// Returns the page of a matrix of this many groups, of which the first has slow links to the
-    /// second.
+    /// The page of a matrix of this many groups, of which the first has slow links to the second.
     fn page(groups: u16, has_theory: bool) -> Option<String> {
         let pairs = (0..groups).flat_map(|from| (0..groups).map(move |to| (from, to)));
         let mut pattern = bandwidth("bisect:system");

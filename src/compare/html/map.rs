@@ -113,7 +113,7 @@ fn nics(survey: &Survey, matrix: &Matrix) -> Vec<MatrixNic> {
     facts
 }
 
-/// Returns the map in a few sentences, for readers who do not see it.
+/// The map in a few sentences, for readers who do not see it.
 fn summary(survey: &Survey, matrix: &Matrix, facts: &[MatrixNic]) -> String {
     let test = &survey.setup.tests[matrix.test.index()];
     let quantity = if test.of_bandwidth { Quantity::Bandwidth } else { Quantity::Latency };
@@ -147,7 +147,7 @@ fn summary(survey: &Survey, matrix: &Matrix, facts: &[MatrixNic]) -> String {
     text + "."
 }
 
-/// Returns the table of the worst NICs.
+/// The table of the worst NICs.
 fn nic_table(survey: &Survey, title: &str, facts: &[MatrixNic]) -> Markup {
     let factor = |value: Option<f64>| cell(value.map_or("-".into(), |value| format!("{value:.2}")));
     let row = |facts: &MatrixNic| {
@@ -173,8 +173,8 @@ mod tests {
     use campaign::quiet::roster::TestId;
     use survey::result::testing;
 
-    /// Returns the page of a map in which NIC 5 takes 6 us, others 1.9 us, and a pair of NIC 7
-    /// failed if `has_failed`.
+    /// The page of a map in which NIC 5 takes 6 us, others 1.9 us, and a pair of NIC 7 failed if
+    /// `has_failed`.
     fn page(has_failed: bool) -> String {
         let mut survey = testing::survey(testing::good(), Ok(()));
         let figure = |one, other| match (one, other) {

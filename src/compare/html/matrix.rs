@@ -72,8 +72,8 @@ impl ClassFacts {
     }
 }
 
-/// Returns the map of a matrix, without NICs that have no pair. `None` without pairs, or with too
-/// many NICs.
+/// The map of a matrix, without NICs that have no pair. `None` without pairs, or with too many
+/// NICs.
 pub fn map(survey: &Survey, matrix: &Matrix) -> Option<DrawnMatrix> {
     let roster = &survey.roster;
     let mut place: Vec<Option<u32>> = vec![None; roster.nics.len()];
@@ -130,7 +130,7 @@ pub fn map(survey: &Survey, matrix: &Matrix) -> Option<DrawnMatrix> {
     })
 }
 
-/// Returns the smallest and the largest figure.
+/// The smallest and the largest figure.
 fn range(matrix: &Matrix) -> (f64, f64) {
     let figures = matrix.cells.iter().filter_map(|(_, _, figure)| *figure);
     let positive = figures.filter(|figure| figure.is_finite() && *figure > 0.0);
@@ -140,7 +140,7 @@ fn range(matrix: &Matrix) -> (f64, f64) {
     if range.1 > 0.0 { range } else { (1.0, 1.0) }
 }
 
-/// Returns the places of NICs, by group, switch and port; NICs without a location come last.
+/// The places of NICs, by group, switch and port; NICs without a location come last.
 fn by_location(roster: &Roster, nics: &[NicId]) -> Vec<u32> {
     let location = |nic: NicId| {
         let location = roster.location(nic);
@@ -154,19 +154,19 @@ fn by_location(roster: &Roster, nics: &[NicId]) -> Vec<u32> {
 }
 
 impl DrawnMatrix {
-    /// Returns the number of NICs.
+    /// The number of NICs.
     pub fn nics(&self) -> usize {
         self.names.len()
     }
 
-    /// Returns whether no pair was measured in both directions, so that the map shows each figure
-    /// in both cells of its pair.
+    /// Whether no pair was measured in both directions, so that the map shows each figure in both
+    /// cells of its pair.
     pub fn is_one_way(&self) -> bool {
         self.is_one_way
     }
 }
 
-/// Returns whether no pair has cells in both directions.
+/// Whether no pair has cells in both directions.
 fn is_one_way(cells: &[u16], nics: usize) -> bool {
     let has = |row: usize, column: usize| cells[row * nics + column] != UNTESTED;
     (0..nics).all(|row| (0..row).all(|column| !(has(row, column) && has(column, row))))
@@ -180,8 +180,7 @@ fn cell(figure: f64, (low, high): (f64, f64)) -> u16 {
     SMALLEST + (share * f64::from(u16::MAX - SMALLEST)).round() as u16
 }
 
-/// Returns the figures at the ends of the colours: single outliers do not take the colours of all
-/// others.
+/// The figures at the ends of the colours: single outliers do not take the colours of all others.
 fn colors(populations: &[&Population], range: (f64, f64), is_bandwidth: bool) -> (f64, f64) {
     let percentiles_at =
         |at: usize| populations.iter().map(move |population| population.percentiles[at]);
@@ -246,7 +245,7 @@ pub fn badness(survey: &Survey, matrix: &Matrix) -> Vec<f64> {
     sums.into_iter().map(|(sum, count)| sum / f64::from(count.max(1))).collect()
 }
 
-/// Returns the title of the map of a test.
+/// The title of the map of a test.
 pub fn title(survey: &Survey, matrix: &Matrix) -> String {
     words::test(&survey.setup.tests[matrix.test.index()])
 }
@@ -261,8 +260,8 @@ mod tests {
     const SLOW: u32 = 5;
     const ABSENT: u32 = 2;
 
-    /// Returns a survey of 8 NICs at two switches whose pairs take 2 us, 6 us with [`SLOW`]. One
-    /// pair of NIC 7 failed.
+    /// A survey of 8 NICs at two switches whose pairs take 2 us, 6 us with [`SLOW`]. One pair of
+    /// NIC 7 failed.
     fn survey() -> Survey {
         let mut survey = testing::survey(testing::good(), Ok(()));
         let figure = |initiator, target| match (initiator, target) {

@@ -48,7 +48,7 @@ const MOST_OPEN: usize = 1;
 /// Lines of the summary that are shown at once.
 const MOST_LINES: usize = 20;
 
-/// Returns the page with these results, which was made `now`.
+/// The page with these results, which was made `now`.
 pub fn page(results: &[ReadResult], now: SystemTime) -> String {
     let made = unix_ms(now);
     let has_map = results.iter().any(|result| match &result.content {
@@ -90,7 +90,7 @@ pub fn page(results: &[ReadResult], now: SystemTime) -> String {
     page.into_string()
 }
 
-/// Returns whether a result comes from a software NIC.
+/// Whether a result comes from a software NIC.
 fn is_software(result: &ReadResult) -> bool {
     match &result.content {
         Content::Run(run) => {
@@ -103,7 +103,7 @@ fn is_software(result: &ReadResult) -> bool {
     }
 }
 
-/// Returns the verdict on the worst result as the title of the page.
+/// The verdict on the worst result as the title of the page.
 fn headline(results: &[ReadResult]) -> Markup {
     let verdicts = results.iter().map(|result| verdict(&result.content));
     let Some((status, finding)) = verdicts.min_by_key(|((severity, _), _)| Reverse(*severity))
@@ -120,7 +120,7 @@ fn headline(results: &[ReadResult]) -> Markup {
     html! { h1 { (badge(status)) @if !finding.is_empty() { ": " (finding) } } }
 }
 
-/// Returns the verdict on a result, and what was found.
+/// The verdict on a result, and what was found.
 fn verdict(content: &Content) -> (Badge, String) {
     match content {
         Content::Run(run) => (run::status(run), run::finding(run)),
@@ -133,8 +133,8 @@ fn verdict(content: &Content) -> (Badge, String) {
     }
 }
 
-/// Returns a line for the runs of a tool in each file, and for each other result, the worst first:
-/// the verdict and the most important metrics.
+/// A line for the runs of a tool in each file, and for each other result, the worst first: the
+/// verdict and the most important metrics.
 fn summary(results: &[ReadResult]) -> Markup {
     let mut lines: Vec<(Badge, Vec<Markup>)> = Vec::new();
     for (_, runs) in by_tool(results) {
@@ -156,7 +156,7 @@ fn summary(results: &[ReadResult]) -> Markup {
     }
 }
 
-/// Returns the worst verdict on the runs of a tool in a file, and their row in the summary.
+/// The worst verdict on the runs of a tool in a file, and their row in the summary.
 fn line_of_runs(runs: &[NumberedRun]) -> (Badge, Vec<Markup>) {
     let outcomes: Vec<&Outcome> = runs.iter().map(|(_, _, run)| *run).collect();
     let worst =
@@ -176,7 +176,7 @@ fn line_of_runs(runs: &[NumberedRun]) -> (Badge, Vec<Markup>) {
     (status, row(number, title, status, finding, place, Some(first.started_unix_ms)))
 }
 
-/// Returns the verdict on a result, and its row in the summary. `None` for a run.
+/// The verdict on a result, and its row in the summary. `None` for a run.
 fn line(number: usize, result: &ReadResult) -> Option<(Badge, Vec<Markup>)> {
     let (status, finding) = verdict(&result.content);
     let (title, place, started) = match &result.content {
@@ -217,7 +217,6 @@ fn row(
 /// A run with its number among all results and the name of its file.
 type NumberedRun<'a> = (usize, &'a str, &'a Outcome);
 
-/// Returns the runs of each tool.
 fn by_tool(results: &[ReadResult]) -> Vec<(&str, Vec<NumberedRun<'_>>)> {
     by_key((1..).zip(results).filter_map(|(number, result)| {
         let run = result.run()?;
@@ -225,7 +224,7 @@ fn by_tool(results: &[ReadResult]) -> Vec<(&str, Vec<NumberedRun<'_>>)> {
     }))
 }
 
-/// Returns all sections: surveys, the worst first, jobs, comparisons, then the runs of each tool.
+/// All sections: surveys, the worst first, jobs, comparisons, then the runs of each tool.
 fn sections(results: &[ReadResult]) -> Markup {
     let numbered = || results.iter().enumerate().map(|(at, result)| (at + 1, &result.content));
     let mut surveys: Vec<(usize, &str, &Survey)> = (1..)
@@ -273,7 +272,7 @@ fn sections(results: &[ReadResult]) -> Markup {
     }
 }
 
-/// Returns the runs of a tool: what they have in common, then each.
+/// The runs of a tool: what they have in common, then each.
 fn tool_section(tool: &str, runs: &[NumberedRun]) -> Markup {
     let outcomes: Vec<run::NamedRun> = runs.iter().map(|(_, file, run)| (*file, *run)).collect();
     html! {

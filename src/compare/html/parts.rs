@@ -9,7 +9,7 @@ use survey::result::words::grouped;
 /// A verdict: how good it is, and its words.
 pub type Badge = (Severity, &'static str);
 
-/// Returns a verdict with the sign of its severity, so that it does not depend on its colour.
+/// A verdict with the sign of its severity, so that it does not depend on its colour.
 pub fn badge((severity, text): Badge) -> Markup {
     let (class, sign) = match severity {
         Severity::Good => ("badge good", "✓"),
@@ -19,8 +19,8 @@ pub fn badge((severity, text): Badge) -> Markup {
     html! { span class=(class) { span aria-hidden="true" { (sign) " " } (text) } }
 }
 
-/// Returns a table of the first `most` of all rows, and a line about those that it leaves out;
-/// `table` is one of the functions below.
+/// A table of the first `most` of all rows, and a line about those that it leaves out; `table` is
+/// one of the functions below.
 pub fn first_rows<T>(
     table: fn(&str, &[&str], &[Vec<Markup>]) -> Markup,
     caption: &str,
@@ -32,7 +32,7 @@ pub fn first_rows<T>(
     html! { (table(caption, columns, &rows)) (more(all.len(), most)) }
 }
 
-/// Returns a line about what is left out of `all` where `most` are shown.
+/// A line about what is left out of `all` where `most` are shown.
 pub fn more(all: usize, most: usize) -> Markup {
     html! {
         @if let more @ 1.. = all.saturating_sub(most) {
@@ -41,14 +41,14 @@ pub fn more(all: usize, most: usize) -> Markup {
     }
 }
 
-/// Returns a table. The first cell of each row is its title. The title of a column of numbers
-/// begins with `>`.
+/// A table. The first cell of each row is its title. The title of a column of numbers begins with
+/// `>`.
 pub fn table(caption: &str, columns: &[&str], rows: &[Vec<Markup>]) -> Markup {
     table_of_class("", caption, columns, rows)
 }
 
-/// Returns a table of words that explain themselves without the titles of their columns: in a
-/// narrow window the cells of a row stand one below the other.
+/// A table of words that explain themselves without the titles of their columns: in a narrow window
+/// the cells of a row stand one below the other.
 pub fn stacked_table(caption: &str, columns: &[&str], rows: &[Vec<Markup>]) -> Markup {
     table_of_class("stacked", caption, columns, rows)
 }
@@ -84,7 +84,7 @@ fn table_of_class(name: &str, caption: &str, columns: &[&str], rows: &[Vec<Marku
     }
 }
 
-/// Returns a picture with what it shows above it.
+/// A picture with what it shows above it.
 pub fn figure(caption: &str, picture: &Markup) -> Markup {
     html! {
         figure {
@@ -118,7 +118,7 @@ pub fn cell(text: impl AsRef<str>) -> Markup {
     html! { (text.as_ref()) }
 }
 
-/// Returns a time in UTC: `2026-11-22 11:42:00 UTC`.
+/// A time in UTC: `2026-11-22 11:42:00 UTC`.
 pub fn time(unix_ms: u64) -> String {
     // The time of a run that was read from text.
     if unix_ms == 0 {
@@ -127,7 +127,7 @@ pub fn time(unix_ms: u64) -> String {
     rfc3339(unix_ms).replace('T', " ").replace('Z', " UTC")
 }
 
-/// Returns a duration in seconds.
+/// A duration in seconds.
 pub fn seconds(ms: u64) -> String {
     format!("{:.1} s", ms as f64 / 1000.0)
 }

@@ -32,7 +32,7 @@ const SIZES: &[(u64, &str)] = &[(1, "B"), (1 << 10, "KiB"), (1 << 20, "MiB"), (1
 const MOST_TICKS: usize = 9;
 
 impl Quantity {
-    /// Returns the quantity of a metric by its base unit in documents.
+    /// The quantity of a metric by its base unit in documents.
     pub fn from_unit(unit: &str) -> Self {
         match unit {
             "ns" => Self::Latency,
@@ -41,7 +41,7 @@ impl Quantity {
         }
     }
 
-    /// Returns a value with its unit, with three significant digits.
+    /// A value with its unit, with three significant digits.
     pub fn text(self, value: f64) -> String {
         match self {
             Self::Size => size(value as u64),
@@ -54,7 +54,7 @@ impl Quantity {
         }
     }
 
-    /// Returns a value with its unit, without zeros at the end of its fraction.
+    /// A value with its unit, without zeros at the end of its fraction.
     fn tick_text(self, value: f64) -> String {
         let units = match self {
             Self::Latency => LATENCIES,
@@ -67,7 +67,7 @@ impl Quantity {
     }
 }
 
-/// Returns the largest unit that leaves at least 1 of a value.
+/// The largest unit that leaves at least 1 of a value.
 fn unit_of(value: f64, units: &'static [(f64, &'static str)]) -> (f64, &'static str) {
     let fitting = units.iter().rev().find(|(factor, _)| value >= *factor * 0.9995);
     *fitting.unwrap_or(&units[0])
@@ -85,22 +85,22 @@ fn scaled(value: f64, units: &'static [(f64, &'static str)]) -> String {
     format!("{scaled:.decimals$} {unit}")
 }
 
-/// Returns a number with at most this number of decimals, without zeros at its end.
+/// A number with at most this number of decimals, without zeros at its end.
 fn trimmed(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
     text.to_owned()
 }
 
-/// Returns a size in the largest unit that leaves a whole number.
+/// A size in the largest unit that leaves a whole number.
 fn size(bytes: u64) -> String {
     let fitting = SIZES.iter().rev().find(|(unit, _)| bytes > 0 && bytes.is_multiple_of(*unit));
     let (factor, unit) = fitting.unwrap_or(&SIZES[0]);
     format!("{} {unit}", bytes / factor)
 }
 
-/// Returns the ticks of a logarithmic axis: powers of ten, with 2 and 5 between them or round
-/// numbers where those are too few; for sizes, powers of two.
+/// The ticks of a logarithmic axis: powers of ten, with 2 and 5 between them or round numbers where
+/// those are too few; for sizes, powers of two.
 pub fn log_ticks(low: f64, high: f64, quantity: Quantity) -> Vec<(f64, String)> {
     let values = if quantity == Quantity::Size {
         let powers = (0..=40).map(|power| f64::from(power).exp2());
@@ -126,7 +126,7 @@ pub fn log_ticks(low: f64, high: f64, quantity: Quantity) -> Vec<(f64, String)> 
     labelled(values.into_iter().filter(is_possible).collect(), quantity)
 }
 
-/// Returns the ticks of a linear axis, at round numbers.
+/// The ticks of a linear axis, at round numbers.
 pub fn linear_ticks(low: f64, high: f64, quantity: Quantity) -> Vec<(f64, String)> {
     labelled(linear_values(low, high), quantity)
 }

@@ -34,7 +34,7 @@ pub fn status(run: &Outcome) -> Badge {
     }
 }
 
-/// Returns the most important metrics of a run, in words.
+/// The most important metrics of a run, in words.
 pub fn finding(run: &Outcome) -> String {
     if let Some(error) = &run.error {
         return error.message.clone();
@@ -63,13 +63,13 @@ pub fn finding(run: &Outcome) -> String {
     best.map_or("no bandwidth is known".into(), |(rate, size)| format!("{rate} at {size}"))
 }
 
-/// Returns whether none of the results of a run has a figure that is known.
+/// Whether none of the results of a run has a figure that is known.
 fn is_without_figures(run: &Outcome) -> bool {
     !run.results.is_empty() && run.results.iter().all(|result| sizes::main_metric(result).is_none())
 }
 
-/// Returns the most important metrics of several runs of a tool, in words: of the middle run and
-/// of the slowest one.
+/// The most important metrics of several runs of a tool, in words: of the middle run and of the
+/// slowest one.
 pub fn common_finding(runs: &[&Outcome]) -> String {
     let main = |run: &Outcome| measured(run).next().and_then(sizes::main_metric).unwrap_or(0.0);
     let mut sorted = runs.to_vec();
@@ -86,7 +86,7 @@ pub fn common_finding(runs: &[&Outcome]) -> String {
 /// A run with the name of its file.
 pub type NamedRun<'a> = (&'a str, &'a Outcome);
 
-/// Returns the runs of each file and NIC, with a name; all runs as one if these are many.
+/// The runs of each file and NIC, with a name; all runs as one if these are many.
 fn series<'a>(runs: &[NamedRun<'a>]) -> Vec<(String, Vec<&'a Outcome>)> {
     let file = |run: &NamedRun| run.0.rsplit('/').next().unwrap_or_default().to_owned();
     let names = |name: &dyn Fn(&NamedRun) -> String| runs.iter().map(name).collect::<BTreeSet<_>>();
@@ -104,9 +104,9 @@ fn series<'a>(runs: &[NamedRun<'a>]) -> Vec<(String, Vec<&'a Outcome>)> {
     vec![(format!("{} runs", runs.len()), runs.iter().map(|(_, run)| *run).collect())]
 }
 
-/// Returns the median or the bandwidth of each size over all runs of a tool, with the range of the
-/// runs of each file or NIC; of each run if there is one size. `None` unless at least two runs have
-/// sizes in common, and one depth each.
+/// The median or the bandwidth of each size over all runs of a tool, with the range of the runs of
+/// each file or NIC; of each run if there is one size. `None` unless at least two runs have sizes
+/// in common, and one depth each.
 pub fn together(runs: &[NamedRun]) -> Option<Markup> {
     let mut rows = runs.iter().flat_map(|(_, run)| measured(run));
     if rows.any(|result| result.posted.or(result.unexpected).is_some()) {
@@ -157,7 +157,7 @@ pub fn together(runs: &[NamedRun]) -> Option<Markup> {
     Some(figure(&what, &chart::curves(&what, &x, &y, &curves)))
 }
 
-/// Returns the sections of a run below its title.
+/// The sections of a run below its title.
 pub fn section(run: &Outcome) -> Markup {
     let measured: Vec<&SizeResult> = measured(run).collect();
     html! {
@@ -244,7 +244,7 @@ pub fn circumstances(runs: &[NamedRun]) -> Markup {
     }
 }
 
-/// Returns the sizes that were measured, completely or not.
+/// The sizes that were measured, completely or not.
 fn measured(run: &Outcome) -> impl Iterator<Item = &SizeResult> {
     let has_metrics = |result: &&SizeResult| result.latency.is_some() || result.bandwidth.is_some();
     run.results.iter().filter(has_metrics)
@@ -258,7 +258,7 @@ fn main_quantity(run: &Outcome) -> Quantity {
     }
 }
 
-/// Returns the table of expectations.
+/// The table of expectations.
 fn expectations(verdicts: &[ExpectationResult]) -> Markup {
     let row = |verdict: &ExpectationResult| {
         let (severity, text) =

@@ -22,14 +22,14 @@ pub fn percentile(latency: &LatencyResult, percent: f64) -> Option<&PercentileVa
     latency.percentiles.iter().find(|value| value.percent == percent)
 }
 
-/// Returns the median, the mean if percentiles are unknown, or the bandwidth.
+/// The median, the mean if percentiles are unknown, or the bandwidth.
 pub fn main_metric(result: &SizeResult) -> Option<f64> {
     let median = Metric::Percentile(Percentile::MEDIAN);
     let metrics = [median, Metric::Mean, Metric::Bandwidth];
     metrics.into_iter().find_map(|metric| result.figure(metric))
 }
 
-/// Returns the name of a row: its size, and what stands before the entry or message that matches.
+/// The name of a row: its size, and what stands before the entry or message that matches.
 pub fn row_name(row: Row) -> String {
     let behind = row.posted.or(row.unexpected).map(|depth| format!(" behind {depth}"));
     Quantity::Size.text(row.size as f64) + &behind.unwrap_or_default()
@@ -63,7 +63,7 @@ impl<'a> CurveRows<'a> {
         Self { results, has_depths: depths.clone().min() < depths.max() }
     }
 
-    /// Returns the x of a row.
+    /// The x of a row.
     fn place(&self, result: &SizeResult) -> f64 {
         match result.posted.or(result.unexpected) {
             Some(depth) if self.has_depths => f64::from(depth),
@@ -83,7 +83,7 @@ impl<'a> CurveRows<'a> {
         Curve { name: name.to_owned(), color, is_main, points, band: Vec::new() }
     }
 
-    /// Returns a curve for each percentile, or else for the mean and the maximum; and the minimum.
+    /// A curve for each percentile, or else for the mean and the maximum; and the minimum.
     fn latencies(&self) -> Vec<Curve> {
         let shown = [50.0, 90.0, 99.0, 99.9, 100.0];
         let percentile_curve = |(color, percent): (usize, f64)| {
@@ -108,8 +108,8 @@ impl<'a> CurveRows<'a> {
     }
 }
 
-/// Returns the metrics over the sizes, or over the depths of a range, with a curve for each
-/// percentile. `None` for one row.
+/// The metrics over the sizes, or over the depths of a range, with a curve for each percentile.
+/// `None` for one row.
 pub fn curves(measured: &[&SizeResult]) -> Option<Markup> {
     if measured.len() < 2 {
         return None;
@@ -138,7 +138,7 @@ pub fn curves(measured: &[&SizeResult]) -> Option<Markup> {
     })
 }
 
-/// Returns the distribution of the latencies of a size, from its histogram or from its samples.
+/// The distribution of the latencies of a size, from its histogram or from its samples.
 pub fn histogram(result: &SizeResult) -> Option<Markup> {
     let latency = result.latency.as_ref()?;
     let sample_pairs = || {
@@ -168,7 +168,7 @@ pub fn histogram(result: &SizeResult) -> Option<Markup> {
     Some(figure(&what, &chart::bars(&what, &x, &y, &bars, &marks)))
 }
 
-/// Returns the metrics of a size over time. `None` unless there are at least two intervals.
+/// The metrics of a size over time. `None` unless there are at least two intervals.
 pub fn intervals(result: &SizeResult) -> Option<Markup> {
     let rows = &result.intervals.as_ref()?.rows;
     if rows.len() < 2 {
@@ -207,7 +207,7 @@ pub fn intervals(result: &SizeResult) -> Option<Markup> {
     Some(figure(&what, &chart::curves(&what, &x, &y, &curves)))
 }
 
-/// Returns the table of all metrics.
+/// The table of all metrics.
 pub fn table_of(measured: &[&SizeResult]) -> Markup {
     let size = |result: &SizeResult| {
         let remark = match result.extent {
@@ -264,8 +264,7 @@ const LEAST: f64 = 0.1;
 /// The fall of a bandwidth ends at the first size that is at most this part above the lowest one.
 const ABOUT: f64 = 0.02;
 
-/// Returns the sentence about latencies or bandwidths of sizes in ascending order, if they are
-/// unusual.
+/// The sentence about latencies or bandwidths of sizes in ascending order, if they are unusual.
 pub fn remark(points: &[(u64, f64)], quantity: Quantity) -> Option<String> {
     let text = |(size, value): (u64, f64)| (Quantity::Size.text(size as f64), quantity.text(value));
     if quantity == Quantity::Bandwidth {
@@ -281,7 +280,7 @@ pub fn remark(points: &[(u64, f64)], quantity: Quantity) -> Option<String> {
     Some(format!("Operations of {small} take longer ({long}) than of {large} ({short})."))
 }
 
-/// Returns the beginning and the end of the largest fall.
+/// The beginning and the end of the largest fall.
 fn fall(points: &[(u64, f64)]) -> Option<((u64, f64), (u64, f64))> {
     let mut peak = *points.first()?;
     let mut largest: Option<((u64, f64), f64)> = None;
@@ -299,7 +298,7 @@ fn fall(points: &[(u64, f64)]) -> Option<((u64, f64), (u64, f64))> {
     Some((peak, end))
 }
 
-/// Returns the largest size that takes longer than a larger one, and the fastest larger one.
+/// The largest size that takes longer than a larger one, and the fastest larger one.
 fn step(points: &[(u64, f64)]) -> Option<((u64, f64), (u64, f64))> {
     points.iter().enumerate().rev().find_map(|(at, &slow)| {
         let larger = points[at + 1..].iter().copied();

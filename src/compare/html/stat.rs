@@ -57,7 +57,7 @@ const TIME_LINES: [TimeLine; 4] = [
     },
 ];
 
-/// Returns the verdict on a job.
+/// The verdict on a job.
 pub fn status(stat: &JobStat) -> Badge {
     if stat.unusual().next().is_some() {
         (Severity::Bad, "unusual")
@@ -69,7 +69,7 @@ pub fn status(stat: &JobStat) -> Badge {
     }
 }
 
-/// Returns the most important sentence.
+/// The most important sentence.
 pub fn finding(stat: &JobStat) -> String {
     let first = stat.findings.first();
     first.map_or(String::new(), |finding| finding.text.clone())
@@ -83,7 +83,7 @@ pub fn place(stat: &JobStat) -> String {
     }
 }
 
-/// Returns the section below its title.
+/// The section below its title.
 pub fn section(stat: &JobStat) -> Markup {
     let without: Vec<&str> = stat.without_end().collect();
     let peaks: Vec<String> = stat.series.iter().flat_map(NodeSeries::peaks).collect();
@@ -122,7 +122,7 @@ pub fn circumstances(file: &str, stat: &JobStat) -> Markup {
     ])
 }
 
-/// Returns the table of NICs. More than a screen of them unfold.
+/// The table of NICs. More than a screen of them unfold.
 fn nics(stat: &JobStat) -> Markup {
     let nics = stat.changes();
     let rows: Vec<Vec<Markup>> =
@@ -139,8 +139,8 @@ fn nics(stat: &JobStat) -> Markup {
     }
 }
 
-/// Returns a picture of some counters over time, of the NICs on which they have counted most.
-/// `None` if they have not counted.
+/// A picture of some counters over time, of the NICs on which they have counted most. `None` if
+/// they have not counted.
 fn over_time(line: &TimeLine, stat: &JobStat) -> Option<Markup> {
     let start = stat.series.iter().map(|series| series.started_unix_ms).min()?;
     let mut curves: Vec<(f64, Curve)> = Vec::new();

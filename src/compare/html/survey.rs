@@ -37,19 +37,19 @@ pub fn status(survey: &Survey) -> Badge {
     }
 }
 
-/// Returns the first line of the text, without the word of the status.
+/// The first line of the text, without the word of the status.
 pub fn finding(survey: &Survey) -> &str {
     survey.summary.split_once(": ").map_or(survey.summary.as_str(), |(_, rest)| rest)
 }
 
-/// Returns the job of a survey, or what started its processes.
+/// The job of a survey, or what started its processes.
 pub fn place(survey: &Survey) -> String {
     let job = survey.setup.job.as_ref().map(|job| format!("{} {}", job.manager, job.id));
     job.unwrap_or_else(|| survey.setup.launcher.clone())
 }
 
-/// Returns the section below its title: the verdict, the maps, the causes, then the rest. `number`
-/// makes the identifiers of its maps unique.
+/// The section below its title: the verdict, the maps, the causes, then the rest. `number` makes
+/// the identifiers of its maps unique.
 pub fn section(survey: &Survey, number: usize) -> Markup {
     let verdict = &survey.verdict;
     html! {
@@ -73,8 +73,7 @@ pub fn section(survey: &Survey, number: usize) -> Markup {
     }
 }
 
-/// Returns the names of bad and suspect parts, each with its cause and what to do; nothing without
-/// any.
+/// The names of bad and suspect parts, each with its cause and what to do; nothing without any.
 fn blame(survey: &Survey) -> Markup {
     let is_named = |cause: &&Cause| cause.certainty != Certainty::Transient;
     let named: Vec<&Cause> = survey.verdict.causes.iter().filter(is_named).collect();
@@ -98,7 +97,7 @@ fn blame(survey: &Survey) -> Markup {
     }
 }
 
-/// Returns the surest cause of a part, or of the part with the same cause.
+/// The surest cause of a part, or of the part with the same cause.
 fn first_why<'a>(survey: &'a Survey, unit: &Unit) -> Option<&'a Why> {
     let unit_explanation =
         |unit: &Unit| survey.why.iter().find(|explanation| explanation.culprit == *unit);
@@ -107,7 +106,7 @@ fn first_why<'a>(survey: &'a Survey, unit: &Unit) -> Option<&'a Why> {
     explained.causes.first()
 }
 
-/// Returns the verdict on a part.
+/// The verdict on a part.
 fn certainty(cause: &Cause) -> Badge {
     (cause.certainty.severity(), cause.certainty.name())
 }
@@ -147,7 +146,7 @@ fn quantity(survey: &Survey, test: TestId) -> Quantity {
     }
 }
 
-/// Returns the table of causes.
+/// The table of causes.
 fn causes(survey: &Survey) -> Markup {
     let row = |cause: &Cause| {
         let role = match (cause.unit, cause.direction) {
@@ -176,7 +175,7 @@ fn causes(survey: &Survey) -> Markup {
     first_rows(stacked_table, "What is to blame, the worst first", &columns, all, row)
 }
 
-/// Returns the table of why parts are slow.
+/// The table of why parts are slow.
 fn why(survey: &Survey) -> Markup {
     let row = |explanation: &Explanation| {
         vec![
@@ -194,7 +193,7 @@ fn why(survey: &Survey) -> Markup {
     }
 }
 
-/// Returns the table of what was not measured, by kind of part and reason.
+/// The table of what was not measured, by kind of part and reason.
 fn untested(survey: &Survey) -> Markup {
     let row = |group: &UntestedGroup| {
         let (tests, reason) = (&group.tests, &group.reason);
@@ -209,13 +208,13 @@ fn untested(survey: &Survey) -> Markup {
     first_rows(table, "Untested or not judged", &columns, all, row)
 }
 
-/// Returns the name of a population: `write-lat 8, same switch`.
+/// The name of a population: `write-lat 8, same switch`.
 fn name(survey: &Survey, population: &Population) -> String {
     let test = words::test(&survey.setup.tests[population.test.index()]);
     format!("{test}, {}", population.class.name())
 }
 
-/// Returns the distributions of all classes.
+/// The distributions of all classes.
 fn distributions(survey: &Survey) -> Markup {
     let pictures = survey.verdict.populations.iter();
     let pictures: Vec<Markup> =
@@ -228,7 +227,7 @@ fn distributions(survey: &Survey) -> Markup {
     }
 }
 
-/// Returns the distribution of the figures of a class, with its limits. `None` without figures.
+/// The distribution of the figures of a class, with its limits. `None` without figures.
 fn distribution(survey: &Survey, population: &Population) -> Option<Markup> {
     let bins = &population.histogram;
     let quantity = quantity(survey, population.test);
@@ -263,7 +262,7 @@ fn distribution(survey: &Survey, population: &Population) -> Option<Markup> {
     Some(figure(&name, &chart::bars(&what, &x, &y, &bars, &marks)))
 }
 
-/// Returns the table of all populations.
+/// The table of all populations.
 fn populations(survey: &Survey) -> Markup {
     let row = |population: &Population| {
         let quantity = quantity(survey, population.test);
@@ -301,8 +300,8 @@ fn populations(survey: &Survey) -> Markup {
     }
 }
 
-/// Returns the sums of a test over switches and groups: a table of groups by groups, and the others
-/// by rows.
+/// The sums of a test over switches and groups: a table of groups by groups, and the others by
+/// rows.
 fn sums(survey: &Survey, test: usize) -> Markup {
     let is_of_test = |aggregate: &&Aggregate| aggregate.test.index() == test;
     let all: Vec<&Aggregate> = survey.verdict.aggregates.iter().filter(is_of_test).collect();
@@ -334,7 +333,7 @@ fn sums(survey: &Survey, test: usize) -> Markup {
     }
 }
 
-/// Returns the groups of the pairs of groups.
+/// The groups of the pairs of groups.
 fn groups(aggregates: &[&Aggregate]) -> Vec<u16> {
     let numbers = |aggregate: &&Aggregate| match aggregate.unit {
         Unit::GroupPair(one, other) => vec![one, other],
@@ -347,7 +346,7 @@ fn groups(aggregates: &[&Aggregate]) -> Vec<u16> {
     groups
 }
 
-/// Returns the medians between groups. The diagonal is within a group.
+/// The medians between groups. The diagonal is within a group.
 fn group_table(survey: &Survey, all: &[&Aggregate], groups: &[u16], title: &str) -> Markup {
     let between = |one: u16, other: u16| {
         let unit = if one == other {

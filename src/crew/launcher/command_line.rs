@@ -14,7 +14,7 @@ const SECRETS: [&str; 5] = ["TOKEN", "SECRET", "PASS", "KEY", "CREDENTIAL"];
 /// The word between the contexts of a launcher: the commands that it starts.
 pub const CONTEXT: &str = ":";
 
-/// Returns the command lines of this process and of the processes above it, from this one up.
+/// The command lines of this process and of the processes above it, from this one up.
 pub fn lines() -> Vec<Vec<String>> {
     let read = |process: &str, file: &str| {
         let text = fs::read(format!("/proc/{process}/{file}")).ok()?;
@@ -32,9 +32,9 @@ pub fn lines() -> Vec<Vec<String>> {
     iter::successors(Some("self".to_owned()), parent).map(words).collect()
 }
 
-/// Returns the line of the launcher among the `lines` of this process and of those above it, or of
-/// this process if it `starts_alone`; empty if none has the words of `command` as the end of what
-/// it starts. A launcher on another node, and a script between it and its tasks, hide them. A line
+/// The line of the launcher among the `lines` of this process and of those above it, or of this
+/// process if it `starts_alone`; empty if none has the words of `command` as the end of what it
+/// starts. A launcher on another node, and a script between it and its tasks, hide them. A line
 /// that may hold a secret is not shown.
 pub fn find(lines: Vec<Vec<String>>, command: &[String], starts_alone: bool) -> Vec<String> {
     let starts_command = |line: &&Vec<String>| {

@@ -142,8 +142,8 @@ const PMIX_RANK: &str = "PMIX_RANK";
 const NODE_COUNTS: [&str; 4] =
     ["FLUX_JOB_NNODES", "SLURM_STEP_NUM_NODES", "SLURM_JOB_NUM_NODES", "SLURM_NNODES"];
 
-/// Returns the number of nodes of the parallel program or, in a batch script, of the job, as far as
-/// the launcher shows it.
+/// The number of nodes of the parallel program or, in a batch script, of the job, as far as the
+/// launcher shows it.
 pub fn node_count(value: impl Fn(&str) -> Option<String>) -> Option<u32> {
     let environment = Environment(&value);
     let count = |name: &str| environment.get(name)?.parse().ok();
@@ -157,10 +157,10 @@ pub fn node_count(value: impl Fn(&str) -> Option<String>) -> Option<u32> {
     NODE_COUNTS.iter().find_map(|name| count(name)).or_else(listed)
 }
 
-/// Returns the nodes of all tasks, by rank. `hosts` is the list of the launcher, with one for each
-/// task; `joined` are the nodes of the tasks that have said it. An absent task is on one of the
-/// others; without a host for it, it has the name `rank 3`. Lists may have names with or without
-/// domain, in any case.
+/// The nodes of all tasks, by rank. `hosts` is the list of the launcher, with one for each task;
+/// `joined` are the nodes of the tasks that have said it. An absent task is on one of the others;
+/// without a host for it, it has the name `rank 3`. Lists may have names with or without domain, in
+/// any case.
 pub fn nodes_of_tasks(size: u32, hosts: &[String], joined: &BTreeMap<u32, &str>) -> Vec<String> {
     let mut present: HashMap<String, usize> = HashMap::new();
     for host in joined.values() {
@@ -184,8 +184,8 @@ pub fn nodes_of_tasks(size: u32, hosts: &[String], joined: &BTreeMap<u32, &str>)
 }
 
 impl LauncherTask {
-    /// Returns the task that the environment of this process describes; `None` if no launcher has
-    /// started the process as one of several.
+    /// The task that the environment of this process describes; `None` if no launcher has started
+    /// the process as one of several.
     ///
     /// # Errors
     ///
@@ -195,7 +195,7 @@ impl LauncherTask {
             .map_err(Failure::usage)
     }
 
-    /// Returns the task that the variables describe which `value` returns.
+    /// The task that the variables describe which `value` returns.
     ///
     /// # Errors
     ///
@@ -206,19 +206,19 @@ impl LauncherTask {
         launcher.map(|launcher| environment.task(launcher)).transpose()
     }
 
-    /// Returns a task of which the launcher gives only rank and size.
+    /// A task of which the launcher gives only rank and size.
     #[cfg(any(test, feature = "testing"))]
     pub fn numbered(launcher: &'static str, variable: &'static str, rank: u32, size: u32) -> Self {
         Self { launcher, variable, rank, size, ..Self::default() }
     }
 
-    /// Returns whether the task speaks for its node: the first one there, or each one if the
-    /// launcher does not number the tasks of a node.
+    /// Whether the task speaks for its node: the first one there, or each one if the launcher does
+    /// not number the tasks of a node.
     pub fn is_first_of_node(&self) -> bool {
         self.local_rank.is_none_or(|rank| rank == 0)
     }
 
-    /// Returns the step as users know it. The step of Open MPI is a number that it draws.
+    /// The step as users know it. The step of Open MPI is a number that it draws.
     pub fn known_step(&self) -> Option<&str> {
         self.step.as_deref().filter(|_| self.variable != OPEN_MPI_RANK)
     }
@@ -233,18 +233,18 @@ impl LauncherTask {
 struct Environment<'a, Value>(&'a Value);
 
 impl<Value: Fn(&str) -> Option<String>> Environment<'_, Value> {
-    /// Returns the value of a variable that is set and not empty.
+    /// The value of a variable that is set and not empty.
     fn get(&self, name: &str) -> Option<String> {
         let text = (self.0)(name)?.trim().to_owned();
         Some(text).filter(|text| !text.is_empty())
     }
 
-    /// Returns the first of the variables that is set, and its value.
+    /// The first of the variables that is set, and its value.
     fn first(&self, names: &[&'static str]) -> Option<(&'static str, String)> {
         names.iter().find_map(|name| Some((*name, self.get(name)?)))
     }
 
-    /// Returns the launcher that has started this process: the innermost one where they are nested.
+    /// The launcher that has started this process: the innermost one where they are nested.
     fn launcher(&self) -> Result<Option<&'static LauncherVariables>, String> {
         let slurm = self.is_task_of_slurm().then_some(&SLURM);
         let other = OTHERS.iter().find(|other| self.first(other.rank).is_some());
@@ -269,8 +269,8 @@ impl<Value: Fn(&str) -> Option<String>> Environment<'_, Value> {
         Ok(Some(if is_inner { other } else { slurm }))
     }
 
-    /// Returns whether this process is a task of a step of Slurm, not a batch script or the shell
-    /// of an allocation.
+    /// Whether this process is a task of a step of Slurm, not a batch script or the shell of an
+    /// allocation.
     fn is_task_of_slurm(&self) -> bool {
         let step = self.get("SLURM_STEP_ID");
         step.is_some_and(|step| step != INTERACTIVE_STEP)
@@ -316,7 +316,7 @@ impl<Value: Fn(&str) -> Option<String>> Environment<'_, Value> {
         })
     }
 
-    /// Returns the number of tasks that Slurm has started on a node.
+    /// The number of tasks that Slurm has started on a node.
     fn tasks_of_node(&self, launcher: &LauncherVariables, node_index: Option<u32>) -> Option<u32> {
         if launcher.name != SLURM.name {
             return None;
@@ -326,8 +326,7 @@ impl<Value: Fn(&str) -> Option<String>> Environment<'_, Value> {
         counts.get(node_index? as usize).copied()
     }
 
-    /// Returns the switches above the node. Slurm writes the name of the node after them:
-    /// `s0.s4.nid8`.
+    /// The switches above the node. Slurm writes the name of the node after them: `s0.s4.nid8`.
     fn topology(&self) -> Option<String> {
         let address = self.get("SLURM_TOPOLOGY_ADDR")?;
         let node = self.get("SLURMD_NODENAME")?;
@@ -335,7 +334,7 @@ impl<Value: Fn(&str) -> Option<String>> Environment<'_, Value> {
         Some(switches.to_owned())
     }
 
-    /// Returns the hosts of the tasks, as far as lists of hosts show them (jobs.md 2.1).
+    /// The hosts of the tasks, as far as lists of hosts show them (jobs.md 2.1).
     fn hosts(&self, launcher: &LauncherVariables, size: u32) -> Option<Vec<String>> {
         let listed = |name: &str| host_list::expand(&self.get(name)?).ok();
         if launcher.name == SLURM.name {
@@ -361,7 +360,7 @@ impl<Value: Fn(&str) -> Option<String>> Environment<'_, Value> {
     }
 }
 
-/// Returns the value of a variable that is a number.
+/// The value of a variable that is a number.
 fn number(name: &str, text: &str, range: RangeInclusive<u64>) -> Result<u32, String> {
     let number = within(text, range).map_err(|expected| format!("{name}={text}: {expected}"))?;
     Ok(number as u32)
@@ -388,8 +387,8 @@ const LONGEST_NAME: usize = 64;
 /// The largest file, in bytes: 65,536 nodes with 64 processes each have less.
 const LARGEST_FILE: u64 = 64 << 20;
 
-/// Returns the hosts of the processes, by rank. There are none in a file that is missing, of
-/// another version, or incomplete.
+/// The hosts of the processes, by rank. There are none in a file that is missing, of another
+/// version, or incomplete.
 pub fn hosts(path: &str) -> Option<Vec<String>> {
     let bytes = user_file::bytes(path.as_ref(), LARGEST_FILE).ok()?;
     hosts_of(&bytes)
@@ -403,7 +402,7 @@ fn hosts_of(bytes: &[u8]) -> Option<Vec<String>> {
     (0..processes).map(|rank| host(bytes, rank)).collect()
 }
 
-/// Returns the host of the process with this rank.
+/// The host of the process with this rank.
 fn host(bytes: &[u8], rank: usize) -> Option<String> {
     let process = record(bytes, PROCESSES, rank)?;
     let node = number_at(process, NODE_OF_PROCESS)?.try_into().ok()?;
@@ -428,12 +427,12 @@ fn record(bytes: &[u8], group: usize, index: usize) -> Option<&[u8]> {
     (index < count(bytes, group)?).then_some(record)
 }
 
-/// Returns the number of records of the table that the header describes at `group`.
+/// The number of records of the table that the header describes at `group`.
 fn count(bytes: &[u8], group: usize) -> Option<usize> {
     usize::try_from(number_at(bytes, group + 16)?).ok()
 }
 
-/// Returns the integer at `offset`, in the byte order of the machine.
+/// The integer at `offset`, in the byte order of the machine.
 fn number_at(bytes: &[u8], offset: usize) -> Option<i32> {
     let bytes = bytes.get(offset..offset + 4)?;
     bytes.try_into().ok().map(i32::from_ne_bytes)
@@ -445,8 +444,8 @@ mod apinfo_tests {
 
     use super::*;
 
-    /// Returns a file with two nodes. The process with rank 0 is on the second one. Records are
-    /// larger than in jobs.md 1.6.
+    /// A file with two nodes. The process with rank 0 is on the second one. Records are larger than
+    /// in jobs.md 1.6.
     fn file() -> Vec<u8> {
         let mut bytes = vec![0; 160 + 2 * 16 + 2 * 72];
         let mut put = |at: usize, data: &[u8]| bytes[at..at + data.len()].copy_from_slice(data);

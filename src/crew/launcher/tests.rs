@@ -2,7 +2,7 @@ use super::*;
 
 use std::fs;
 
-/// Returns the values of these variables: `NAME=VALUE`, divided by blanks.
+/// The values of these variables: `NAME=VALUE`, divided by blanks.
 fn values(variables: &str) -> impl Fn(&str) -> Option<String> {
     move |name| {
         let mut pairs = variables.split_whitespace().filter_map(|v| v.split_once('='));

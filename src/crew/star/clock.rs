@@ -15,7 +15,7 @@ pub const EXCHANGES: usize = 8;
 /// Assumed drift between two clocks, in parts per million: the tolerance of NTP.
 const DRIFT_PPM: u64 = 15;
 
-/// Returns the clock of this process: CLOCK_MONOTONIC in nanoseconds.
+/// The clock of this process: CLOCK_MONOTONIC in nanoseconds.
 pub fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
@@ -33,7 +33,7 @@ pub struct Offset {
 }
 
 impl Offset {
-    /// Returns the clock of the coordinator at the time `here_ns` of this process.
+    /// The clock of the coordinator at the time `here_ns` of this process.
     pub fn coordinator_ns(self, here_ns: u64) -> u64 {
         here_ns.saturating_add_signed(self.offset_ns)
     }
@@ -44,7 +44,7 @@ impl Offset {
     }
 }
 
-/// Returns the allowance for the drift in this time.
+/// The allowance for the drift in this time.
 fn drift(time_ns: u64) -> u64 {
     time_ns / 1_000_000 * DRIFT_PPM
 }
@@ -74,14 +74,14 @@ impl Exchanges {
         self.count += 1;
     }
 
-    /// Returns the best exchange at `here_ns`, if there is one.
+    /// The best exchange at `here_ns`, if there is one.
     pub fn best(&self, here_ns: u64) -> Option<Offset> {
         let exchanges = self.last.iter().copied();
         exchanges.min_by_key(|exchange| exchange.uncertainty_ns(here_ns))
     }
 
-    /// Returns the instant at which the clock of the coordinator is `coordinator_ns`; the present
-    /// one if that is before the start of this host.
+    /// The instant at which the clock of the coordinator is `coordinator_ns`; the present one if
+    /// that is before the start of this host.
     pub fn local(&self, coordinator_ns: u64) -> Instant {
         let (now, here_ns) = (Instant::now(), now_ns());
         let there_ns = self.best(here_ns).unwrap_or_default().coordinator_ns(here_ns);

@@ -131,7 +131,7 @@ impl<W: Work> MemberConnection<W> {
         })
     }
 
-    /// Returns the number of NICs of this process.
+    /// The number of NICs of this process.
     pub fn nics(&self) -> usize {
         self.request.introduction.nics.len()
     }
@@ -191,7 +191,7 @@ impl<W: Work> MemberConnection<W> {
         }
     }
 
-    /// Returns the next message that is not about the clock; `None` at `until`.
+    /// The next message that is not about the clock; `None` at `until`.
     fn receive(&mut self, until: Option<Instant>) -> Result<Option<Message<W>>, Failure> {
         loop {
             let Some(link) = &mut self.link else {
@@ -408,7 +408,7 @@ impl<W: Work> MemberConnection<W> {
         Ok(())
     }
 
-    /// Returns the next message on a connection that is not established yet.
+    /// The next message on a connection that is not established yet.
     fn step(&self, link: &mut StarLink<W>, limit: Duration) -> Result<Message<W>, Setback> {
         let until = Instant::now() + limit;
         loop {
@@ -424,7 +424,7 @@ impl<W: Work> MemberConnection<W> {
     }
 }
 
-/// Returns a random part of `time`.
+/// A random part of `time`.
 fn random_part(time: Duration) -> Duration {
     let [part] = random::<1>();
     time * u32::from(part) / 256
@@ -442,7 +442,7 @@ fn cause(address: SocketAddr, error: &io::Error) -> String {
     }
 }
 
-/// Returns the setback of a process that received this message instead of a proof.
+/// The setback of a process that received this message instead of a proof.
 fn refusal<W: Work>(message: Message<W>) -> Setback {
     match message {
         Message::Refused(mut reason) => {
@@ -453,7 +453,7 @@ fn refusal<W: Work>(message: Message<W>) -> Setback {
     }
 }
 
-/// Returns the failure of a member that received this message instead of an order.
+/// The failure of a member that received this message instead of an order.
 fn unexpected<W: Work>(message: Message<W>) -> Failure {
     match message {
         // The coordinator prints it.
@@ -465,7 +465,7 @@ fn unexpected<W: Work>(message: Message<W>) -> Failure {
     }
 }
 
-/// Returns the text for addresses that have failed: those with one reason together.
+/// The text for addresses that have failed: those with one reason together.
 fn failures(failed: &[(SocketAddr, String)]) -> String {
     let places = failed
         .iter()
@@ -477,7 +477,7 @@ fn failures(failed: &[(SocketAddr, String)]) -> String {
 
 #[cfg(any(test, feature = "testing"))]
 impl<W: Work> MemberConnection<W> {
-    /// Returns a connection that has not begun.
+    /// A connection that has not begun.
     pub(super) fn new(meeting: Meeting, introduction: Introduction) -> Self {
         Self::begin(meeting, introduction).expect("a poll set")
     }

@@ -164,7 +164,7 @@ impl<W: Work> StarFuzzer<W> {
     }
 }
 
-/// Returns a connection on which these messages have arrived, and then its end; and its other end.
+/// A connection on which these messages have arrived, and then its end; and its other end.
 fn link<W: Work>(messages: &[&[u8]], set: &PollSet) -> (StarLink<W>, UnixStream) {
     let (mut near, far) = UnixStream::pair().expect("a pair of sockets");
     for bytes in messages {
@@ -211,19 +211,19 @@ impl FuzzTarget {
         Self { name, receiver, seed: encode(&message) }
     }
 
-    /// Returns the target of a reply to the order with this number. The coordinator of the fuzzer
-    /// has sent a test setup, two blocks, and one order of each other kind.
+    /// The target of a reply to the order with this number. The coordinator of the fuzzer has sent
+    /// a test setup, two blocks, and one order of each other kind.
     pub fn reply<W: Work>(name: &'static str, serial: u32, reply: Reply<W>) -> Self {
         Self::new(name, Receiver::Coordinator, Message::Reply { serial, reply })
     }
 
-    /// Returns the target of an order.
+    /// The target of an order.
     pub fn order<W: Work>(name: &'static str, order: Order<W>) -> Self {
         Self { name, receiver: Receiver::MemberOfCoordinator, seed: encode(&order) }
     }
 }
 
-/// Returns the introduction of a process with two NICs.
+/// The introduction of a process with two NICs.
 fn introduction(rank: u32) -> Introduction {
     let nic = |index| IntroducedNic {
         device: format!("cxi{index}"),
@@ -244,7 +244,7 @@ fn introduction(rank: u32) -> Introduction {
     }
 }
 
-/// Returns the targets, one for each message, with an order of this `block`.
+/// The targets, one for each message, with an order of this `block`.
 pub fn targets<W: Work>(block: W::Block) -> Vec<FuzzTarget> {
     use Receiver::*;
     let request = JoinRequest { id: 1, received: 4, introduction: introduction(2) };

@@ -112,7 +112,7 @@ impl PollSet {
         Ok(epoll::delete(&self.0, socket)?)
     }
 
-    /// Returns the socket of the set itself, which is readable if any of the set is ready.
+    /// The socket of the set itself, which is readable if any of the set is ready.
     pub fn socket(&self) -> &OwnedFd {
         &self.0
     }
@@ -214,7 +214,7 @@ impl<W: Work> StarLink<W> {
         self.incoming = Incoming::new(most);
     }
 
-    /// Returns the next message that has arrived, if there is one.
+    /// The next message that has arrived, if there is one.
     ///
     /// # Errors
     ///

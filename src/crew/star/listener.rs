@@ -46,7 +46,7 @@ pub const ANSWERER: &str = "survey answerer";
 /// own.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Returns the role in a proof that answers a challenge.
+/// The role in a proof that answers a challenge.
 pub fn role(role: &str, nonce: &Nonce) -> String {
     format!("{role} {:032x}", u128::from_le_bytes(*nonce))
 }
@@ -129,7 +129,7 @@ impl<W: Work> SurveyListener<W> {
         })
     }
 
-    /// Returns the port listened on.
+    /// The port listened on.
     pub fn port(&self) -> u16 {
         self.listener.port()
     }
@@ -331,8 +331,8 @@ pub fn pending_connections(size: u32, most: usize) -> usize {
     (left.max(1) as usize).min(most)
 }
 
-/// Returns the limit of open files, after raising it for `size` members. getrlimit(2) may be
-/// refused: services are often filtered so.
+/// The limit of open files, after raising it for `size` members. getrlimit(2) may be refused:
+/// services are often filtered so.
 fn raised_limit(size: u32) -> FileLimit {
     let limits = fs::read_to_string("/proc/self/limits");
     let Some((soft, hard)) = limits.ok().as_deref().and_then(limits_in) else {
@@ -345,7 +345,7 @@ fn raised_limit(size: u32) -> FileLimit {
     FileLimit { most: if is_hard { hard } else { soft }, is_hard }
 }
 
-/// Returns the soft and the hard limit of open files in the text of `/proc/self/limits`.
+/// The soft and the hard limit of open files in the text of `/proc/self/limits`.
 fn limits_in(limits: &str) -> Option<(u64, u64)> {
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     let mut values = line.split_whitespace().map(|value| value.parse().unwrap_or(u64::MAX));

@@ -104,7 +104,7 @@ impl<W: Work> Member<W> {
         self.connection.end(None);
     }
 
-    /// Returns the instant at which the clock of the coordinator is `coordinator_ns`.
+    /// The instant at which the clock of the coordinator is `coordinator_ns`.
     pub fn local(&self, coordinator_ns: u64) -> Instant {
         self.connection.clock().local(coordinator_ns)
     }

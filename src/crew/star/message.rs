@@ -145,7 +145,7 @@ pub enum Order<W: Work> {
 }
 
 impl<W: Work> Order<W> {
-    /// Returns whether a member with this many `nics`, prepared for `test setup`, can carry it out.
+    /// Whether a member with this many `nics`, prepared for `test setup`, can carry it out.
     pub fn is_valid(&self, nics: usize, setup: Option<&W::TestSetup>) -> bool {
         match self {
             Self::TestSetup(setup) => W::is_valid_setup(setup),
@@ -164,7 +164,7 @@ pub struct MemoryCopy {
     pub bytes_per_second: u64,
 }
 
-/// Returns the bytes of a value.
+/// The bytes of a value.
 ///
 /// # Panics
 ///
@@ -173,7 +173,7 @@ pub fn encode<T: Serialize>(value: &T) -> Vec<u8> {
     postcard::to_stdvec(value).expect("a value of known length")
 }
 
-/// Returns the value of these bytes, all of them; `None` if they are not valid.
+/// The value of these bytes, all of them; `None` if they are not valid.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     match postcard::take_from_bytes(bytes) {
         Ok((value, [])) => Some(value),
@@ -181,7 +181,7 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
     }
 }
 
-/// Returns a message with its length in front.
+/// A message with its length in front.
 pub fn frame<W: Work>(message: &Message<W>) -> Arc<[u8]> {
     net::message(&encode(message)).into()
 }
@@ -200,11 +200,11 @@ pub trait Work: Copy + Debug + Default + PartialEq {
     /// What it has done in a block.
     type Report: Payload;
 
-    /// Returns whether a member can prepare for this order of its coordinator.
+    /// Whether a member can prepare for this order of its coordinator.
     fn is_valid_setup(setup: &Self::TestSetup) -> bool;
 
-    /// Returns whether a member with this many `nics`, prepared for `test setup`, can carry out
-    /// this order of its coordinator.
+    /// Whether a member with this many `nics`, prepared for `test setup`, can carry out this order
+    /// of its coordinator.
     fn is_valid_block(block: &Self::Block, nics: usize, setup: Option<&Self::TestSetup>) -> bool;
 
     /// Returns when a block ends, on the clock of the coordinator, in nanoseconds.

@@ -77,7 +77,7 @@ pub enum Event<W: Work> {
 }
 
 impl<W: Work> Event<W> {
-    /// Returns the rank of the process that has answered an order, or is lost.
+    /// The rank of the process that has answered an order, or is lost.
     pub(super) fn answerer(&self) -> Option<u32> {
         match self {
             Self::Begun { rank }
@@ -151,7 +151,7 @@ impl<W: Work> Root<W> {
         })
     }
 
-    /// Returns the port listened on.
+    /// The port listened on.
     pub fn port(&self) -> u16 {
         self.listener.port()
     }
@@ -404,7 +404,7 @@ impl StallWatch {
         absent
     }
 
-    /// Returns whether the process has returned from an absence less than `time` before `now`.
+    /// Whether the process has returned from an absence less than `time` before `now`.
     pub fn has_returned_within(&self, time: Duration, now: Instant) -> bool {
         let returned = self.returned;
         returned.is_some_and(|returned| now.saturating_duration_since(returned) < time)

@@ -97,7 +97,7 @@ pub fn root(size: u32) -> (Observed, Meeting) {
     root_of(size)
 }
 
-/// Returns a coordinator of any work.
+/// A coordinator of any work.
 pub fn root_of<W: Work>(size: u32) -> (Observed<W>, Meeting) {
     let listener = Listener::bind(None, 0, Reach::ThisMachine).unwrap();
     let root = Root::listen(listener, token("secret"), size).unwrap();
@@ -160,8 +160,7 @@ pub fn finish(members: Vec<JoinHandle<usize>>) {
     }
 }
 
-/// Returns the first `count` events for which `wanted` is something. The others stay for later
-/// calls.
+/// The first `count` events for which `wanted` is something. The others stay for later calls.
 pub fn events<T, W: Work>(
     root: &mut Observed<W>,
     count: usize,
@@ -215,7 +214,7 @@ pub fn lost(event: Event<TestWork>) -> Option<(u32, String)> {
     }
 }
 
-/// Returns a member that has joined, and does nothing: one that is stopped.
+/// A member that has joined, and does nothing: one that is stopped.
 pub fn stopped<W: Work>(
     root: &mut Observed<W>,
     meeting: &Meeting,
@@ -282,7 +281,7 @@ impl Raw {
         self.stream.write_all(bytes).is_ok()
     }
 
-    /// Returns the next message; `None` at the end of the connection.
+    /// The next message; `None` at the end of the connection.
     pub fn receive(&mut self) -> Option<Message<TestWork>> {
         loop {
             let count = self.stream.read(self.incoming.room()).ok().filter(|&count| count > 0)?;

@@ -37,7 +37,7 @@ pub type MeasureLists<B> =
 /// A function for a benchmark. Benchmarks with the same resources have functions of one type.
 struct Compiled<B, F>(PhantomData<B>, F);
 
-/// Returns one of these functions: the one for a benchmark that is known as a type only.
+/// One of these functions: the one for a benchmark that is known as a type only.
 macro_rules! compiled {
     ($module:ident::$function:ident as $of:ty: $($bench:ident as $one:ty),*) => {{
         static ALL: &[&(dyn Any + Send + Sync)] =

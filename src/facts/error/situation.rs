@@ -115,7 +115,7 @@ crate::named_enum! {
 }
 
 impl Situation {
-    /// Returns the name used in JSON, such as `other_token`.
+    /// The name used in JSON, such as `other_token`.
     pub fn name(self) -> String {
         let mut name = String::new();
         for letter in format!("{self:?}").chars() {

@@ -305,8 +305,7 @@ fn largest_numbers_do_not_overflow() {
 mod calls {
     use super::*;
 
-    /// Returns a call that a rank was in at both readings; without a name, functions of the
-    /// program.
+    /// A call that a rank was in at both readings; without a name, functions of the program.
     fn call(entry: &str) -> RankCall {
         RankCall {
             entry: Some(entry.to_owned()).filter(|entry| !entry.is_empty()),
@@ -320,7 +319,7 @@ mod calls {
         RankCall { wait: Some(wait), provider: Some("cxip_x".into()), ..call(entry) }
     }
 
-    /// Returns a part of a job of 128 ranks, whose ranks all poll in these calls.
+    /// A part of a job of 128 ranks, whose ranks all poll in these calls.
     fn job(calls: &[RankCall]) -> NodeReading {
         let mut node = node(&vec![Activity::Runs; calls.len()], nic());
         for (rank, call) in node.ranks.iter_mut().zip(calls) {
@@ -330,7 +329,7 @@ mod calls {
         node
     }
 
-    /// Returns the rows that hold.
+    /// The rows that hold.
     fn rows(node: &NodeReading) -> Vec<u32> {
         findings(node).iter().map(|found| found.row).collect()
     }

@@ -29,8 +29,8 @@ pub struct MemoryErrors {
 }
 
 impl Machine {
-    /// Returns the idle state from which CPUs take longest to wake up, among the states that are
-    /// not disabled; `None` if the kernel shows none.
+    /// The idle state from which CPUs take longest to wake up, among the states that are not
+    /// disabled; `None` if the kernel shows none.
     pub fn deepest_idle_state(&self) -> Option<IdleState> {
         let states = self.online_cpus().into_iter().flat_map(|cpu| {
             let directory = format!("{CPUS}/cpu{cpu}/cpuidle");
@@ -62,7 +62,7 @@ impl Machine {
         counts.into_values().reduce(u64::saturating_add)
     }
 
-    /// Returns the memory of each NUMA node that has any: its number, and bytes.
+    /// The memory of each NUMA node that has any: its number, and bytes.
     pub fn memory_of_nodes(&self) -> Vec<(u32, u64)> {
         let memory = |node: u32| {
             let text = self.read(format!("sys/devices/system/node/node{node}/meminfo"))?;
@@ -72,7 +72,7 @@ impl Machine {
         self.nodes().into_iter().filter_map(memory).collect()
     }
 
-    /// Returns the errors of the memory since the last boot; `None` if no controller counts them.
+    /// The errors of the memory since the last boot; `None` if no controller counts them.
     pub fn memory_errors(&self) -> Option<MemoryErrors> {
         let controllers = self.numbered(CONTROLLERS, "mc").into_iter();
         let errors = controllers.filter_map(|controller| {
@@ -87,7 +87,7 @@ impl Machine {
         })
     }
 
-    /// Returns the entries of a directory whose names are `name` and a number.
+    /// The entries of a directory whose names are `name` and a number.
     fn numbered(&self, directory: &str, name: &str) -> Vec<String> {
         let names = self.names(directory);
         let names = names.iter().filter_map(|name| name.to_str());
@@ -122,13 +122,13 @@ pub struct CpuTimes {
 }
 
 impl Machine {
-    /// Returns the load of the CPUs, if the kernel tells it.
+    /// The load of the CPUs, if the kernel tells it.
     pub fn load(&self) -> Option<CpuLoad> {
         let text = self.read("proc/loadavg")?;
         Some(CpuLoad { mean: text.split_whitespace().next()?.parse().ok()?, cpus: usable_cpus() })
     }
 
-    /// Returns the CPU times of the processes that this user may see.
+    /// The CPU times of the processes that this user may see.
     pub fn cpu_times(&self) -> CpuTimes {
         let ticks = rustix::param::clock_ticks_per_second() as f64;
         let processes = fs::read_dir(self.root.join("proc")).into_iter().flatten();
@@ -143,8 +143,8 @@ impl Machine {
     }
 }
 
-/// Returns the number of CPUs that this process may use, at least 1: of those in its affinity mask,
-/// as many as its control group has time for.
+/// The number of CPUs that this process may use, at least 1: of those in its affinity mask, as many
+/// as its control group has time for.
 pub fn usable_cpus() -> u32 {
     // The standard library sees no mask on a machine with more than 1,024 CPUs.
     let by_group = thread::available_parallelism().map_or(1, usize::from);
@@ -152,7 +152,7 @@ pub fn usable_cpus() -> u32 {
     by_group.min(by_mask).max(1) as u32
 }
 
-/// Returns the name of a process, and its CPU time in ticks, from its file `stat`.
+/// The name of a process, and its CPU time in ticks, from its file `stat`.
 fn times_of(stat: &str) -> Option<(String, u64)> {
     // The name is in parentheses, and may contain some.
     let (start, rest) = stat.rsplit_once(')')?;
@@ -164,9 +164,9 @@ fn times_of(stat: &str) -> Option<(String, u64)> {
 }
 
 impl CpuTimes {
-    /// Returns the names of the processes that used the CPUs most since `earlier`, which was
-    /// `elapsed` seconds ago, each with the number of CPUs that it used. Processes of one name
-    /// count together; processes of this program do not count.
+    /// The names of the processes that used the CPUs most since `earlier`, which was `elapsed`
+    /// seconds ago, each with the number of CPUs that it used. Processes of one name count
+    /// together; processes of this program do not count.
     pub fn most_since(&self, earlier: &Self, elapsed: f64) -> Vec<(String, f64)> {
         let own = self.seconds.get(&std::process::id()).map(|(name, _)| name);
         let mut used: HashMap<&str, f64> = HashMap::new();

@@ -40,8 +40,8 @@ impl fmt::Display for MemoryBound {
 }
 
 impl Machine {
-    /// Returns the available memory: of the machine, of `node` if buffers are to lie there, and
-    /// within the limits of the control groups. `None` if the kernel does not report it.
+    /// The available memory: of the machine, of `node` if buffers are to lie there, and within the
+    /// limits of the control groups. `None` if the kernel does not report it.
     pub fn available_memory(&self, node: Option<u32>) -> Option<Available> {
         let machine_available = self
             .available_on_machine()
@@ -65,8 +65,8 @@ impl Machine {
         kilobytes(&text, "MemAvailable:")
     }
 
-    /// Returns the free memory and the reclaimable page cache of a node: what MemAvailable is for
-    /// the machine. The kernel does not report MemAvailable for a node.
+    /// The free memory and the reclaimable page cache of a node: what MemAvailable is for the
+    /// machine. The kernel does not report MemAvailable for a node.
     fn available_on_node(&self, node: u32) -> Option<u64> {
         let text = self.read(format!("sys/devices/system/node/node{node}/meminfo"))?;
         let free = kilobytes(&text, "MemFree:")?;
@@ -75,8 +75,8 @@ impl Machine {
         Some(free + reclaimable.iter().sum::<u64>())
     }
 
-    /// Returns the memory that a group may still use, reclaimable page cache included; `None`
-    /// without a limit.
+    /// The memory that a group may still use, reclaimable page cache included; `None` without a
+    /// limit.
     fn available_in(&self, group: &ControlGroup) -> Option<u64> {
         let (limit, usage, cached) = match group.version {
             GroupVersion::V1 => (
@@ -98,7 +98,7 @@ impl Machine {
     }
 }
 
-/// Returns the bytes of a line of meminfo, which is in kB.
+/// The bytes of a line of meminfo, which is in kB.
 pub(super) fn kilobytes(meminfo: &str, name: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| {
         let (_, value) = line.split_once(name)?;
@@ -108,7 +108,7 @@ pub(super) fn kilobytes(meminfo: &str, name: &str) -> Option<u64> {
     decimal(line.trim().strip_suffix("kB")?.trim())?.checked_mul(1024)
 }
 
-/// Returns the number on the line that begins with `name`.
+/// The number on the line that begins with `name`.
 fn number_behind(text: &str, name: &str) -> Option<u64> {
     decimal(text.lines().find_map(|line| line.strip_prefix(name))?.trim())
 }
@@ -133,8 +133,7 @@ pub struct ControlGroup {
 }
 
 impl Machine {
-    /// Returns the groups of this process that may have limits of `controller`: its own and all
-    /// parents.
+    /// The groups of this process that may have limits of `controller`: its own and all parents.
     pub(super) fn groups(&self, controller: &str) -> Vec<ControlGroup> {
         let own = self.read("proc/self/cgroup").unwrap_or_default();
         let mounts = self.read("proc/self/mountinfo").unwrap_or_default();
@@ -188,7 +187,7 @@ impl<'a> Mount<'a> {
         }
     }
 
-    /// Returns the group at `path` and its parents, as far as they are mounted.
+    /// The group at `path` and its parents, as far as they are mounted.
     fn groups(&self, version: GroupVersion, path: &str) -> Vec<ControlGroup> {
         // In a container, the root of the mount may be the group with its full path on the host.
         let below = Path::new(path).strip_prefix(self.root);
@@ -215,9 +214,9 @@ pub struct Pool {
 }
 
 impl Machine {
-    /// Returns the huge pages of this size that this process can allocate: of the machine, of
-    /// `node` if buffers are to lie there, and within the limits of the control groups. `None` if
-    /// the kernel has no pages of this size.
+    /// The huge pages of this size that this process can allocate: of the machine, of `node` if
+    /// buffers are to lie there, and within the limits of the control groups. `None` if the kernel
+    /// has no pages of this size.
     ///
     /// Free pages that another process has reserved are not counted (defect T33 of tools.md). Pages
     /// that the kernel creates on demand, with the administrator's permission, are counted.
@@ -247,7 +246,7 @@ impl Machine {
         all.min_by_key(|pool| pool.free)
     }
 
-    /// Returns the number of pages that a group may still use or reserve; `None` without a limit.
+    /// The number of pages that a group may still use or reserve; `None` without a limit.
     fn huge_bytes_in(&self, group: &ControlGroup, size: HugePage) -> Option<u64> {
         let size_text = match size {
             HugePage::Mib2 => "hugetlb.2MB",
@@ -265,7 +264,7 @@ impl Machine {
     }
 }
 
-/// Returns the file in which the administrator sets the number of pages of this size.
+/// The file in which the administrator sets the number of pages of this size.
 pub fn setting(size: HugePage) -> String {
     format!("/sys/kernel/mm/hugepages/{}/nr_hugepages", directory(size))
 }

@@ -36,29 +36,29 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Returns the machine below `root`, or without it the one that this program runs on.
+    /// The machine below `root`, or without it the one that this program runs on.
     pub fn new(root: Option<&OsStr>) -> Self {
         let root = root.filter(|root| !root.is_empty());
         Self { root: root.map_or(Path::new("/"), Path::new).into(), planted: None }
     }
 
-    /// Returns the machine with the files below `directory` in place of its own, where `read` and
-    /// `names` read them.
+    /// The machine with the files below `directory` in place of its own, where `read` and `names`
+    /// read them.
     pub fn with_files_of(self, directory: PathBuf) -> Self {
         Self { planted: Some(directory), ..self }
     }
 
-    /// Returns the machine that this program examines.
+    /// The machine that this program examines.
     pub fn this() -> Self {
         Self::new(std::env::var_os(ROOT_VARIABLE).as_deref())
     }
 
-    /// Returns the directory that is used instead of `/`.
+    /// The directory that is used instead of `/`.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Returns the clock source of the kernel, such as `tsc`.
+    /// The clock source of the kernel, such as `tsc`.
     pub fn clock_source(&self) -> Option<String> {
         let name = self.read("sys/devices/system/clocksource/clocksource0/current_clocksource")?;
         Some(name.trim().to_owned())
@@ -70,18 +70,18 @@ impl Machine {
         Some(id.trim().to_owned())
     }
 
-    /// Returns whether a directory, named without the leading slash, exists and is empty.
+    /// Whether a directory, named without the leading slash, exists and is empty.
     pub fn is_empty_directory(&self, path: &str) -> bool {
         reading::names(&self.root.join(path)).is_ok_and(|names| names.is_empty())
     }
 
-    /// Returns the contents of a file, named without the leading slash.
+    /// The contents of a file, named without the leading slash.
     fn read(&self, path: impl AsRef<Path>) -> Option<String> {
         let text_for = |root: &PathBuf| reading::text(&root.join(&path)).ok();
         self.planted.as_ref().and_then(text_for).or_else(|| text_for(&self.root))
     }
 
-    /// Returns the names of the entries of a directory, named without the leading slash.
+    /// The names of the entries of a directory, named without the leading slash.
     fn names(&self, path: &str) -> Vec<OsString> {
         let roots = self.planted.iter().chain([&self.root]);
         let names = roots.flat_map(|root| reading::names(&root.join(path)).unwrap_or_default());
@@ -91,14 +91,14 @@ impl Machine {
         names
     }
 
-    /// Returns the number in a file.
+    /// The number in a file.
     fn number(&self, path: impl AsRef<Path>) -> Option<u64> {
         decimal(self.read(path)?.trim())
     }
 }
 
-/// Returns a limit of this process by its name in `/proc/self/limits`; `None` without a limit.
-/// getrlimit(2) may be refused: services are often filtered so.
+/// A limit of this process by its name in `/proc/self/limits`; `None` without a limit. getrlimit(2)
+/// may be refused: services are often filtered so.
 pub fn resource_limit(name: &str) -> Option<u64> {
     limit_in(&fs::read_to_string("/proc/self/limits").ok()?, name)
 }
@@ -109,13 +109,13 @@ fn limit_in(limits: &str, name: &str) -> Option<u64> {
     decimal(values.next()?.split_whitespace().next()?)
 }
 
-/// Returns the file of the libcxi that this process has loaded, if it has; symbolic links such as
+/// The file of the libcxi that this process has loaded, if it has; symbolic links such as
 /// `libcxi.so.1` are resolved.
 pub fn loaded_library() -> Option<String> {
     library_in(&fs::read_to_string("/proc/self/maps").ok()?)
 }
 
-/// Returns the file of libcxi in the memory map of a process.
+/// The file of libcxi in the memory map of a process.
 fn library_in(maps: &str) -> Option<String> {
     let mut files = maps.lines().filter_map(|line| {
         // Addresses, rights, offset, device and inode precede the path.
@@ -126,7 +126,7 @@ fn library_in(maps: &str) -> Option<String> {
     files.next()
 }
 
-/// Returns the numbers of a list such as `0-3,8`, in order; `None` if it is malformed.
+/// The numbers of a list such as `0-3,8`, in order; `None` if it is malformed.
 pub fn list(text: &str) -> Option<Vec<u32>> {
     let number = |text| decimal(text).and_then(|number| u32::try_from(number).ok());
     let mut numbers = Vec::new();
@@ -148,7 +148,7 @@ pub fn list(text: &str) -> Option<Vec<u32>> {
 /// Largest number in a list: above the numbers of CPUs and nodes in the kernel.
 pub const MAX_LISTED: u32 = 8191;
 
-/// Returns the list of ordered numbers: `0-3,8`.
+/// The list of ordered numbers: `0-3,8`.
 pub fn shown(numbers: &[u32]) -> String {
     let mut parts: Vec<(u32, u32)> = Vec::new();
     for &number in numbers {

@@ -13,21 +13,21 @@ use facts::number::decimal;
 const NODES: &str = "sys/devices/system/node";
 
 impl Machine {
-    /// Returns the NUMA node of a NIC; `None` if the kernel reports -1, for no node, or if there is
-    /// no such hardware (libcxi.md 12.4).
+    /// The NUMA node of a NIC; `None` if the kernel reports -1, for no node, or if there is no such
+    /// hardware (libcxi.md 12.4).
     pub fn node_of_device(&self, device: &str) -> Option<u32> {
         let path = format!("sys/class/cxi/{device}/device/numa_node");
         u32::try_from(self.number(path)?).ok()
     }
 
-    /// Returns the names of the NICs that the driver shows.
+    /// The names of the NICs that the driver shows.
     pub fn cxi_devices(&self) -> Vec<String> {
         let names = reading::names(&self.root.join("sys/class/cxi")).unwrap_or_default();
         let names = names.into_iter();
         names.filter_map(|name| name.into_string().ok()).collect()
     }
 
-    /// Returns the NICs that the driver shows, in the order of their numbers.
+    /// The NICs that the driver shows, in the order of their numbers.
     pub fn nics(&self) -> Vec<DeviceName> {
         let names = self.cxi_devices().into_iter();
         let mut nics: Vec<DeviceName> = names.filter_map(|name| name.parse().ok()).collect();
@@ -58,7 +58,7 @@ impl Machine {
         close.max().map(|(_, Reverse(index))| index)
     }
 
-    /// Returns the MAC address of a NIC, of its last network interface by name; `None` without one.
+    /// The MAC address of a NIC, of its last network interface by name; `None` without one.
     pub fn mac_of_device(&self, device: &str) -> Option<String> {
         let interfaces = self.root.join(format!("sys/class/cxi/{device}/device/net"));
         let names = reading::names(&interfaces).ok()?;
@@ -66,40 +66,40 @@ impl Machine {
         Some(address.trim().to_owned())
     }
 
-    /// Returns the revision of the driver of a NIC, if the driver shows it (health.md 2.1).
+    /// The revision of the driver of a NIC, if the driver shows it (health.md 2.1).
     pub fn driver_revision(&self, device: &str) -> Option<String> {
         self.line(format!("sys/class/cxi/{device}/device/properties/driver_rev"))
     }
 
-    /// Returns the version of the firmware of a NIC, if the driver shows it (health.md 2.1).
+    /// The version of the firmware of a NIC, if the driver shows it (health.md 2.1).
     pub fn firmware_version(&self, device: &str) -> Option<String> {
         self.line(format!("sys/class/cxi/{device}/device/uc/qspi_blob_version"))
     }
 
-    /// Returns the text of a file without spaces at its ends, unless it is empty.
+    /// The text of a file without spaces at its ends, unless it is empty.
     pub(super) fn line(&self, path: String) -> Option<String> {
         let text = self.read(path)?;
         Some(text.trim().to_owned()).filter(|text| !text.is_empty())
     }
 
-    /// Returns the CPUs of a NUMA node, in order.
+    /// The CPUs of a NUMA node, in order.
     pub fn cpus_of_node(&self, node: u32) -> Vec<u32> {
         let text = self.read(format!("{NODES}/node{node}/cpulist"));
         text.and_then(|text| list(text.trim())).unwrap_or_default()
     }
 
-    /// Returns the NUMA node of a CPU.
+    /// The NUMA node of a CPU.
     pub fn node_of_cpu(&self, cpu: u32) -> Option<u32> {
         self.nodes().into_iter().find(|node: &u32| self.cpus_of_node(*node).contains(&cpu))
     }
 
-    /// Returns whether a NUMA node has memory.
+    /// Whether a NUMA node has memory.
     pub fn has_memory(&self, node: u32) -> bool {
         let text = self.read(format!("{NODES}/node{node}/meminfo"));
         text.and_then(|text| kilobytes(&text, "MemTotal:")) != Some(0)
     }
 
-    /// Returns the online CPUs, in order; empty if the kernel does not report them.
+    /// The online CPUs, in order; empty if the kernel does not report them.
     pub fn online_cpus(&self) -> Vec<u32> {
         let text = self.read("sys/devices/system/cpu/online");
         text.and_then(|text| list(text.trim())).unwrap_or_default()
@@ -110,7 +110,7 @@ impl Machine {
         self.line(format!("sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor"))
     }
 
-    /// Returns the numbers of the NUMA nodes, in order.
+    /// The numbers of the NUMA nodes, in order.
     pub fn nodes(&self) -> Vec<u32> {
         let names = self.names(NODES);
         let number = |name: &str| decimal(name.strip_prefix("node")?);
@@ -153,7 +153,7 @@ impl Machine {
         cpus
     }
 
-    /// Returns the socket of a NIC, if it is on the NUMA node of one.
+    /// The socket of a NIC, if it is on the NUMA node of one.
     fn socket_of(&self, device: &str) -> Option<u64> {
         let node = self.node_of_device(device)?;
         self.socket(*self.cpus_of_node(node).first()?)
@@ -163,7 +163,7 @@ impl Machine {
         self.number(format!("sys/devices/system/cpu/cpu{cpu}/topology/physical_package_id"))
     }
 
-    /// Returns whether no CPU of a lower number is a thread of the same core.
+    /// Whether no CPU of a lower number is a thread of the same core.
     fn is_first_of_core(&self, cpu: u32) -> bool {
         let path = format!("sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
         let threads = self.read(path).and_then(|text| list(text.trim()));

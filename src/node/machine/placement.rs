@@ -110,8 +110,8 @@ impl Placement {
         })
     }
 
-    /// Returns a CPU for each of `count` threads. Threads share CPUs if there are too few. The
-    /// `second` of two processes of a loopback run begins with the CPUs that the first has left.
+    /// A CPU for each of `count` threads. Threads share CPUs if there are too few. The `second` of
+    /// two processes of a loopback run begins with the CPUs that the first has left.
     pub fn thread_cpus(&self, count: usize, second: bool) -> Vec<u32> {
         let first = if second { count } else { 0 };
         let choice = self.for_threads.iter().cycle().skip(first);
@@ -161,13 +161,13 @@ impl Placement {
 /// Begins the message of a failed query.
 const ASK: &str = "cannot read the CPUs that this process may use";
 
-/// Returns the CPU of a single thread from `choice`, the best first.
+/// The CPU of a single thread from `choice`, the best first.
 fn best(choice: &[u32], second: bool) -> u32 {
     let place = if second && choice.len() > 1 { 1 } else { 0 };
     choice.get(place).copied().unwrap_or(0)
 }
 
-/// Returns the CPUs `near` the NIC that are allowed, or else all that are allowed; CPU 0 last.
+/// The CPUs `near` the NIC that are allowed, or else all that are allowed; CPU 0 last.
 fn by_preference(near: &[u32], allowed: &[u32]) -> Vec<u32> {
     let usable: Vec<u32> = near.iter().copied().filter(|cpu| allowed.contains(cpu)).collect();
     let mut choice = if usable.is_empty() { allowed.to_vec() } else { usable };
@@ -184,7 +184,7 @@ pub struct ActivePlacement {
     _confined: Option<Confined>,
 }
 
-/// Returns a hint if the measuring thread runs on another NUMA node than the NIC.
+/// A hint if the measuring thread runs on another NUMA node than the NIC.
 pub fn hint(cpus: &Cpus, device: DeviceName, machine: &Machine) -> Option<String> {
     let remedy = match cpus {
         Cpus::Any => "use --cpu=auto",

@@ -17,8 +17,7 @@ pub struct CounterReading {
     pub stamp: Option<Duration>,
 }
 
-/// Returns value and stamp of a line such as `48213907@1717171717.000123456`; the stamp may be
-/// missing.
+/// Value and stamp of a line such as `48213907@1717171717.000123456`; the stamp may be missing.
 pub fn parse(line: &str) -> Option<(u64, Option<Duration>)> {
     let line = line.trim_end();
     let Some((value, stamp)) = line.split_once('@') else {
@@ -31,7 +30,7 @@ pub fn parse(line: &str) -> Option<(u64, Option<Duration>)> {
     Some((decimal(value)?, Some(stamp)))
 }
 
-/// Returns a number of decimal digits, which may begin with zeros.
+/// A number of decimal digits, which may begin with zeros.
 fn digits(text: &str) -> Option<u64> {
     let only_digits = text.bytes().all(|byte| byte.is_ascii_digit());
     only_digits.then(|| text.parse().ok())?
@@ -52,7 +51,7 @@ pub enum CounterChange {
 }
 
 impl CounterChange {
-    /// Returns the change of a counter with [`WIDTH`] bits.
+    /// The change of a counter with [`WIDTH`] bits.
     pub fn between(before: CounterReading, after: CounterReading) -> Self {
         // The time of day may be stepped: stamps only tell whether the second value is new.
         let stands_still = before.stamp.is_some() && before.stamp == after.stamp;
@@ -76,7 +75,7 @@ impl CounterChange {
         }
     }
 
-    /// Returns the time between the readings, if it is known.
+    /// The time between the readings, if it is known.
     pub fn within(self) -> Option<Duration> {
         match self {
             Self::Counted { within, .. } => within,
@@ -84,7 +83,7 @@ impl CounterChange {
         }
     }
 
-    /// Returns the counts per second, if the time is known.
+    /// The counts per second, if the time is known.
     pub fn per_second(self) -> Option<f64> {
         match self {
             Self::Counted { by, within: Some(within) } if !within.is_zero() => {

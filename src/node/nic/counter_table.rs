@@ -31,7 +31,7 @@ impl Preset {
         })
     }
 
-    /// Returns the smallest preset that contains both.
+    /// The smallest preset that contains both.
     pub fn with(self, other: Self) -> Self {
         if self == other { self } else { Self::All }
     }
@@ -58,22 +58,22 @@ pub struct CounterRow {
 }
 
 impl CounterRow {
-    /// Returns all rows, gauges too.
+    /// All rows, gauges too.
     pub fn all() -> impl Iterator<Item = &'static Self> {
         ROWS.iter()
     }
 
-    /// Returns the row of a counter; `None` for a counter that the table lacks.
+    /// The row of a counter; `None` for a counter that the table lacks.
     pub fn of(counter: &str) -> Option<&'static Self> {
         BY_NAME.get(counter).copied()
     }
 
-    /// Returns whether the set `job` of `stat` has these counters (monitoring.md 1.2).
+    /// Whether the set `job` of `stat` has these counters (monitoring.md 1.2).
     pub fn is_in_job(&self) -> bool {
         self.is_in_quick || self.is_added_by_job
     }
 
-    /// Returns the names of the counters.
+    /// The names of the counters.
     pub fn names(&self) -> impl Iterator<Item = String> {
         let (name, count) = (self.name, self.count);
         (0..count.unwrap_or(1)).map(move |number| match count {
@@ -91,7 +91,7 @@ static BY_NAME: LazyLock<HashMap<String, &'static CounterRow>> = LazyLock::new(|
         .collect()
 });
 
-/// Returns the row in a line; `None` for comments and empty lines.
+/// The row in a line; `None` for comments and empty lines.
 fn row(line: &'static str) -> Option<CounterRow> {
     let (flags, rest) = line.split_once(' ').filter(|(flags, _)| *flags != "#")?;
     let (name, rest) = rest.trim_start().split_once(' ')?;
@@ -121,26 +121,26 @@ pub struct CounterNames {
 }
 
 impl CounterNames {
-    /// Returns a table of names.
+    /// A table of names.
     pub fn new(names: Vec<String>) -> Self {
         let mut sorted: Vec<usize> = (0..names.len()).collect();
         sorted.sort_by(|a, b| names[*a].cmp(&names[*b]));
         Self { names, sorted }
     }
 
-    /// Returns the names, in the order of the readings.
+    /// The names, in the order of the readings.
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// Returns the position of a name among the readings.
+    /// The position of a name among the readings.
     pub fn position(&self, name: &str) -> Option<usize> {
         let found =
             (self.sorted).binary_search_by(|position| self.names[*position].as_str().cmp(name));
         Some(self.sorted[found.ok()?])
     }
 
-    /// Returns all names in alphabetical order, with their positions.
+    /// All names in alphabetical order, with their positions.
     pub fn sorted(&self) -> impl Iterator<Item = (&str, usize)> {
         let sorted = self.sorted.iter();
         sorted.map(|position| (self.names[*position].as_str(), *position))

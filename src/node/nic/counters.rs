@@ -35,7 +35,7 @@ impl CounterReadings {
         readings.map(|(reading, name)| (name, reading)).collect()
     }
 
-    /// Returns the reading of a counter; `None` if the NIC does not have it.
+    /// The reading of a counter; `None` if the NIC does not have it.
     pub fn get(&self, name: &str) -> Option<CounterReading> {
         self.0.get(name).copied()
     }
@@ -94,8 +94,8 @@ impl NicFacts {
         }
     }
 
-    /// Returns the cycles of the NIC's clock in a second. A NIC of an unknown generation counts as
-    /// Cassini 1.
+    /// The cycles of the NIC's clock in a second. A NIC of an unknown generation counts as Cassini
+    /// 1.
     pub fn cycles_per_s(&self) -> f64 {
         let generation = self.generation.unwrap_or(Generation::Cassini1);
         generation.cycles_per_s()
@@ -140,13 +140,13 @@ impl CounterChanges {
         Self { nic, names, changes: changes.into_iter().collect() }
     }
 
-    /// Returns the change of a counter; `None` if it is not available.
+    /// The change of a counter; `None` if it is not available.
     pub fn of(&self, name: &str) -> Option<CounterChange> {
         self.at(self.names.position(name)?)
     }
 
-    /// Returns the changes of one counter on several NICs. NICs that share their names cost one
-    /// search for the name together.
+    /// The changes of one counter on several NICs. NICs that share their names cost one search for
+    /// the name together.
     pub fn changes_by_nic(nics: &[&Self], name: &str) -> Vec<Option<CounterChange>> {
         let mut found: Option<(&Arc<CounterNames>, Option<usize>)> = None;
         let mut changes = Vec::with_capacity(nics.len());
@@ -177,19 +177,19 @@ impl CounterChanges {
         numbered.filter_map(|(_, change)| change.count()).reduce(u64::saturating_add)
     }
 
-    /// Returns the counters whose names are `prefix` and a number, with the number.
+    /// The counters whose names are `prefix` and a number, with the number.
     pub fn numbered(&self, prefix: &str) -> impl Iterator<Item = (u32, CounterChange)> {
         let named = self.names.with_prefix(prefix);
         named.filter_map(move |(number, position)| Some((number.parse().ok()?, self.at(position)?)))
     }
 
-    /// Returns all changes, in the order of the names.
+    /// All changes, in the order of the names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, CounterChange)> {
         let names = self.names.sorted();
         names.filter_map(|(name, position)| Some((name, self.at(position)?)))
     }
 
-    /// Returns whether no counter is available.
+    /// Whether no counter is available.
     pub fn is_empty(&self) -> bool {
         self.changes.iter().all(Option::is_none)
     }

@@ -24,8 +24,8 @@ impl ErrorMasks {
         Self(blocks.filter_map(read).collect())
     }
 
-    /// Returns the flags that are masked in `later` and not here, as block and bit. Blocks that
-    /// either side lacks are left out.
+    /// The flags that are masked in `later` and not here, as block and bit. Blocks that either side
+    /// lacks are left out.
     pub fn masked_since(&self, later: &Self) -> Vec<(String, u32)> {
         let mut found = Vec::new();
         for (block, before) in &self.0 {

@@ -51,7 +51,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// Returns the files of `device`, such as `cxi0`, below `root`.
+    /// The files of `device`, such as `cxi0`, below `root`.
     pub fn new(root: impl Into<PathBuf>, device: impl Into<String>) -> Self {
         Self { root: root.into(), device: device.into(), _owner: None, taken_at: None }
     }
@@ -62,33 +62,33 @@ impl Files {
         self
     }
 
-    /// Returns the files as a picture of the moment `at`, by a clock without steps.
+    /// The files as a picture of the moment `at`, by a clock without steps.
     pub fn taken_at(self, at: Duration) -> Self {
         Self { taken_at: Some(at), ..self }
     }
 
-    /// Returns the directory that stands for `/`.
+    /// The directory that stands for `/`.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Returns the path of a file of the PCI device, such as `port/link`.
+    /// The path of a file of the PCI device, such as `port/link`.
     pub fn path(&self, name: &str) -> PathBuf {
         let device = Path::new("sys/class/cxi").join(&self.device);
         self.root.join(device).join("device").join(name)
     }
 
-    /// Returns whether the NIC has any files.
+    /// Whether the NIC has any files.
     pub fn exist(&self) -> bool {
         reading::exists(&self.path(""))
     }
 
-    /// Returns the text of a file of the PCI device, without white space at its ends.
+    /// The text of a file of the PCI device, without white space at its ends.
     pub fn text(&self, name: &str) -> Option<String> {
         text(&self.path(name))
     }
 
-    /// Returns the value of a file of the link of Cassini 2, below `port/0`, such as `llr/state`.
+    /// The value of a file of the link of Cassini 2, below `port/0`, such as `llr/state`.
     ///
     /// # Errors
     ///
@@ -97,12 +97,12 @@ impl Files {
         known(self.text(&format!("port/0/{name}")).ok_or(None)?)
     }
 
-    /// Returns the decimal number in a file of the PCI device.
+    /// The decimal number in a file of the PCI device.
     pub fn number(&self, name: &str) -> Option<u64> {
         decimal(&self.text(name)?)
     }
 
-    /// Returns the names of the entries of a directory of the PCI device, in order.
+    /// The names of the entries of a directory of the PCI device, in order.
     pub fn entries(&self, name: &str) -> Vec<String> {
         let names = reading::names(&self.path(name)).unwrap_or_default();
         let names = names.into_iter();
@@ -127,8 +127,8 @@ impl Files {
         Some(CounterReading { value, at: read_at, stamp })
     }
 
-    /// Returns the text of a file of the NIC's retry handler: it ends at the first newline or NUL,
-    /// with which the file may be padded (health.md 1.6).
+    /// The text of a file of the NIC's retry handler: it ends at the first newline or NUL, with
+    /// which the file may be padded (health.md 1.6).
     pub fn retry_handler_text(&self, name: &str) -> Option<String> {
         let path = self.root.join("run/cxi").join(&self.device).join(name);
         let text = text(&path)?;
@@ -136,15 +136,15 @@ impl Files {
         (!line.is_empty()).then(|| line.to_owned())
     }
 
-    /// Returns the address of the NIC on the fabric.
+    /// The address of the NIC on the fabric.
     pub fn nid(&self) -> Option<u32> {
         let text = self.text("properties/nid")?;
         u32::from_str_radix(text.strip_prefix("0x")?, 16).ok()
     }
 
-    /// Returns whether the NIC is a virtual function of another one: its registers are small
-    /// (health.md 2.1.5), the kernel links it to the other one, only virtual functions have its PCI
-    /// device id (health.md 2.3), or its address says so.
+    /// Whether the NIC is a virtual function of another one: its registers are small (health.md
+    /// 2.1.5), the kernel links it to the other one, only virtual functions have its PCI device id
+    /// (health.md 2.3), or its address says so.
     pub fn is_virtual_function(&self) -> bool {
         let registers = self.path("resource0").metadata().ok();
         registers.is_some_and(|file| file.len() < REGISTERS_LENGTH)
@@ -153,14 +153,14 @@ impl Files {
             || self.nid().and_then(virtual_function).is_some()
     }
 
-    /// Returns the number of the atomic operation that the NIC executes as a PCIe FetchAdd where it
-    /// is the target; -1 for none (nic.md 11.3).
+    /// The number of the atomic operation that the NIC executes as a PCIe FetchAdd where it is the
+    /// target; -1 for none (nic.md 11.3).
     pub fn fetch_add_opcode(&self) -> Option<i32> {
         self.text("properties/amo_remap_to_pcie_fadd")?.parse().ok()
     }
 
-    /// Returns the directory of the NIC's network interface: of several, the last one by name, as
-    /// cxi_stat does (node-tools.md 2.4).
+    /// The directory of the NIC's network interface: of several, the last one by name, as cxi_stat
+    /// does (node-tools.md 2.4).
     pub fn interface(&self) -> Option<PathBuf> {
         if let Some(name) = self.entries("net").pop() {
             return Some(self.path(&format!("net/{name}")));
@@ -172,18 +172,18 @@ impl Files {
         names.map(|name| all.join(name)).filter(has_nic).max()
     }
 
-    /// Returns the name of the NIC's network interface.
+    /// The name of the NIC's network interface.
     pub fn interface_name(&self) -> Option<String> {
         Some(self.interface()?.file_name()?.to_string_lossy().into_owned())
     }
 
-    /// Returns the text of a file of the NIC's network interface, such as `address`.
+    /// The text of a file of the NIC's network interface, such as `address`.
     pub fn interface_text(&self, name: &str) -> Option<String> {
         text(&self.interface()?.join(name))
     }
 }
 
-/// Returns the text of a file of the link, unless it is a word in place of a value.
+/// The text of a file of the link, unless it is a word in place of a value.
 pub fn known(text: String) -> Result<String, NoValue> {
     let word = NO_VALUES.iter().find(|(word, _)| *word == text);
     word.map_or(Ok(text), |(_, meaning)| Err(Some(meaning)))

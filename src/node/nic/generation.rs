@@ -25,8 +25,8 @@ const ONLY_CASSINI_2: [&str; 9] = [
 ];
 
 impl Generation {
-    /// Returns the generation of a NIC by its version, its PCI device, or the layout of its link
-    /// files (health.md 2.1, 2.3). `None` if none of them exists.
+    /// The generation of a NIC by its version, its PCI device, or the layout of its link files
+    /// (health.md 2.1, 2.3). `None` if none of them exists.
     pub fn of(files: &Files) -> Option<Self> {
         let version = files.text("properties/cassini_version");
         match version.as_deref().and_then(|text| text.chars().next()) {
@@ -61,8 +61,7 @@ impl Generation {
         }
     }
 
-    /// Returns the cycles of its clock in a second, by which its counters of cycles count
-    /// (health.md 1.2).
+    /// The cycles of its clock in a second, by which its counters of cycles count (health.md 1.2).
     pub fn cycles_per_s(self) -> f64 {
         match self {
             Self::Cassini1 => 1e9,
@@ -70,12 +69,12 @@ impl Generation {
         }
     }
 
-    /// Returns whether its NICs have a counter that some generation has.
+    /// Whether its NICs have a counter that some generation has.
     pub fn has_counter(self, name: &str) -> bool {
         self == Self::Cassini2 || !is_only_on_cassini_2(name)
     }
 
-    /// Returns the speed of its link, in Gb/s.
+    /// The speed of its link, in Gb/s.
     pub fn link_gigabits(self) -> f64 {
         match self {
             Self::Cassini1 => 200.0,
@@ -83,7 +82,7 @@ impl Generation {
         }
     }
 
-    /// Returns the speed of each lane of its connection to the host, in 10^9 transfers per second.
+    /// The speed of each lane of its connection to the host, in 10^9 transfers per second.
     pub fn pcie_gt_per_s(self) -> f64 {
         match self {
             Self::Cassini1 => 16.0,

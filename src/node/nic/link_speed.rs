@@ -67,8 +67,8 @@ const fn mode(
 }
 
 impl LinkSpeed {
-    /// Returns the mode that the driver shows as `text`: `BS_200G` of Cassini 1, `bs200G` of
-    /// Cassini 2. `None` for a mode without known rates.
+    /// The mode that the driver shows as `text`: `BS_200G` of Cassini 1, `bs200G` of Cassini 2.
+    /// `None` for a mode without known rates.
     pub fn of(text: &str) -> Option<Self> {
         let name = text.trim().replace('_', "").to_lowercase();
         let mode = MODES.into_iter().find(|mode| mode.name == name)?;
@@ -85,8 +85,8 @@ impl LinkSpeed {
         })
     }
 
-    /// Returns whether `text` is a word of Cassini 1 in place of a mode: by its name, the link has
-    /// none [I: health.md 2.1].
+    /// Whether `text` is a word of Cassini 1 in place of a mode: by its name, the link has none [I:
+    /// health.md 2.1].
     pub fn is_none(text: &str) -> bool {
         matches!(text, "NA" | "invalid")
     }
@@ -113,7 +113,7 @@ impl DriverLimits {
         Self(NAMES.map(|name| limit(&files.text(&format!("{DIRECTORY}/{name}"))?)))
     }
 
-    /// Returns the limits that exist, with the names of their files.
+    /// The limits that exist, with the names of their files.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, f64)> {
         let named = NAMES.into_iter().zip(self.0);
         named.filter_map(|(name, limit)| Some((name, limit?)))
@@ -145,7 +145,7 @@ pub struct CodeWordLimits {
 }
 
 impl CodeWordLimits {
-    /// Returns the limits of corrected code words of a link in this mode.
+    /// The limits of corrected code words of a link in this mode.
     pub fn corrected(driver: DriverLimits, speed: Option<LinkSpeed>) -> Self {
         let [warning, down, ..] = driver.0;
         let failed = speed.and_then(|speed| speed.cassini_1);
@@ -156,8 +156,8 @@ impl CodeWordLimits {
         }
     }
 
-    /// Returns the limits of uncorrected code words of a link in this mode. A healthy link has none
-    /// of them.
+    /// The limits of uncorrected code words of a link in this mode. A healthy link has none of
+    /// them.
     pub fn uncorrected(driver: DriverLimits, speed: Option<LinkSpeed>) -> Self {
         let [.., warning, down] = driver.0;
         Self {
@@ -168,7 +168,7 @@ impl CodeWordLimits {
     }
 }
 
-/// Returns the bit rate of a mode, in bits per second.
+/// The bit rate of a mode, in bits per second.
 pub fn bit_rate(speed: Option<LinkSpeed>) -> f64 {
     speed.map_or(ASSUMED_BIT_RATE, |speed| speed.bits_per_s)
 }

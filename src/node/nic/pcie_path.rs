@@ -86,14 +86,14 @@ impl PciDevice {
         }
     }
 
-    /// Returns the text of a file of the device, without white space at its ends. `files` are the
-    /// files of the NIC.
+    /// The text of a file of the device, without white space at its ends. `files` are the files of
+    /// the NIC.
     pub fn text(&self, files: &Files, name: &str) -> Option<String> {
         files.text(&format!("{}{name}", self.way))
     }
 }
 
-/// Returns whether a name is the address of a PCI device: domain, bus, device and function.
+/// Whether a name is the address of a PCI device: domain, bus, device and function.
 fn is_address(name: &str) -> bool {
     let parts: Vec<&str> = name.split([':', '.']).collect();
     let [domain, bus, device, function] = parts[..] else {
@@ -119,7 +119,7 @@ pub struct PcieSpeed {
 }
 
 impl PcieSpeed {
-    /// Returns the speed in effect: the extended one where there is one.
+    /// The speed in effect: the extended one where there is one.
     pub fn read(files: &Files) -> Option<Self> {
         let speed = |name, is_extended| {
             let gt_per_s = gigatransfers(&files.text(name)?)?;
@@ -129,19 +129,19 @@ impl PcieSpeed {
             .or_else(|| speed("current_link_speed", false))
     }
 
-    /// Returns the largest speed of the card without extension.
+    /// The largest speed of the card without extension.
     pub fn max(files: &Files) -> Option<f64> {
         gigatransfers(&files.text("max_link_speed")?)
     }
 }
 
-/// Returns the corrected errors of one kind in a minute above which the driver reports them.
+/// The corrected errors of one kind in a minute above which the driver reports them.
 pub fn max_corrected_per_minute(gt_per_s: f64) -> Option<u64> {
     let limit = CORRECTED_LIMITS.iter().find(|(gt, _)| *gt == gt_per_s)?;
     Some(limit.1)
 }
 
-/// Returns the number in a speed such as `16.0 GT/s PCIe` or `16 GT/s`.
+/// The number in a speed such as `16.0 GT/s PCIe` or `16 GT/s`.
 pub fn gigatransfers(text: &str) -> Option<f64> {
     let (number, unit) = text.split_once(' ')?;
     let number = number.parse().ok().filter(|number: &f64| *number > 0.0);

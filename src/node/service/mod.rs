@@ -34,7 +34,7 @@ pub struct ServiceRequest {
 }
 
 impl ServiceRequest {
-    /// Returns the request for `device`: the options, else the variables of the launcher.
+    /// The request for `device`: the options, else the variables of the launcher.
     ///
     /// # Errors
     ///
@@ -125,12 +125,12 @@ impl ServiceRequest {
         Ok(())
     }
 
-    /// Returns the number of the service, as far as it is known before the NIC is opened.
+    /// The number of the service, as far as it is known before the NIC is opened.
     pub fn svc_id(&self) -> u32 {
         self.svc_id.map_or(DEFAULT_SVC_ID, |chosen| chosen.value)
     }
 
-    /// Returns whether a launcher has granted this service on `device`, as the environment says.
+    /// Whether a launcher has granted this service on `device`, as the environment says.
     pub fn is_of_job(&self, device: DeviceName, value: impl Fn(&str) -> Option<String>) -> bool {
         let Ok(Launcher::Granted(grant)) = Launcher::find(value) else {
             return false;
@@ -139,9 +139,9 @@ impl ServiceRequest {
         granted == Some(self.svc_id())
     }
 
-    /// Returns the service to use on `device`: the chosen one; else the default service, and if
-    /// that is disabled, not for this user, or without the VNI or class of the options, the best
-    /// one of the list.
+    /// The service to use on `device`: the chosen one; else the default service, and if that is
+    /// disabled, not for this user, or without the VNI or class of the options, the best one of the
+    /// list.
     ///
     /// # Errors
     ///
@@ -169,8 +169,8 @@ impl ServiceRequest {
         Err(self.located(failure))
     }
 
-    /// Returns the best service of a list for this process, as libfabric chooses (jobs.md 1.4),
-    /// among those that grant what the options ask for. An unreadable list counts as empty.
+    /// The best service of a list for this process, as libfabric chooses (jobs.md 1.4), among those
+    /// that grant what the options ask for. An unreadable list counts as empty.
     fn best(&self, device: &Device, rights: &Rights) -> Option<Service> {
         let services = device.services().ok().flatten().unwrap_or_default();
         let fits = |service: &Service| rights.can_use(service) && self.is_met(service);
@@ -207,7 +207,7 @@ impl ServiceRequest {
         }
     }
 
-    /// Returns the failure to allocate an interface in a service.
+    /// The failure to allocate an interface in a service.
     pub fn refused(&self, error: Error, service: &Service, name: DeviceName) -> Failure {
         let id = service.id;
         let what = format!("cannot allocate an LNI in service {id} of {name}");
@@ -290,7 +290,7 @@ impl ServiceRequest {
     }
 }
 
-/// Returns the failure for a value from `source` that the service does not grant.
+/// The failure for a value from `source` that the service does not grant.
 fn misfit(situation: Situation, source: AccessSource, message: String) -> Failure {
     if source == AccessSource::Slingshot {
         advice::found(Situation::GrantUnusable, message).context("SLINGSHOT_*")
@@ -304,8 +304,8 @@ fn listed(vnis: &[u16]) -> String {
     if vnis.is_empty() { "none".into() } else { vnis.join(", ") }
 }
 
-/// Returns the VNI to use with a service by default: the first one of its list or range. For a
-/// service with a range, the legacy tools use the VNI of service 1 (defect T26 of tools.md).
+/// The VNI to use with a service by default: the first one of its list or range. For a service with
+/// a range, the legacy tools use the VNI of service 1 (defect T26 of tools.md).
 fn first_vni(service: &Service) -> Result<Chosen<u16>, Failure> {
     let none = |why: &str| {
         let message = format!("service {} has no VNI: {why}", service.id);
@@ -381,13 +381,13 @@ impl Rights {
         }
     }
 
-    /// Returns whether the process can use the service. A system service is the driver's own, also
-    /// where root is its member.
+    /// Whether the process can use the service. A system service is the driver's own, also where
+    /// root is its member.
     pub fn can_use(&self, service: &Service) -> bool {
         service.enabled && !service.system && self.admit(service)
     }
 
-    /// Returns whether the process is a member of the service.
+    /// Whether the process is a member of the service.
     pub fn admit(&self, service: &Service) -> bool {
         self.rank(service).is_some()
     }
@@ -409,7 +409,7 @@ impl Rights {
         service.members.iter().filter_map(rank).max()
     }
 
-    /// Returns the hint for a service that is for others.
+    /// The hint for a service that is for others.
     pub fn explain(&self, service: &Service) -> String {
         let members: Vec<String> = service.members.iter().map(name).collect();
         let members = if members.is_empty() { "no user".into() } else { members.join(", ") };
@@ -445,7 +445,7 @@ facts::named_enum! {
         /// The list of services of the NIC.
         ServiceList = "service_list",
     }
-    /// Returns the name of the source in documents.
+    /// The name of the source in documents.
     pub fn name(self);
 }
 
@@ -469,7 +469,7 @@ pub struct Chosen<T> {
 }
 
 impl<T> Chosen<T> {
-    /// Returns a value that comes from `source`.
+    /// A value that comes from `source`.
     pub fn new(value: T, source: AccessSource) -> Self {
         Self { value, source }
     }
@@ -495,8 +495,8 @@ const USUAL_CLASS: Chosen<TrafficClass> =
     Chosen { value: TrafficClass::BestEffort, source: AccessSource::Default };
 
 impl Access {
-    /// Returns one line about what is used and where it comes from; `None` if that is what the
-    /// legacy tools would use with the same options.
+    /// One line about what is used and where it comes from; `None` if that is what the legacy tools
+    /// would use with the same options.
     pub fn note(&self) -> Option<String> {
         let is_usual = matches!(self.svc_id.source, AccessSource::Default | AccessSource::Option)
             && matches!(self.vni.source, AccessSource::Default | AccessSource::Range)

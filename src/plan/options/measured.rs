@@ -443,7 +443,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
     .words(&[OptionWord::switch(4, "verify", |all| &mut all.verify)]),
 ];
 
-/// Returns the sentence of an option that legacy tools lack, for tools with a peer.
+/// The sentence of an option that legacy tools lack, for tools with a peer.
 fn needs_cxidiag(tool: &Tool) -> &'static str {
     if tool.has_peer() { " The peer must be cxidiag." } else { "" }
 }

@@ -43,7 +43,7 @@ pub static GROUPS: [OptionGroup; 8] = [
     OptionGroup { title: "Client", options: connection::CLIENT },
 ];
 
-/// Returns the options that have words on the control connection, in the order of these words.
+/// The options that have words on the control connection, in the order of these words.
 fn shared() -> Vec<&'static ToolOption> {
     let options = GROUPS.iter().flat_map(|group| group.options);
     let mut shared: Vec<&ToolOption> = options.filter(|option| !option.words.is_empty()).collect();
@@ -51,12 +51,12 @@ fn shared() -> Vec<&'static ToolOption> {
     shared
 }
 
-/// Returns the keys that options have in the documents, in their order.
+/// The keys that options have in the documents, in their order.
 pub fn keys() -> impl Iterator<Item = &'static OptionKey> {
     shared().into_iter().flat_map(|option| option.keys)
 }
 
-/// Returns the keys of the options of `tool`.
+/// The keys of the options of `tool`.
 pub fn keys_of(tool: &Tool) -> impl Iterator<Item = &'static OptionKey> {
     shared_of(tool).flat_map(|option| option.keys)
 }
@@ -65,20 +65,20 @@ fn shared_of(tool: &Tool) -> impl Iterator<Item = &'static ToolOption> {
     shared().into_iter().filter(|option| (option.takers)(tool))
 }
 
-/// Returns the lines that options of `tool` have in the summary of a run.
+/// The lines that options of `tool` have in the summary of a run.
 pub fn lines(tool: &Tool, extensions: &Extensions) -> impl Iterator<Item = (&'static str, String)> {
     let lines = shared_of(tool).flat_map(|option| option.lines);
     lines.filter_map(|(label, value)| Some((*label, value(extensions)?)))
 }
 
-/// Returns the options of `tool` with their definitions, in the order of the help text.
+/// The options of `tool` with their definitions, in the order of the help text.
 pub fn of(tool: &Tool) -> impl Iterator<Item = (&'static ToolOption, Def)> {
     let all = GROUPS.iter().flat_map(|group| group.options);
     let taken = all.filter(|option| (option.takers)(tool));
     taken.map(|option| (option, (option.definition)(tool)))
 }
 
-/// Returns the message about an option, `--size` or `-s`, that only tools other than `tool` take.
+/// The message about an option, `--size` or `-s`, that only tools other than `tool` take.
 pub fn other_text(tool: &Tool, typed: &str) -> Option<String> {
     let (option, definition) = TOOLS.iter().flat_map(of).find(|(_, definition)| {
         let short = definition.entry.short.map(|letter| format!("-{letter}"));
@@ -108,13 +108,12 @@ pub fn other_text(tool: &Tool, typed: &str) -> Option<String> {
     })
 }
 
-/// Returns all words in their order.
+/// All words in their order.
 fn all() -> impl Iterator<Item = &'static OptionWord> {
     shared().into_iter().flat_map(|option| option.words)
 }
 
-/// Returns the options in use with their values, as one word: `pairs:4,reverse`; empty if there are
-/// none.
+/// The options in use with their values, as one word: `pairs:4,reverse`; empty if there are none.
 pub fn to_word(extensions: &Extensions) -> String {
     let in_use = all().filter_map(|word| {
         let value = word.value(*extensions)?;
@@ -124,7 +123,7 @@ pub fn to_word(extensions: &Extensions) -> String {
     in_use.collect::<Vec<_>>().join(",")
 }
 
-/// Returns the options of a word.
+/// The options of a word.
 ///
 /// # Errors
 ///
@@ -154,12 +153,12 @@ fn set_item(extensions: &mut Extensions, item: &str) -> Option<()> {
     all().find(|word| word.name == name)?.set(extensions, value)
 }
 
-/// Returns the names of all options, as one word.
+/// The names of all options, as one word.
 pub fn word_names() -> String {
     all().map(|word| word.name).collect::<Vec<_>>().join(",")
 }
 
-/// Returns the first option in use that is not in `known`, a word of names.
+/// The first option in use that is not in `known`, a word of names.
 pub fn first_unknown_word(extensions: &Extensions, known: &str) -> Option<&'static str> {
     let in_use = all().filter(|word| word.value(*extensions).is_some());
     in_use.map(|word| word.name).find(|name| !known.split(',').any(|other| other == *name))

@@ -122,7 +122,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
     }).frequent(),
 ];
 
-/// Returns the names of the traffic classes as the help text has them.
+/// The names of the traffic classes as the help text has them.
 fn classes() -> Vec<String> {
     let name = |class: TrafficClass| class.to_string().to_lowercase().replace('_', "-");
     TrafficClass::ALL.into_iter().map(name).collect()

@@ -65,38 +65,38 @@ pub struct ToolOption {
     pub keys: &'static [OptionKey],
     /// Its lines in the summary.
     pub lines: &'static [SummaryLine],
-    /// Returns the definition for a tool that takes the option.
+    /// The definition for a tool that takes the option.
     pub definition: fn(&Tool) -> Def,
 }
 
 impl ToolOption {
-    /// Returns the option that the legacy tools have as well.
+    /// The option that the legacy tools have as well.
     pub const fn legacy(self) -> Self {
         Self { legacy: true, ..self }
     }
 
-    /// Returns the option that the short help shows.
+    /// The option that the short help shows.
     pub const fn frequent(self) -> Self {
         Self { frequent: true, ..self }
     }
 
-    /// Returns the option that has these words on the control connection.
+    /// The option that has these words on the control connection.
     pub const fn words(self, words: &'static [OptionWord]) -> Self {
         Self { words, ..self }
     }
 
-    /// Returns the option that has these keys in the documents.
+    /// The option that has these keys in the documents.
     pub const fn keys(self, keys: &'static [OptionKey]) -> Self {
         Self { keys, ..self }
     }
 
-    /// Returns the option that has these lines in the summary.
+    /// The option that has these lines in the summary.
     pub const fn lines(self, lines: &'static [SummaryLine]) -> Self {
         Self { lines, ..self }
     }
 }
 
-/// Returns an option that governs the process that it is given to.
+/// An option that governs the process that it is given to.
 pub const fn process(takers: Takers, definition: fn(&Tool) -> Def) -> ToolOption {
     ToolOption {
         governs: Governs::ThisProcess,
@@ -110,12 +110,12 @@ pub const fn process(takers: Takers, definition: fn(&Tool) -> Def) -> ToolOption
     }
 }
 
-/// Returns an option that governs the run.
+/// An option that governs the run.
 pub const fn run(takers: Takers, definition: fn(&Tool) -> Def) -> ToolOption {
     ToolOption { governs: Governs::Run, ..process(takers, definition) }
 }
 
-/// Returns an option that governs the output of the results.
+/// An option that governs the output of the results.
 pub const fn results(takers: Takers, definition: fn(&Tool) -> Def) -> ToolOption {
     ToolOption { governs: Governs::Results, ..process(takers, definition) }
 }
@@ -135,7 +135,7 @@ pub struct OptionKey {
 /// The label of a line of the summary, and a function that returns the value in the line.
 pub type PrintedKey = (&'static str, fn(&str) -> Option<&str>);
 
-/// Returns the value of a run; `None` if it does not apply.
+/// The value of a run; `None` if it does not apply.
 #[derive(Clone, Copy, Debug)]
 pub enum KeyValue {
     Number(fn(&Extensions) -> Option<u16>),
@@ -148,12 +148,12 @@ impl OptionKey {
         Self { key, description, value, has_column: false, printed: None }
     }
 
-    /// Returns the key that CSV has as a column.
+    /// The key that CSV has as a column.
     pub const fn column(self) -> Self {
         Self { has_column: true, ..self }
     }
 
-    /// Returns the key whose value a line of the summary has.
+    /// The key whose value a line of the summary has.
     pub const fn printed(self, label: &'static str, read: fn(&str) -> Option<&str>) -> Self {
         Self { printed: Some((label, read)), ..self }
     }
@@ -175,7 +175,7 @@ enum WordValue {
     Switch(fn(&mut Extensions) -> &mut bool),
     /// The option is in use if the number differs from [`Extensions::NONE`].
     Number(fn(&mut Extensions) -> &mut u16),
-    /// Returns the value as text if the option is in use.
+    /// The value as text if the option is in use.
     Text(fn(&Extensions) -> Option<String>, SetText),
 }
 
@@ -208,7 +208,7 @@ impl OptionWord {
         Self { place, name, value: WordValue::Text(text, set) }
     }
 
-    /// Returns the value as text if the option is in use; a switch has an empty one.
+    /// The value as text if the option is in use; a switch has an empty one.
     pub fn value(&self, mut extensions: Extensions) -> Option<String> {
         match self.value {
             WordValue::Switch(part) => part(&mut extensions).then(String::new),

@@ -14,7 +14,7 @@ use facts::percentile::Percentile;
 /// Sizes of huge pages.
 pub(super) const HUGE_PAGES: [HugePage; 2] = [HugePage::Mib2, HugePage::Gib1];
 
-/// Returns key and value of a label.
+/// Key and value of a label.
 pub(super) fn label(text: &str) -> Result<(String, String), String> {
     let is_key = |key: &str| {
         !key.is_empty() && key.chars().all(|c: char| c.is_ascii_alphanumeric() || "_.-".contains(c))
@@ -30,7 +30,7 @@ pub(super) fn label(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Returns the percentiles of a list in ascending order, each once.
+/// The percentiles of a list in ascending order, each once.
 pub(super) fn percentiles(text: &str) -> Result<Vec<Percentile>, String> {
     let number = |text: &str| text.parse::<Percentile>().ok();
     let listed: Option<Vec<Percentile>> = text.split(',').map(number).collect();
@@ -60,18 +60,18 @@ pub(super) fn set_lists(
     Ok(())
 }
 
-/// Returns the number of a GPU, which has eight bits on the control connection (wire.md 4.2).
+/// The number of a GPU, which has eight bits on the control connection (wire.md 4.2).
 pub(super) fn gpu_index(value: &OsStr) -> Result<u8, String> {
     within(text(value)?, 0..=u8::MAX.into()).map(|index| index as u8)
 }
 
-/// Returns the size of huge pages with this name, in capital or small letters.
+/// The size of huge pages with this name, in capital or small letters.
 pub(super) fn huge_page(text: &str) -> Option<HugePage> {
     HUGE_PAGES.into_iter().find(|size| size.to_string().eq_ignore_ascii_case(text))
 }
 
-/// Returns the least and the greatest size of `MIN` or `MIN:MAX`. The ends of a range are powers of
-/// two, or any sizes around one if the tool measures bandwidth.
+/// The least and the greatest size of `MIN` or `MIN:MAX`. The ends of a range are powers of two, or
+/// any sizes around one if the tool measures bandwidth.
 pub(super) fn sizes(text: &str, is_bandwidth: bool) -> Option<(u64, u64)> {
     match text.split_once(':') {
         None => {
@@ -88,7 +88,7 @@ pub(super) fn sizes(text: &str, is_bandwidth: bool) -> Option<(u64, u64)> {
     }
 }
 
-/// Returns the names in a table of atomic operations, comparisons or types.
+/// The names in a table of atomic operations, comparisons or types.
 pub(super) fn words<T>(table: &[(&'static str, T)]) -> Vec<String> {
     table.iter().map(|(name, _)| (*name).to_owned()).collect()
 }

@@ -79,7 +79,7 @@ pub struct Detail<'a> {
 }
 
 impl LatencyResult {
-    /// Returns the latencies of a size from its samples, of which there is at least one.
+    /// The latencies of a size from its samples, of which there is at least one.
     pub fn of(recorder: &Recorder, extent: Extent, detail: Detail) -> Self {
         let mut percentiles = [&Percentile::STANDARD, detail.further].concat();
         percentiles.sort_unstable();

@@ -110,12 +110,12 @@ impl Outcome {
         page::json::read(document)
     }
 
-    /// Returns whether the run was read from text, where options that were not printed are unknown.
+    /// Whether the run was read from text, where options that were not printed are unknown.
     pub fn is_printed(&self) -> bool {
         self.schema_version == PRINTED
     }
 
-    /// Returns the host and the NIC of each side.
+    /// The host and the NIC of each side.
     pub fn place(&self) -> String {
         // The text of another program names no NIC.
         let none = if self.is_printed() { "unknown NIC" } else { "no NIC" };
@@ -168,7 +168,7 @@ impl Host {
     /// Name of a host that the text of a run does not name.
     pub const UNKNOWN: &str = "unknown host";
 
-    /// Returns the name of the host, unless it is unknown.
+    /// The name of the host, unless it is unknown.
     pub fn known_name(&self) -> Option<&str> {
         Some(self.name.as_str()).filter(|name| *name != Self::UNKNOWN)
     }
@@ -325,8 +325,8 @@ pub struct CounterFinding {
 }
 
 impl Outcome {
-    /// Returns the result of the run, whose loops ended with `result`: the failure, an unmet
-    /// expectation, or an unstable median.
+    /// The result of the run, whose loops ended with `result`: the failure, an unmet expectation,
+    /// or an unstable median.
     ///
     /// # Errors
     ///
@@ -364,7 +364,7 @@ fn all_met(verdicts: &[ExpectationResult]) -> Result<(), Failure> {
     Err(Failure::unmet(format!("expectation not met: {expectation} at {row}{others}")))
 }
 
-/// Returns whether no median is unstable.
+/// Whether no median is unstable.
 fn all_stable(results: &[SizeResult]) -> Result<(), Failure> {
     let is_unstable = |result: &&SizeResult| {
         let latency = result.latency.as_ref();

@@ -138,7 +138,7 @@ pub struct ListOptions {
     pub both_ends: bool,
 }
 
-/// Returns the number of pairs and threads in documents that do not have them.
+/// The number of pairs and threads in documents that do not have them.
 fn one() -> u16 {
     1
 }
@@ -149,7 +149,7 @@ fn one() -> u16 {
 pub struct DeclaredOptions(BTreeMap<String, Value>);
 
 impl DeclaredOptions {
-    /// Returns the options of a run of `tool`.
+    /// The options of a run of `tool`.
     pub fn of(tool: &Tool, extensions: &Extensions) -> Self {
         let value = |value: KeyValue| match value {
             KeyValue::Number(number) => number(extensions).into(),
@@ -159,7 +159,7 @@ impl DeclaredOptions {
         Self(options::keys_of(tool).map(|key| (key.key.to_owned(), value(key.value))).collect())
     }
 
-    /// Returns the options that a summary shows, of which `line` returns the value with a label.
+    /// The options that a summary shows, of which `line` returns the value with a label.
     pub fn printed<'a>(line: impl Fn(&str) -> Option<&'a str>) -> Self {
         let value = |key: &OptionKey| {
             let (label, read) = key.printed?;

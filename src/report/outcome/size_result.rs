@@ -73,7 +73,7 @@ pub struct FanResult {
 }
 
 impl FanResult {
-    /// Returns the result of fans of this number of puts from two medians in nanoseconds.
+    /// The result of fans of this number of puts from two medians in nanoseconds.
     pub fn new(puts: u16, first_ns: u64, span_ns: u64) -> Self {
         let others = f64::from(puts.saturating_sub(1));
         let operations_per_s = (span_ns > 0).then(|| others * 1e9 / span_ns as f64);
@@ -109,22 +109,22 @@ pub struct RateResult {
 }
 
 impl SizeResult {
-    /// Returns the result of a size that was not measured.
+    /// The result of a size that was not measured.
     pub fn none(size: u64) -> Self {
         Self { size_bytes: size, ..Self::default() }
     }
 
-    /// Returns the row, which no other result of its run has.
+    /// The row, which no other result of its run has.
     pub fn row(&self) -> Row {
         Row { size: self.size_bytes, posted: self.posted, unexpected: self.unexpected }
     }
 
-    /// Returns the result as the one of a row with these depths.
+    /// The result as the one of a row with these depths.
     pub fn in_row(self, row: Row) -> Self {
         Self { posted: row.posted, unexpected: row.unexpected, ..self }
     }
 
-    /// Returns the result of a size from the samples of a latency tool.
+    /// The result of a size from the samples of a latency tool.
     pub fn from_latencies(size: u64, recorder: &Recorder, extent: Extent, detail: Detail) -> Self {
         let count = recorder.statistics().count();
         Self {
@@ -135,8 +135,7 @@ impl SizeResult {
         }
     }
 
-    /// Returns the result of a size from the counts of both sides of a bandwidth tool, this side
-    /// first.
+    /// The result of a size from the counts of both sides of a bandwidth tool, this side first.
     pub fn from_lists(size: u64, sides: [SideResult; 2], rates: Rates, extent: Extent) -> Self {
         Self {
             extent,
@@ -171,7 +170,7 @@ impl SizeResult {
         self
     }
 
-    /// Returns a metric in its base unit, if this result has it.
+    /// A metric in its base unit, if this result has it.
     pub fn figure(&self, metric: Metric) -> Option<f64> {
         let latency = self.latency.as_ref();
         let bandwidth = self.bandwidth.as_ref();
@@ -218,7 +217,7 @@ pub struct ExpectationResult {
 }
 
 impl ExpectationResult {
-    /// Returns whether a row meets `expectation`, whose metric was measured as `figure`.
+    /// Whether a row meets `expectation`, whose metric was measured as `figure`.
     pub fn new(row: Row, expectation: &Expectation, extent: Extent, figure: Option<f64>) -> Self {
         Self {
             size_bytes: row.size,
@@ -233,12 +232,11 @@ impl ExpectationResult {
         }
     }
 
-    /// Returns the row.
     pub fn row(&self) -> Row {
         Row { size: self.size_bytes, posted: self.posted, unexpected: self.unexpected }
     }
 
-    /// Returns the measured metric with a unit for people.
+    /// The measured metric with a unit for people.
     pub fn measured_text(&self, metric: Metric) -> String {
         let (unit, scale) = metric.unit().readable();
         match self.measured {
@@ -269,8 +267,8 @@ pub struct MatchCost {
 }
 
 impl MatchCost {
-    /// Returns the time of an entry from the rows of a latency tool. `None` with fewer than three
-    /// depths that were measured completely.
+    /// The time of an entry from the rows of a latency tool. `None` with fewer than three depths
+    /// that were measured completely.
     pub fn of(results: &[SizeResult]) -> Option<Self> {
         let point = |result: &SizeResult| {
             let depth = result.posted.or(result.unexpected)?;
@@ -333,8 +331,7 @@ pub struct QueuePairResult {
 }
 
 impl QueuePairResult {
-    /// Returns the results of pairs from the counts of both sides, this side first, and their
-    /// rates.
+    /// The results of pairs from the counts of both sides, this side first, and their rates.
     pub fn of(pairs: &[([SideResult; 2], Rates)]) -> Vec<Self> {
         let result = |(pair, (sides, rates)): (usize, &([SideResult; 2], Rates))| Self {
             pair: pair as u16,
@@ -349,7 +346,7 @@ impl QueuePairResult {
 }
 
 impl BandwidthResult {
-    /// Returns the bandwidth of a size from the counts of both sides, this side first.
+    /// The bandwidth of a size from the counts of both sides, this side first.
     pub fn of([own, peer]: [SideResult; 2], rates: Rates) -> Self {
         Self {
             bandwidth_bytes_per_s: rates.megabytes * 1e6,

@@ -59,8 +59,8 @@ impl CheckedNic {
         skipped("the traffic class is not BEST_EFFORT")
     }
 
-    /// Returns whether other LNIs of the service can share the profiles and contexts of an LNI
-    /// (libcxi.md 4).
+    /// Whether other LNIs of the service can share the profiles and contexts of an LNI (libcxi.md
+    /// 4).
     ///
     /// # Errors
     ///
@@ -153,9 +153,9 @@ impl<'nic> Bench<'nic> {
         queues.into_iter().chain(memory).chain(others).fold(Ok(()), Result::and)
     }
 
-    /// Returns the address of portal `index` of the bench. It is the only function that makes
-    /// addresses of targets, so that no check reaches the memory of another process: a PID may
-    /// belong to anyone on a VNI on which the bench does not hold it (libcxi.md 6).
+    /// The address of portal `index` of the bench. It is the only function that makes addresses of
+    /// targets, so that no check reaches the memory of another process: a PID may belong to anyone
+    /// on a VNI on which the bench does not hold it (libcxi.md 6).
     pub fn dfa(&self, index: u32) -> u32 {
         let info = self.nic.device.info();
         address::dfa(info.nid, self.domain.pid(), index, info.pid_bits)
@@ -188,7 +188,7 @@ impl<'nic> Bench<'nic> {
         Ok(OtherVni { profile, _domain: domain })
     }
 
-    /// Returns a profile of another type for the VNI of the bench.
+    /// A profile of another type for the VNI of the bench.
     ///
     /// # Errors
     ///
@@ -424,8 +424,8 @@ fn wait_after(last: Option<Instant>, time: Duration) {
     }
 }
 
-/// Returns the flag that an operation with this return code sets, unless the driver masks it from
-/// the start.
+/// The flag that an operation with this return code sets, unless the driver masks it from the
+/// start.
 fn flag_of(code: c_return_code) -> Option<ErrorFlag> {
     Some(match code {
         C_RC_RESTRICTED_UNICAST => ErrorFlag::RESTRICTED_UNICAST,
@@ -478,7 +478,7 @@ mod tests {
         bench.close().unwrap();
     }
 
-    /// Returns the command with the fields that emitting it sets.
+    /// The command with the fields that emitting it sets.
     fn put_bytes(put: &FullDmaCmd) -> Vec<u8> {
         let mut put = *put;
         put.set_cmd_type(C_CMD_TYPE_DMA as u8).set_cmd_size(C_CMD_SIZE_64B as u8);

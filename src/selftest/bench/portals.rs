@@ -86,7 +86,7 @@ impl Bench<'_> {
         Ok(change)
     }
 
-    /// Returns an APPEND of an entry over all of the target's memory, for all operations.
+    /// An APPEND of an entry over all of the target's memory, for all operations.
     pub fn entry(&self, portal: &Portal) -> TargetCmd {
         let mut command = self.target_command(portal, C_CMD_TGT_APPEND);
         command
@@ -169,7 +169,7 @@ pub fn matching(options: &mut cxi_pt_alloc_opts) {
 }
 
 impl Bench<'_> {
-    /// Returns a full DMA command of `len` bytes between both memories at index 0.
+    /// A full DMA command of `len` bytes between both memories at index 0.
     pub fn dma(&self, opcode: u32, len: usize) -> FullDmaCmd {
         let mut command = FullDmaCmd::new();
         command
@@ -185,7 +185,7 @@ impl Bench<'_> {
         command
     }
 
-    /// Returns a non-matching DMA command of `len` bytes between both memories at index 0.
+    /// A non-matching DMA command of `len` bytes between both memories at index 0.
     pub fn nomatch(&self, opcode: u32, len: usize) -> NomatchDmaCmd {
         let mut command = NomatchDmaCmd::new();
         command
@@ -200,8 +200,8 @@ impl Bench<'_> {
         command
     }
 
-    /// Returns a DMA atomic operation on the first bytes of the target's memory. Operand 1 lies at
-    /// byte 0 of the initiator's memory, and the old value goes to byte 64.
+    /// A DMA atomic operation on the first bytes of the target's memory. Operand 1 lies at byte 0
+    /// of the initiator's memory, and the old value goes to byte 64.
     pub fn dma_amo(&self, op: u8, ty: u8) -> DmaAmoCmd {
         let mut command = DmaAmoCmd::new();
         command
@@ -219,7 +219,7 @@ impl Bench<'_> {
         command
     }
 
-    /// Returns the context of immediate data commands to index 0.
+    /// The context of immediate data commands to index 0.
     pub fn c_state(&self, restricted: bool) -> CStateCmd {
         let mut command = CStateCmd::new();
         command
@@ -232,7 +232,7 @@ impl Bench<'_> {
         command
     }
 
-    /// Returns the header of an immediate put to `offset` at index 0.
+    /// The header of an immediate put to `offset` at index 0.
     pub fn idc(&self, offset: u64) -> IdcHdr {
         let mut header = IdcHdr::new();
         header.set_dfa(self.dfa(0)).set_remote_offset(offset);

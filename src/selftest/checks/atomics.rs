@@ -248,7 +248,7 @@ fn atomic(op: AtomicOp, cswap: CswapOp, ty: AtomicType) -> Atomic {
     Atomic { op, cswap, ty, fetching: true, matching: false }
 }
 
-/// Returns the number of the operation that the NIC passes on as a PCIe FetchAdd, if it is known.
+/// The number of the operation that the NIC passes on as a PCIe FetchAdd, if it is known.
 pub fn fetch_add_opcode(nic: &CheckedNic) -> Option<i32> {
     let files = backend::files_of_counters(nic.name, &Machine::this(), |_| false);
     files.ok()?.fetch_add_opcode()

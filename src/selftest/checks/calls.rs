@@ -255,14 +255,14 @@ fn map(
     attempt::map(&bench.lni, rights, 0, len, flags)
 }
 
-/// Returns a number that no service has.
+/// A number that no service has.
 fn unknown_service(bench: &Bench) -> Checked<u32> {
     let services = bench.nic.device.services()?.unwrap_or_default();
     let last = services.iter().map(|service| service.id).max();
     Ok(last.unwrap_or(bench.nic.service) + 1000)
 }
 
-/// Returns a VNI of no service.
+/// A VNI of no service.
 fn foreign_vni(bench: &Bench) -> Checked<u32> {
     let Some(services) = bench.nic.device.services()? else {
         return skipped("the library has no list of services");

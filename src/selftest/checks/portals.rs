@@ -199,8 +199,8 @@ const CHECKS: &[FactCheck] = &[
     ),
 ];
 
-/// Returns a portal that software manages, with the target's memory on its REQUEST list, and the
-/// pattern in the initiator's memory.
+/// A portal that software manages, with the target's memory on its REQUEST list, and the pattern in
+/// the initiator's memory.
 fn requests(bench: &mut Bench) -> Checked<(Portal, Vec<u8>)> {
     let mut portal = bench.portal(0, matching)?;
     let pattern = bench.fill()?;
@@ -232,7 +232,7 @@ fn request(
     Ok(headers + data.len())
 }
 
-/// Returns the drop count of a portal that the NIC has disabled, after `refused` messages.
+/// The drop count of a portal that the NIC has disabled, after `refused` messages.
 fn drop_count(bench: &Bench, refused: u32) -> u32 {
     let info = bench.nic.device.info();
     let is_first = (info.vendor_id, info.device_id) == CASSINI_1;

@@ -144,7 +144,7 @@ fn unexpected(bench: &mut Bench, portal: &mut Portal, bits: &[u64]) -> Checked {
     Ok(())
 }
 
-/// Returns an entry for one message with these match bits.
+/// An entry for one message with these match bits.
 fn waiting_entry(bench: &Bench, portal: &Portal, bits: u64) -> TargetCmd {
     let mut entry = bench.entry(portal);
     entry.set_buffer_id(2).set_match_bits(bits).set_use_once(true).set_event_unlink_disable(true);

@@ -129,22 +129,22 @@ impl TargetFigures {
         }
     }
 
-    /// Returns the number of failures for each reason, with its name.
+    /// The number of failures for each reason, with its name.
     pub fn failures(&self) -> impl Iterator<Item = (&'static str, u64)> {
         ProbeFailure::ALL.iter().zip(self.failures).map(|(reason, count)| (reason.name(), count))
     }
 
-    /// Returns the latencies of the last good burst. `None` if it is too old to say something.
+    /// The latencies of the last good burst. `None` if it is too old to say something.
     pub fn latencies(&self, now: Duration) -> Option<BurstLatencies> {
         recent(self.latencies, now, SHOWN)
     }
 
-    /// Returns the last bandwidth, in bytes a second. `None` if it is too old.
+    /// The last bandwidth, in bytes a second. `None` if it is too old.
     pub fn bandwidth(&self, now: Duration) -> Option<f64> {
         recent(self.bandwidth, now, BANDWIDTH_SHOWN)
     }
 
-    /// Returns the time since the last good burst, or since there is this target.
+    /// The time since the last good burst, or since there is this target.
     pub fn age(&self, now: Duration) -> Duration {
         now.saturating_sub(self.latencies.map_or(self.since, |(_, at)| at))
     }
@@ -177,7 +177,7 @@ impl NicFigures {
         }
     }
 
-    /// Returns the figures of the target in a slot; a new target has none yet.
+    /// The figures of the target in a slot; a new target has none yet.
     pub fn target(
         &mut self,
         slot: usize,
@@ -200,18 +200,18 @@ impl NicFigures {
         }
     }
 
-    /// Returns the number of probes that were left out for each reason, with its name.
+    /// The number of probes that were left out for each reason, with its name.
     pub fn left_out(&self) -> impl Iterator<Item = (&'static str, u64)> {
         Omission::ALL.iter().zip(self.left_out).map(|(reason, count)| (reason.name(), count))
     }
 }
 
-/// Returns whether this host had no time for the probe: a long wait says nothing then.
+/// Whether this host had no time for the probe: a long wait says nothing then.
 fn had_no_time(ended: &EndedProbe) -> bool {
     ended.waited + ended.stopped > ended.took / 4
 }
 
-/// Returns whether other programs had the CPU so often that most writes may be longer.
+/// Whether other programs had the CPU so often that most writes may be longer.
 fn lost_cpu(ended: &EndedProbe) -> bool {
     ended.turns >= TOO_OFTEN.into() && ended.waited >= SLICE * TOO_OFTEN
 }

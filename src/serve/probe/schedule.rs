@@ -35,8 +35,8 @@ impl Periods {
     /// The pace of a NIC without a budget.
     pub const USUAL: Self = Self { burst: Duration::from_secs(5), bulk: Duration::from_secs(60) };
 
-    /// Returns the pace at which the bursts to and from a NIC with this many targets take at most
-    /// `budget` bytes a second: it is also the target of as many.
+    /// The pace at which the bursts to and from a NIC with this many targets take at most `budget`
+    /// bytes a second: it is also the target of as many.
     pub fn within(self, budget: u64, targets: usize) -> Self {
         let bytes = (WRITES + UNCOUNTED) * WRITE_BYTES * 2 * targets as u64;
         let shortest = Duration::from_secs_f64(bytes as f64 / budget.max(1) as f64);
@@ -75,7 +75,7 @@ impl ProbeSchedule {
         Self { periods, due: due.collect() }
     }
 
-    /// Returns the next probe: its time, its slot, and what it is. `None` without slots.
+    /// The next probe: its time, its slot, and what it is. `None` without slots.
     pub fn next(&self) -> Option<(Duration, usize, ProbeKind)> {
         let slots = self.due.iter().enumerate().flat_map(|(slot, [burst, bulk])| {
             [(*burst, slot, ProbeKind::Burst), (*bulk, slot, ProbeKind::Bulk)]
@@ -112,10 +112,10 @@ pub const TURN: Duration = Duration::from_secs(600);
 const AT_SWITCH: usize = 16;
 const IN_GROUP: usize = 256;
 
-/// Returns the targets of the host `own` in the list, at most `count` different ones, at the turn
-/// with this number since 1970. A quarter of them are its neighbours at the switch, a quarter
-/// those in its group, as far as there are so many. Slot number `n` has the `n`th target. Empty if
-/// the list lacks `own`.
+/// The targets of the host `own` in the list, at most `count` different ones, at the turn with this
+/// number since 1970. A quarter of them are its neighbours at the switch, a quarter those in its
+/// group, as far as there are so many. Slot number `n` has the `n`th target. Empty if the list
+/// lacks `own`.
 pub fn targets<'h>(own: &str, hosts: &'h [String], count: usize, turn: u64) -> Vec<&'h str> {
     let Some(place) = hosts.iter().position(|host| host == own) else {
         return Vec::new();
@@ -137,14 +137,14 @@ pub fn targets<'h>(own: &str, hosts: &'h [String], count: usize, turn: u64) -> V
     chosen
 }
 
-/// Returns the part of the list with the host at this place, of lists of this length.
+/// The part of the list with the host at this place, of lists of this length.
 fn block(hosts: &[String], place: usize, length: usize) -> &[String] {
     let begin = place / length * length;
     &hosts[begin..hosts.len().min(begin + length)]
 }
 
-/// Returns the host that follows `own` in the ring of a slot and epoch, without itself and those
-/// that were chosen already.
+/// The host that follows `own` in the ring of a slot and epoch, without itself and those that were
+/// chosen already.
 fn successor<'h>(
     own: &str,
     ring: &'h [String],
@@ -157,8 +157,8 @@ fn successor<'h>(
     others.min_by_key(|host| hash(host, salt).wrapping_sub(begin))
 }
 
-/// Returns a number that depends on a name, a slot and an epoch: FNV-1a and the last step of
-/// SplitMix64. All nodes need the same one, also of different releases.
+/// A number that depends on a name, a slot and an epoch: FNV-1a and the last step of SplitMix64.
+/// All nodes need the same one, also of different releases.
 fn hash(name: &str, (slot, epoch): (usize, u64)) -> u64 {
     let fnv = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     let mut hash = name.bytes().fold(0xcbf2_9ce4_8422_2325, fnv);
@@ -171,7 +171,7 @@ fn hash(name: &str, (slot, epoch): (usize, u64)) -> u64 {
     hash
 }
 
-/// Returns a number for the phase of probes from one host to another.
+/// A number for the phase of probes from one host to another.
 pub fn phase(own: &str, target: &str) -> u64 {
     hash(own, (0, hash(target, (0, 0))))
 }

@@ -24,20 +24,20 @@ const ERROR_OF_MEDIAN: f64 = 1.2533;
 /// sweep and the retests.
 pub const LEAST_ERROR: f64 = 0.0025;
 
-/// Returns the standard error of a median of `count` values with this spread.
+/// The standard error of a median of `count` values with this spread.
 pub fn error_of_median(spread: f64, count: usize) -> f64 {
     ERROR_OF_MEDIAN * spread / (count.max(1) as f64).sqrt()
 }
 
-/// Returns the score that none of `count` values exceeds by chance: an upper bound of the normal
-/// quantile, wider for few values, whose spread is uncertain.
+/// The score that none of `count` values exceeds by chance: an upper bound of the normal quantile,
+/// wider for few values, whose spread is uncertain.
 pub fn score_limit(count: usize) -> f64 {
     let count = count.max(2) as f64;
     (2.0 * (count / FALSE_ALARM).ln()).sqrt() * (1.0 + 4.0 / count)
 }
 
-/// Returns the probability that at least `hits` of `trials` have a property that each has with
-/// probability `part`.
+/// The probability that at least `hits` of `trials` have a property that each has with probability
+/// `part`.
 pub fn binomial_tail(trials: usize, hits: usize, part: f64) -> f64 {
     if hits == 0 {
         return 1.0;
@@ -66,12 +66,12 @@ pub struct Share {
 }
 
 impl Share {
-    /// Returns whether at least this part of the rows is outside.
+    /// Whether at least this part of the rows is outside.
     pub fn is_at_least(&self, part: f64) -> bool {
         self.outside.len() as f64 >= part * self.rows.len() as f64
     }
 
-    /// Returns whether enough rows are outside for a part with members.
+    /// Whether enough rows are outside for a part with members.
     pub fn explains_larger_part(&self) -> bool {
         self.is_at_least(LARGER_SHARE)
     }
@@ -97,18 +97,18 @@ impl<P: Copy + Ord> PartShares<P> {
         Self(shares)
     }
 
-    /// Returns the number of parts.
+    /// The number of parts.
     pub fn parts(&self) -> usize {
         self.0.len()
     }
 
-    /// Returns the rows of a part.
+    /// The rows of a part.
     pub fn get(&self, part: P) -> Option<&Share> {
         self.0.get(&part)
     }
 
-    /// Returns the part that explains most rows, of those that may be a cause. Of equals, the first
-    /// one counts.
+    /// The part that explains most rows, of those that may be a cause. Of equals, the first one
+    /// counts.
     pub fn best(&self, may_be_cause: impl Fn(P, &Share) -> bool) -> Option<(P, &Share)> {
         let shares = self.0.iter().rev().map(|(part, share)| (*part, share));
         let causes = shares.filter(|(part, share)| may_be_cause(*part, share));

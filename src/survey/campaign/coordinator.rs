@@ -76,8 +76,8 @@ pub struct SurveyCoordinator<P> {
 }
 
 impl<P: Program> SurveyCoordinator<P> {
-    /// Returns the coordinator of these members, which have `joined` and which `root` connects. A
-    /// process that joins late tells its host if `knows_hosts` is false.
+    /// The coordinator of these members, which have `joined` and which `root` connects. A process
+    /// that joins late tells its host if `knows_hosts` is false.
     pub fn new(
         root: Root<SurveyWork>,
         members: Members,
@@ -118,8 +118,8 @@ impl<P: Program> SurveyCoordinator<P> {
         self.members.roster.nodes.len() as u32
     }
 
-    /// Returns the time until which members, which work for this time first, may send `what`, and
-    /// the reason why a member that has not is given up.
+    /// The time until which members, which work for this time first, may send `what`, and the
+    /// reason why a member that has not is given up.
     fn answer_deadline(&self, what: &str, work: Duration, limit: Duration) -> (Instant, String) {
         let works_until = Instant::now() + work;
         let until = works_until + limit::in_effect(limit);
@@ -336,7 +336,7 @@ fn notice(size: u32) -> Duration {
     NOTICE + NOTICE_PER_MEMBER * size
 }
 
-/// Returns a limit that is longer for many members.
+/// A limit that is longer for many members.
 pub fn by_size(limit: Duration, thousand_time: Duration, size: u32) -> Duration {
     limit + thousand_time * (size / 1000)
 }
@@ -373,7 +373,7 @@ mod tests {
         }
     }
 
-    /// Returns the coordinator of two processes that have joined.
+    /// The coordinator of two processes that have joined.
     fn coordinator(root: Observed<SurveyWork>) -> SurveyCoordinator<SilentProgram> {
         let cluster = Cluster::new([0, 0, 2, 1], &[], 0);
         let joined = [0, 1].map(|rank| (rank, testing::introduction(&cluster, rank))).into();

@@ -17,7 +17,7 @@ use facts::robust::{mean, median, quantile, sorted};
 /// The percentiles in the figures of a pattern.
 const PERCENTILES: [f64; 7] = [0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99];
 
-/// Returns the mean rate of each NIC that sent, over its slots.
+/// The mean rate of each NIC that sent, over its slots.
 fn means_of_nics(slots: &[SlotRates]) -> Vec<f64> {
     let mut sums: BTreeMap<NicId, (f64, u32)> = BTreeMap::new();
     for sent in slots.iter().flat_map(|slot| &slot.sent) {
@@ -29,7 +29,7 @@ fn means_of_nics(slots: &[SlotRates]) -> Vec<f64> {
     means.map(|(sum, count)| sum / f64::from(count)).collect()
 }
 
-/// Returns the median over NICs of their mean rate; `None` without any.
+/// The median over NICs of their mean rate; `None` without any.
 pub fn median_of_nics(slots: &[SlotRates]) -> Option<f64> {
     median(&means_of_nics(slots))
 }
@@ -43,7 +43,7 @@ pub struct Yardstick {
     pub shape: Option<FabricShape>,
 }
 
-/// Returns the figures of the NICs, of the parts of the fabric and of targets under a pattern.
+/// The figures of the NICs, of the parts of the fabric and of targets under a pattern.
 pub fn pattern_bandwidths(
     roster: &Roster,
     pattern: Pattern,
@@ -92,7 +92,7 @@ pub fn pattern_bandwidths(
     }
 }
 
-/// Returns whether the share of theory is a verdict: a worst shift may be slow in a good fabric.
+/// Whether the share of theory is a verdict: a worst shift may be slow in a good fabric.
 pub fn is_judged_by_share(pattern: Pattern) -> bool {
     matches!(pattern, Pattern::AllToAll | Pattern::Bisect { of: Set::System, .. })
 }
@@ -106,8 +106,8 @@ struct StarSlots {
     smallest: Vec<f64>,
 }
 
-/// Returns the figures of all targets, the worst first. A target counts in a slot if the rates of
-/// all of its sources are known. `quiet` is the bandwidth without load.
+/// The figures of all targets, the worst first. A target counts in a slot if the rates of all of
+/// its sources are known. `quiet` is the bandwidth without load.
 fn target_bandwidths(slots: &[SlotRates], quiet: Option<f64>) -> Vec<StarFigures> {
     let mut target_lists: BTreeMap<NicId, StarSlots> = BTreeMap::new();
     for slot in slots {
@@ -135,7 +135,7 @@ fn target_bandwidths(slots: &[SlotRates], quiet: Option<f64>) -> Vec<StarFigures
     figures
 }
 
-/// Returns the figures of a target; `None` without slots.
+/// The figures of a target; `None` without slots.
 fn target_star(target: NicId, star: &StarSlots, quiet: Option<f64>) -> Option<StarFigures> {
     let sum = mean(&star.sums)?;
     let ratio_to_quiet = quiet.filter(|quiet| *quiet > 0.0).map(|quiet| sum / quiet);
@@ -163,7 +163,7 @@ fn fairness(shares: &[f64]) -> Option<f64> {
     (squares > 0.0).then(|| sum * sum / (shares.len() as f64 * squares))
 }
 
-/// Returns the smallest share as a ratio to an equal share. `None` if the shares are all 0.
+/// The smallest share as a ratio to an equal share. `None` if the shares are all 0.
 fn smallest_share(shares: &[f64]) -> Option<f64> {
     let sum: f64 = shares.iter().sum();
     let smallest = shares.iter().copied().fold(f64::INFINITY, f64::min);
@@ -183,7 +183,7 @@ struct SetRates {
     slots: BTreeSet<usize>,
 }
 
-/// Returns the sets to which a flow belongs under a pattern.
+/// The sets to which a flow belongs under a pattern.
 pub fn sets_of_flow(
     pattern: Pattern,
     source: NicId,
@@ -224,8 +224,8 @@ pub fn sets_of_flow(
     }
 }
 
-/// Returns the figures of all sets under a pattern, the slowest first. `theory` is the bandwidth of
-/// a flow between groups.
+/// The figures of all sets under a pattern, the slowest first. `theory` is the bandwidth of a flow
+/// between groups.
 pub fn set_bandwidths(
     roster: &Roster,
     pattern: Pattern,
@@ -268,7 +268,7 @@ pub fn shorten(sets: &mut Vec<SetFigures>) {
     });
 }
 
-/// Returns the kind of a part: only parts of one kind are compared.
+/// The kind of a part: only parts of one kind are compared.
 fn kind(unit: LoadUnit) -> u8 {
     match unit {
         LoadUnit::Nic(_) => 0,
@@ -394,7 +394,7 @@ mod tests {
         assert_eq!(target_bandwidths(&[slot], Some(8e9)), []);
     }
 
-    /// Returns a set with flows of this rate in one slot.
+    /// A set with flows of this rate in one slot.
     fn set(unit: LoadUnit, flows: usize, rate: f64) -> (LoadUnit, SetRates) {
         let set = SetRates { rates: vec![rate; flows], slots: BTreeSet::from([0]) };
         (unit, set)

@@ -11,7 +11,7 @@ use super::spec::{Distance, Pattern, Set};
 use campaign::quiet::roster::{NicId, Roster};
 use facts::robust::{median, sorted};
 
-/// Returns the slow parts of the fabric: each cause once, without its parts.
+/// The slow parts of the fabric: each cause once, without its parts.
 ///
 /// In a group of two switches, the links between both are all of its local links: they are blamed
 /// unless its links to other groups are slow too, then the group is.
@@ -43,7 +43,7 @@ pub fn culprits(roster: &Roster, rates: &BTreeMap<Pattern, Vec<SlotRates>>) -> V
     culprits
 }
 
-/// Returns the pattern if it was measured, or else the first one whose flows name slow parts.
+/// The pattern if it was measured, or else the first one whose flows name slow parts.
 fn measured_pattern(usual: Pattern, rates: &BTreeMap<Pattern, Vec<SlotRates>>) -> Pattern {
     if rates.contains_key(&usual) {
         return usual;
@@ -84,24 +84,24 @@ fn global_causes(
     explain_bundles(&bundle_ratios(&patterns, bundle_of, left_out, 2.0 / groups(roster).max(2.0)))
 }
 
-/// Returns the number of groups; at least 1.
+/// The number of groups; at least 1.
 fn groups(roster: &Roster) -> f64 {
     let places = roster.nics.iter().filter_map(|nic| nic.location);
     let groups: BTreeSet<u16> = places.map(|place| place.group).collect();
     groups.len().max(1) as f64
 }
 
-/// Returns whether the flows of a pattern judge the links between switches of a group.
+/// Whether the flows of a pattern judge the links between switches of a group.
 fn crosses_switches(pattern: &Pattern) -> bool {
     matches!(pattern, Pattern::Bisect { of: Set::Group, .. })
 }
 
-/// Returns whether the flows of a pattern judge the links between groups.
+/// Whether the flows of a pattern judge the links between groups.
 pub fn crosses_groups(pattern: &Pattern) -> bool {
     matches!(pattern, Pattern::Bisect { of: Set::System, .. } | Pattern::Shift(Distance::Group))
 }
 
-/// Returns the slots of some patterns.
+/// The slots of some patterns.
 pub fn slots_of(
     rates: &BTreeMap<Pattern, Vec<SlotRates>>,
     is_taken: impl Fn(&Pattern) -> bool,
@@ -110,8 +110,8 @@ pub fn slots_of(
     taken.map(|(_, slots)| slots.as_slice()).collect()
 }
 
-/// Returns the causes of both kinds of links without repetitions. Slow links inside a group slow
-/// flows to other groups too, so links between groups are named only without any.
+/// The causes of both kinds of links without repetitions. Slow links inside a group slow flows to
+/// other groups too, so links between groups are named only without any.
 fn merged(roster: &Roster, local: Vec<Culprit>, global: Vec<Culprit>) -> Vec<Culprit> {
     let mut merged = local;
     for slow in global {
@@ -146,7 +146,7 @@ fn merged(roster: &Roster, local: Vec<Culprit>, global: Vec<Culprit>) -> Vec<Cul
     merged
 }
 
-/// Returns the group of a part inside a group, or a group.
+/// The group of a part inside a group, or a group.
 fn group_of(unit: LoadUnit) -> Option<u16> {
     match unit {
         LoadUnit::Switch { group, .. }
@@ -156,7 +156,7 @@ fn group_of(unit: LoadUnit) -> Option<u16> {
     }
 }
 
-/// Returns whether slow links inside a group are all of its links.
+/// Whether slow links inside a group are all of its links.
 fn is_whole_group(roster: &Roster, unit: LoadUnit) -> bool {
     match unit {
         LoadUnit::Group(_) => true,
@@ -189,7 +189,7 @@ pub fn crossed_links(
     kinds.into_iter().flatten().collect()
 }
 
-/// Returns the number of links of a kind, each direction by itself.
+/// The number of links of a kind, each direction by itself.
 fn all_links(roster: &Roster, kind: LinkKind) -> usize {
     let mut switches: BTreeMap<u16, BTreeSet<u16>> = BTreeMap::new();
     for place in roster.nic_ids().filter_map(|nic| roster.location(nic)) {
@@ -281,7 +281,7 @@ mod tests {
     /// Number of slots of each pattern.
     const SLOTS: u32 = 12;
 
-    /// Returns the parts that a survey of a fabric finds slow or bad by their bandwidths.
+    /// The parts that a survey of a fabric finds slow or bad by their bandwidths.
     fn blamed(mut fabric: ModelFabric) -> Vec<(LoadUnit, Grade)> {
         let findings = fabric.survey(SLOTS).findings();
         let judgements = findings.judgements.into_iter();

@@ -126,9 +126,9 @@ impl LoadConductor {
         }
     }
 
-    /// Returns the load slots of the next block, which have the same length and the same window: at
-    /// most two seconds of them, at least one. It is empty when the load is over. The results of
-    /// the block before must have been added.
+    /// The load slots of the next block, which have the same length and the same window: at most
+    /// two seconds of them, at least one. It is empty when the load is over. The results of the
+    /// block before must have been added.
     pub fn next_load_slots(&mut self) -> Vec<LoadSlot> {
         let load_slots = self.next_block();
         let settings = &mut self.settings;
@@ -157,7 +157,7 @@ impl LoadConductor {
         Vec::new()
     }
 
-    /// Returns the bandwidth of a NIC, as soon as it is known.
+    /// The bandwidth of a NIC, as soon as it is known.
     fn rate(&self) -> Option<f64> {
         let measured = self.rounds[0].results.quiet_bandwidth();
         measured.or(self.setup.nic_rate)
@@ -259,8 +259,8 @@ impl LoadConductor {
         self.aborted.get_or_insert_with(|| reason.to_owned());
     }
 
-    /// Returns the number of load slots with results, the number of planned load slots with retests
-    /// so far, and the name of the current pattern.
+    /// The number of load slots with results, the number of planned load slots with retests so far,
+    /// and the name of the current pattern.
     pub fn progress(&self) -> (u32, u32, String) {
         let title = if self.ramp.is_empty() {
             self.rounds.last().map(LoadRound::title).unwrap_or_default()
@@ -546,7 +546,7 @@ fn lose(members: &Members, conductor: &mut LoadConductor, lost: &LostMembers) {
     }
 }
 
-/// Returns the line of progress before the load.
+/// The line of progress before the load.
 fn preparing(_: &Roster, _: usize) -> String {
     "preparing the load".into()
 }

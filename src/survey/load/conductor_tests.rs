@@ -46,7 +46,7 @@ fn good(_: u32, load_slot: &LoadSlot) -> Vec<TaskResult> {
     results(load_slot, 0, |_| 1e9)
 }
 
-/// Returns the settings of hardware NICs.
+/// The settings of hardware NICs.
 fn hardware(wanted: &str) -> LoadSetup {
     let setup = setup(wanted);
     LoadSetup { facts: ResultFacts { is_software: false, ..setup.facts }, ..setup }

@@ -65,8 +65,8 @@ pub struct CourseFacts<'a> {
     pub has_other_class: bool,
 }
 
-/// Returns the steps of a request. The quiet bandwidth is always part of it, because figures of
-/// other patterns are ratios to it.
+/// The steps of a request. The quiet bandwidth is always part of it, because figures of other
+/// patterns are ratios to it.
 pub fn course(wanted: &LoadSpec, facts: CourseFacts) -> LoadCourse {
     let mut wants: Vec<LoadPattern> = Vec::new();
     for want in &wanted.list {
@@ -109,7 +109,7 @@ pub fn course(wanted: &LoadSpec, facts: CourseFacts) -> LoadCourse {
     course
 }
 
-/// Returns the key of the order of steps.
+/// The key of the order of steps.
 fn reach(want: &LoadPattern) -> (u8, u16) {
     match want {
         LoadPattern::Standard => (0, 0),
@@ -223,8 +223,8 @@ impl LoadCourse {
     }
 }
 
-/// Returns the aggressors of the repetition that has the fewest of them; `None` if a repetition has
-/// no roles.
+/// The aggressors of the repetition that has the fewest of them; `None` if a repetition has no
+/// roles.
 fn aggressors(spread: Spread, facts: CourseFacts) -> Option<Vec<LocatedNic>> {
     let repetition_nics = |number| {
         let mut rng = roles_dice(facts.seed, number, spread);
@@ -235,7 +235,7 @@ fn aggressors(spread: Spread, facts: CourseFacts) -> Option<Vec<LocatedNic>> {
     all?.into_iter().min_by_key(Vec::len)
 }
 
-/// Returns the pattern with as many sources as there are aggressors beside the target.
+/// The pattern with as many sources as there are aggressors beside the target.
 fn fitting(pattern: Pattern, aggressors: usize) -> Pattern {
     match pattern {
         Pattern::Incast(sources) if usize::from(sources) >= aggressors => {
@@ -246,8 +246,8 @@ fn fitting(pattern: Pattern, aggressors: usize) -> Pattern {
     }
 }
 
-/// Returns the number of slots of a pattern: at least 8 in which each part of the fabric is
-/// measured in each direction (load.md 3.6).
+/// The number of slots of a pattern: at least 8 in which each part of the fabric is measured in
+/// each direction (load.md 3.6).
 fn slots_of(pattern: Pattern, nics: &[LocatedNic]) -> u32 {
     let is_small = nics.len() <= SMALL;
     match pattern {
@@ -275,7 +275,7 @@ pub struct CourseStep {
 }
 
 impl CourseStep {
-    /// Returns the name of its pattern, as in judgements.
+    /// The name of its pattern, as in judgements.
     pub fn name(&self) -> String {
         purpose_name(self.purpose)
     }
@@ -291,7 +291,7 @@ impl CourseStep {
         }
     }
 
-    /// Returns the number of slots.
+    /// The number of slots.
     pub fn slots(&self) -> u32 {
         match self.purpose {
             LoadMeasurement::Victims(_) => self.repetitions * HAS_LOAD.len() as u32,
@@ -299,7 +299,7 @@ impl CourseStep {
         }
     }
 
-    /// Returns the slots of a repetition, without their timing: none if the NICs are too few.
+    /// The slots of a repetition, without their timing: none if the NICs are too few.
     pub fn repetition(
         &self,
         nics: &[LocatedNic],
@@ -348,13 +348,13 @@ impl CourseStep {
     }
 }
 
-/// Returns the random numbers of roles: the same ones for all patterns, so that their victims can
-/// be compared.
+/// The random numbers of roles: the same ones for all patterns, so that their victims can be
+/// compared.
 fn roles_dice(seed: u64, repetition: u32, spread: Spread) -> Rng {
     seeded_rng(seed, 3 * repetition + spread as u32)
 }
 
-/// Returns a victim for each target of the load.
+/// A victim for each target of the load.
 fn victims_of_stars(flows: &[LoadFlow], roles: &Roles, rng: &mut Rng) -> Vec<Pair> {
     let mut targets: Vec<_> = flows.iter().flat_map(|flow| flow.peers.clone()).collect();
     targets.sort_unstable();
@@ -365,7 +365,7 @@ fn victims_of_stars(flows: &[LoadFlow], roles: &Roles, rng: &mut Rng) -> Vec<Pai
     pairs.map(|(initiator, target)| Pair { initiator, target }).collect()
 }
 
-/// Returns the name of a spread in texts.
+/// The name of a spread in texts.
 pub fn spread_name(spread: Spread) -> &'static str {
     match spread {
         Spread::Mixed => "mixed",

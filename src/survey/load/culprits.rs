@@ -33,8 +33,7 @@ pub struct Culprit {
 }
 
 impl Culprit {
-    /// Returns the judgement. A part inside the limits is slow at least: it explains flows that
-    /// are.
+    /// The judgement. A part inside the limits is slow at least: it explains flows that are.
     pub fn judgement(&self) -> LoadJudgement {
         let words = self.direction.map(|direction| match direction {
             Direction::Initiator => "Slow as sender only.".to_owned(),
@@ -78,7 +77,7 @@ struct NicRates {
 }
 
 impl NicRates {
-    /// Returns the largest ratio of each NIC to any other, and its partners in slow flows.
+    /// The largest ratio of each NIC to any other, and its partners in slow flows.
     fn best_and_slow_partners(
         self,
         pairs: &BTreeMap<Pair, f64>,
@@ -100,7 +99,7 @@ impl NicRates {
     }
 }
 
-/// Returns the slow NICs and switches. Nobody is named if two parts explain the flows equally well.
+/// The slow NICs and switches. Nobody is named if two parts explain the flows equally well.
 pub fn find_slow_nics(roster: &Roster, rates: &BTreeMap<Pattern, Vec<SlotRates>>) -> SlowNics {
     let nic_rates = gather(roster, rates);
     let pairs: BTreeMap<Pair, f64> = nic_rates
@@ -183,8 +182,8 @@ fn accused(slow: &BTreeMap<Pair, f64>, is_suspect: impl Fn(NicRole) -> bool) -> 
 /// The pattern that shows slow NICs.
 const WITHIN: Pattern = Pattern::Bisect { of: Set::Switch, both_ways: false };
 
-/// Returns a slow part, with the ratios of its flows in each role in which it is slow; `None` if it
-/// is slow in none.
+/// A slow part, with the ratios of its flows in each role in which it is slow; `None` if it is slow
+/// in none.
 fn culprit(unit: LoadUnit, roles: [Option<Vec<f64>>; 2], limits: GradeLimits) -> Option<Culprit> {
     let direction = match roles {
         [None, None] => return None,
@@ -203,8 +202,8 @@ fn switch_of(roster: &Roster, nic: NicId) -> Option<LoadUnit> {
     Some(LoadUnit::Switch { group: place.group, switch: place.switch })
 }
 
-/// Returns the switches of which at least two thirds of the NICs, and at least two, may be slow in
-/// one role.
+/// The switches of which at least two thirds of the NICs, and at least two, may be slow in one
+/// role.
 fn slow_switches(
     roster: &Roster,
     pairs: &BTreeMap<Pair, f64>,
@@ -232,12 +231,12 @@ fn slow_switches(
     culprits
 }
 
-/// Returns whether each NIC sends to one other at most, and receives from one at most.
+/// Whether each NIC sends to one other at most, and receives from one at most.
 fn is_one_to_one(pattern: Pattern) -> bool {
     matches!(pattern, Pattern::Quiet | Pattern::Bisect { .. } | Pattern::Shift(_))
 }
 
-/// Returns the rates of NICs as ratios.
+/// The rates of NICs as ratios.
 fn gather(roster: &Roster, rates: &BTreeMap<Pattern, Vec<SlotRates>>) -> NicRates {
     let one_to_one = || rates.iter().filter(|(pattern, _)| is_one_to_one(**pattern));
     let is_within = |source: NicId, target: NicId| {
@@ -292,7 +291,7 @@ fn gather(roster: &Roster, rates: &BTreeMap<Pattern, Vec<SlotRates>>) -> NicRate
     nic_rates
 }
 
-/// Returns the flows between two switches of a group that share the links with no other one.
+/// The flows between two switches of a group that share the links with no other one.
 fn lonely_flows(roster: &Roster, slot: &SlotRates) -> BTreeSet<Pair> {
     let known = slot.flows().map(|(source, target, _)| (source, target));
     let mut link_lists: BTreeMap<_, Vec<Pair>> = BTreeMap::new();
@@ -332,26 +331,26 @@ pub struct Bundle {
 }
 
 impl Bundle {
-    /// Returns the links between two switches of a group that a flow crosses, if it does.
+    /// The links between two switches of a group that a flow crosses, if it does.
     pub fn switch_links(roster: &Roster, source: NicId, target: NicId) -> Option<Self> {
         let (from, to) = roster.location(source).zip(roster.location(target))?;
         let is_local = from.group == to.group && from.switch != to.switch;
         is_local.then_some(Self { group: Some(from.group), from: from.switch, to: to.switch })
     }
 
-    /// Returns the links between two groups that a flow crosses, if it does.
+    /// The links between two groups that a flow crosses, if it does.
     pub fn group_links(roster: &Roster, source: NicId, target: NicId) -> Option<Self> {
         let (from, to) = roster.location(source).zip(roster.location(target))?;
         let is_global = from.group != to.group;
         is_global.then_some(Self { group: None, from: from.group, to: to.group })
     }
 
-    /// Returns the other direction.
+    /// The other direction.
     pub fn reversed(self) -> Self {
         Self { from: self.to, to: self.from, ..self }
     }
 
-    /// Returns the parts at both ends, in both roles and in their role.
+    /// The parts at both ends, in both roles and in their role.
     fn parts(self) -> [(u16, Option<Role>); 4] {
         let (initiator, target) = (Some(Role::Initiator), Some(Role::Target));
         [(self.from, None), (self.from, initiator), (self.to, None), (self.to, target)]
@@ -366,7 +365,7 @@ impl Bundle {
 /// and bundle; sorted by the number of flows.
 type Observed = Vec<(u32, f64, Bundle)>;
 
-/// Returns the bundles with the ratios of their flows to flows of equal bundles.
+/// The bundles with the ratios of their flows to flows of equal bundles.
 ///
 /// The fastest flow of all slots counts: slow links slow all of their flows, other causes only some
 /// of them. A bundle without a fast flow may have met other causes in all of its slots. It is left
@@ -517,8 +516,8 @@ pub fn explain_bundles(bundles: &BTreeMap<Bundle, f64>) -> Vec<Culprit> {
     culprits
 }
 
-/// Returns the links of a slow bundle; with both directions if the other one is `slow` too, and
-/// then for one of the two.
+/// The links of a slow bundle; with both directions if the other one is `slow` too, and then for
+/// one of the two.
 fn links(
     bundles: &BTreeMap<Bundle, f64>,
     slow: &BTreeSet<Bundle>,
@@ -538,7 +537,7 @@ fn links(
     Some(bundle_culprit(group, unit, ratio))
 }
 
-/// Returns a culprit among the links of a group, or among the links between groups.
+/// A culprit among the links of a group, or among the links between groups.
 fn bundle_culprit(group: Option<u16>, unit: LoadUnit, ratio: f64) -> Culprit {
     let set = if group.is_some() { Set::Group } else { Set::System };
     let pattern = Pattern::Bisect { of: set, both_ways: false };
@@ -559,8 +558,8 @@ fn shares(
     PartShares::new(bundles.keys().map(|bundle| (bundle.parts(), slow.contains(bundle))))
 }
 
-/// Returns the part that explains most slow bundles: at least two thirds of its own, with at least
-/// two others, while the bundles without it are good.
+/// The part that explains most slow bundles: at least two thirds of its own, with at least two
+/// others, while the bundles without it are good.
 fn slow_part(
     bundles: &BTreeMap<Bundle, f64>,
     slow: &BTreeSet<Bundle>,
@@ -590,8 +589,8 @@ fn slow_part(
     best.map(|(part, _)| part)
 }
 
-/// Returns whether the slow bundles of an end of this one may have one cause that hides in others:
-/// a link of it would be an innocent part.
+/// Whether the slow bundles of an end of this one may have one cause that hides in others: a link
+/// of it would be an innocent part.
 fn hides_cause(shares: &PartShares<(u16, Option<Role>)>, bundle: Bundle) -> bool {
     bundle.parts().into_iter().filter(|(_, role)| role.is_some()).any(|end| {
         let share = shares.get(end);

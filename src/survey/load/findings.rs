@@ -55,7 +55,7 @@ pub enum LoadUnit {
 }
 
 impl LoadUnit {
-    /// Returns whether a set is this part, or one direction of it, or links at it.
+    /// Whether a set is this part, or one direction of it, or links at it.
     pub fn covers(self, set: Self) -> bool {
         match (self, set) {
             (
@@ -161,7 +161,7 @@ impl Grade {
         }
     }
 
-    /// Returns whether it is a verdict other than good.
+    /// Whether it is a verdict other than good.
     pub fn is_worse(self) -> bool {
         matches!(self, Self::Slow | Self::Bad)
     }
@@ -253,7 +253,7 @@ pub struct BandwidthFigures {
 }
 
 impl BandwidthFigures {
-    /// Returns one of the figures; `None` if no measurement counts.
+    /// One of the figures; `None` if no measurement counts.
     pub fn measured(&self, figure: f64) -> Option<f64> {
         (self.nics > 0).then_some(figure)
     }
@@ -493,7 +493,7 @@ pub struct LoadFindings {
 }
 
 impl LoadFindings {
-    /// Returns whether all patterns were measured and judged, and nothing is bad without a name.
+    /// Whether all patterns were measured and judged, and nothing is bad without a name.
     pub fn is_complete(&self) -> bool {
         self.unjudged.is_none()
             && self.unmeasured.is_empty()
@@ -501,8 +501,8 @@ impl LoadFindings {
             && self.bad_links().is_empty()
     }
 
-    /// Returns the links between groups that were bad under each pattern that loads them, of which
-    /// there are several, although no judgement names them. Links within groups may be so without a
+    /// The links between groups that were bad under each pattern that loads them, of which there
+    /// are several, although no judgement names them. Links within groups may be so without a
     /// fault: where a group has few links, the flows of a pattern share them unevenly.
     pub fn bad_links(&self) -> Vec<LoadUnit> {
         let mut grades: BTreeMap<LoadUnit, Vec<Grade>> = BTreeMap::new();
@@ -520,8 +520,8 @@ impl LoadFindings {
         bad.filter(|links| !is_named(*links)).collect()
     }
 
-    /// Returns the name of a pattern that is bad, although nothing explains that or retests have
-    /// not confirmed it.
+    /// The name of a pattern that is bad, although nothing explains that or retests have not
+    /// confirmed it.
     pub fn bad_pattern(&self) -> Option<&str> {
         let mut patterns = self.bandwidths.iter();
         let bad = patterns.find(|bandwidth| bandwidth.grade == Grade::Bad);

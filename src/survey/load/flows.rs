@@ -13,8 +13,8 @@ use super::spec::{Distance, Pattern, Set};
 /// To how many NICs each NIC sends at once in [`Pattern::AllToAll`].
 const PEERS: usize = 8;
 
-/// Returns the flows of a slot of a pattern: none if the NICs are too few, or have no locations and
-/// the pattern needs them. The order of `nics` is their order in permutations.
+/// The flows of a slot of a pattern: none if the NICs are too few, or have no locations and the
+/// pattern needs them. The order of `nics` is their order in permutations.
 pub fn flows(pattern: Pattern, nics: &[LocatedNic], slot: u32, seed: u64) -> Vec<LoadFlow> {
     match pattern {
         Pattern::Quiet => quiet_flows(nics, slot),
@@ -35,7 +35,7 @@ fn one_to_one(pairs: Vec<SourceAndTarget>) -> Vec<LoadFlow> {
     pairs.into_iter().map(flow).collect()
 }
 
-/// Returns whether there may be a flow between two NICs.
+/// Whether there may be a flow between two NICs.
 fn are_apart(one: &LocatedNic, other: &LocatedNic) -> bool {
     one.node != other.node
 }
@@ -59,8 +59,8 @@ fn mended(mut pairs: Vec<SourceAndTarget>) -> Vec<SourceAndTarget> {
     pairs
 }
 
-/// Returns the flows of two halves. In one direction, successive slots have the same halves and
-/// both directions, so that all NICs send equally often.
+/// The flows of two halves. In one direction, successive slots have the same halves and both
+/// directions, so that all NICs send equally often.
 fn bisect(
     members: Set,
     both_ways: bool,
@@ -101,10 +101,10 @@ fn halves(set: &[LocatedNic], division: u32, rng: &mut Rng) -> Vec<SourceAndTarg
     mended(low.iter().copied().zip(high.iter().copied()).collect())
 }
 
-/// Returns pairs of half of the groups with the other half: NIC q of the j-th group with NIC q of
-/// group (j + q) mod h. The first division is in the order of the groups, others are random, so
-/// that flows cross each pair of groups. Of an odd number of groups, another one rests each time.
-/// If groups have different sizes, the NICs that find no partner change as well.
+/// Pairs of half of the groups with the other half: NIC q of the j-th group with NIC q of group (j
+/// + q) mod h. The first division is in the order of the groups, others are random, so that flows
+/// cross each pair of groups. Of an odd number of groups, another one rests each time. If groups
+/// have different sizes, the NICs that find no partner change as well.
 fn halves_of_system(nics: &[LocatedNic], division: u32, rng: &mut Rng) -> Vec<SourceAndTarget> {
     let mut all = groups(nics);
     if all.len() % 2 == 1 {
@@ -133,8 +133,8 @@ fn turn_unequal(sets: &mut [Vec<LocatedNic>], by: u32) {
     }
 }
 
-/// Returns a permutation. Between sets of different sizes, only as many NICs send as the smaller
-/// set has, other ones in each slot.
+/// A permutation. Between sets of different sizes, only as many NICs send as the smaller set has,
+/// other ones in each slot.
 fn shift(distance: Distance, nics: &[LocatedNic], slot: u32, seed: u64) -> Vec<SourceAndTarget> {
     let mut sets = match distance {
         Distance::One => return mended(shifted(nics, 1)),
@@ -162,8 +162,8 @@ fn shifted(nics: &[LocatedNic], by: usize) -> Vec<SourceAndTarget> {
     nics.iter().copied().zip(targets.copied()).collect()
 }
 
-/// Returns the flows of each NIC to [`PEERS`] others, by shifts that no earlier slot had, as long
-/// as there are such shifts.
+/// The flows of each NIC to [`PEERS`] others, by shifts that no earlier slot had, as long as there
+/// are such shifts.
 fn all_to_all(nics: &[LocatedNic], slot: u32, seed: u64) -> Vec<LoadFlow> {
     let mut shifts: Vec<usize> = (1..nics.len()).collect();
     if shifts.is_empty() {
@@ -211,8 +211,8 @@ pub fn incast_flows(nics: &[LocatedNic], sources: usize, slot: u32, seed: u64) -
     stars.into_iter().map(flow).collect()
 }
 
-/// Returns a target for each source: first sources at other switches, by `others`; then, where
-/// these do not suffice, sources in other nodes.
+/// A target for each source: first sources at other switches, by `others`; then, where these do not
+/// suffice, sources in other nodes.
 fn assigned(
     nics: &[LocatedNic],
     targets: &[usize],
@@ -251,7 +251,7 @@ const LEAST_SLOTS: usize = 8;
 /// Without switches, one of this number of NICs sends at a time.
 const SENDING_PART: usize = 8;
 
-/// Returns the number of slots in which each NIC sends at least once.
+/// The number of slots in which each NIC sends at least once.
 pub fn quiet_slots(nics: &[LocatedNic]) -> u32 {
     let cycle = NicsBySwitch::new(nics).slots(0).len();
     if cycle == 0 {
@@ -260,8 +260,8 @@ pub fn quiet_slots(nics: &[LocatedNic]) -> u32 {
     (cycle * LEAST_SLOTS.div_ceil(cycle)) as u32
 }
 
-/// Returns the flows of a slot: of each two switches, one NIC of one sends to one NIC of the other
-/// one. Switches of one group come first, because each two have a link of their own.
+/// The flows of a slot: of each two switches, one NIC of one sends to one NIC of the other one.
+/// Switches of one group come first, because each two have a link of their own.
 pub fn quiet_flows(nics: &[LocatedNic], slot: u32) -> Vec<LoadFlow> {
     let plan = NicsBySwitch::new(nics);
     let cycle = plan.slots(0).len();
@@ -345,8 +345,7 @@ impl<'a> NicsBySwitch<'a> {
         }
     }
 
-    /// Returns a NIC of another node at the next switch without a flow: of the same group if there
-    /// is one.
+    /// A NIC of another node at the next switch without a flow: of the same group if there is one.
     fn target(&self, source: usize, turn: usize, is_busy: &[bool]) -> Option<usize> {
         let (unit, count) = (self.unit_of[source], self.units.len());
         let group = &self.groups[unit];
@@ -363,7 +362,7 @@ impl<'a> NicsBySwitch<'a> {
     }
 }
 
-/// Returns the random numbers of the `number`-th part of a sequence.
+/// The random numbers of the `number`-th part of a sequence.
 pub fn seeded_rng(seed: u64, number: u32) -> Rng {
     // The golden ratio in 64 bits spreads the numbers over all seeds.
     Rng::with_seed(seed ^ (u64::from(number) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15))

@@ -248,7 +248,7 @@ fn course() -> TestSetup {
     }
 }
 
-/// Returns a block with a slot for each pair of NICs of different members, in both tests.
+/// A block with a slot for each pair of NICs of different members, in both tests.
 fn block() -> Block {
     let tasks = rounds().into_iter().zip(0..).map(|(round, slot)| {
         let (test, pair) = (round.test, round.pairs[0]);
@@ -370,7 +370,7 @@ fn report() -> Report {
     }
 }
 
-/// Returns the targets, one for each message.
+/// The targets, one for each message.
 pub fn targets() -> Vec<FuzzTarget> {
     let order = |name, order| FuzzTarget::order::<SurveyWork>(name, order);
     let reply =

@@ -24,7 +24,7 @@ const OUTLYING: f64 = 3.0;
 /// Most victims that are named for a class.
 pub const MOST_FAR: usize = 5;
 
-/// Returns the figures of all victims under a pattern, then of each class.
+/// The figures of all victims under a pattern, then of each class.
 pub fn figures(key: VictimKey, victims: &Victims, facts: &ResultFacts) -> Vec<ImpactFigures> {
     let classes = victims.classes().map(Some);
     let scopes = [None].into_iter().chain(classes);
@@ -37,8 +37,8 @@ pub fn figures(key: VictimKey, victims: &Victims, facts: &ResultFacts) -> Vec<Im
     figures
 }
 
-/// Returns the grade of all victims, from their own grade and from grade and impact factor of each
-/// class: in the median, many good pairs of one class hide bad ones of another class.
+/// The grade of all victims, from their own grade and from grade and impact factor of each class:
+/// in the median, many good pairs of one class hide bad ones of another class.
 fn grade_of_all(all: Grade, classes: &[(Grade, f64)]) -> Grade {
     let is_open = |class: &(Grade, f64)| class.0 == Grade::Unjudged && class.1 > IMPACT.good;
     match worst(classes.iter().map(|class| class.0).chain([all])) {
@@ -47,7 +47,7 @@ fn grade_of_all(all: Grade, classes: &[(Grade, f64)]) -> Grade {
     }
 }
 
-/// Returns the figures of a class; `None` if no pair of it has both medians.
+/// The figures of a class; `None` if no pair of it has both medians.
 ///
 /// One verdict deviates from the table of load.md 3.7 on purpose. A pattern that is no incast fills
 /// links that victims share, at the latest in a tapered system: latencies may grow without a fault,
@@ -102,14 +102,13 @@ fn class_impact(
     })
 }
 
-/// Returns the impact factor that the interval of a larger one is above: smaller ones are chance or
-/// drift.
+/// The impact factor that the interval of a larger one is above: smaller ones are chance or drift.
 fn least_impact(resolution: f64) -> f64 {
     LEAST_IMPACT.max(resolution)
 }
 
-/// Returns the largest ratio of two quiet medians of a repetition, in either direction: of each
-/// repetition the median over the pairs.
+/// The largest ratio of two quiet medians of a repetition, in either direction: of each repetition
+/// the median over the pairs.
 pub fn resolution<'a>(pairs: impl Iterator<Item = &'a PairMedians>) -> f64 {
     let mut repetition_lists: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for pair in pairs {
@@ -120,8 +119,8 @@ pub fn resolution<'a>(pairs: impl Iterator<Item = &'a PairMedians>) -> f64 {
     drifts.fold(1.0, |most, drift| most.max(drift).max(1.0 / drift))
 }
 
-/// Returns the grade of an impact factor. It is above 1 only if its interval is above what chance
-/// and drift explain, and bad only if the interval is beyond the limit too.
+/// The grade of an impact factor. It is above 1 only if its interval is above what chance and drift
+/// explain, and bad only if the interval is beyond the limit too.
 fn grade(compared: Compared, limits: GradeLimits, resolution: f64) -> Grade {
     let Some((low, _)) = compared.interval else {
         return Grade::Good;
@@ -135,8 +134,7 @@ fn grade(compared: Compared, limits: GradeLimits, resolution: f64) -> Grade {
     }
 }
 
-/// Returns the indices of the impact factors that are more than 3 robust deviations above the
-/// median.
+/// The indices of the impact factors that are more than 3 robust deviations above the median.
 fn outlying(impacts: &[f64]) -> Vec<usize> {
     let middle = median(impacts).unwrap_or(f64::NAN);
     let most = middle + OUTLYING * sigma(impacts, middle);
@@ -144,8 +142,8 @@ fn outlying(impacts: &[f64]) -> Vec<usize> {
     all.filter(|(_, impact)| **impact > most).map(|(index, _)| index).collect()
 }
 
-/// Returns the victims of a class whose impact factor is far above it, the worst first. Good ones
-/// are not worth a name, and a class that is too small for a verdict has none.
+/// The victims of a class whose impact factor is far above it, the worst first. Good ones are not
+/// worth a name, and a class that is too small for a verdict has none.
 fn far_above(class_pairs: &[MeasuredPair]) -> Vec<FarVictim> {
     let impacts: Vec<f64> = class_pairs.iter().map(MeasuredPair::impact).collect();
     let quiet: Vec<f64> = class_pairs.iter().map(|pair| pair.quiet).collect();
@@ -174,8 +172,8 @@ fn far_above(class_pairs: &[MeasuredPair]) -> Vec<FarVictim> {
 }
 
 impl FarVictim {
-    /// Returns a sentence that names the pair, its impact factor, and its latency without load: a
-    /// pair that is slow there too is no matter of the load alone.
+    /// A sentence that names the pair, its impact factor, and its latency without load: a pair that
+    /// is slow there too is no matter of the load alone.
     pub fn sentence(&self, roster: &Roster) -> String {
         let [initiator, target] = self.pair.nics().map(|nic| {
             let place = roster.location(nic).map(|place| format!(" ({place})"));
@@ -194,8 +192,8 @@ impl FarVictim {
 const WORTH_ISOLATING: f64 = 1.2;
 const EXCLUDED: f64 = 1.1;
 
-/// Returns the figures of each pattern under which victims measured in both classes, over the
-/// spreads that both have.
+/// The figures of each pattern under which victims measured in both classes, over the spreads that
+/// both have.
 pub fn isolation_figures(
     victims: &BTreeMap<VictimKey, Victims>,
     other_class: Option<&str>,
@@ -252,7 +250,7 @@ fn isolation(same: f64, other: f64) -> f64 {
     1.0 - (other - 1.0) / (same - 1.0)
 }
 
-/// Returns the judgement on figures that are not good.
+/// The judgement on figures that are not good.
 pub fn judgement(isolation: &IsolationFigures) -> Option<LoadJudgement> {
     let value = isolation.isolation.filter(|_| isolation.grade.is_worse())?;
     Some(LoadJudgement::new(

@@ -74,7 +74,7 @@ pub const EQUAL_FLOWS: f64 = 0.25;
 const MANY_SETS: usize = 1000;
 
 impl GradeLimits {
-    /// Returns the grade of a figure whose small values are bad.
+    /// The grade of a figure whose small values are bad.
     pub fn grade(self, value: f64) -> Grade {
         if value >= self.good {
             Grade::Good
@@ -85,9 +85,8 @@ impl GradeLimits {
         }
     }
 
-    /// Returns the figure of one of several equal parts as a ratio to their median, and its grade.
-    /// A part is bad only if it lies far outside the distribution too. Fewer than 3 parts are not
-    /// judged.
+    /// The figure of one of several equal parts as a ratio to their median, and its grade. A part
+    /// is bad only if it lies far outside the distribution too. Fewer than 3 parts are not judged.
     pub fn grade_among(self, value: f64, equal: &EqualParts) -> (f64, Grade) {
         let ratio = if equal.median > 0.0 { value / equal.median } else { 1.0 };
         let grade = match self.grade(ratio) {
@@ -115,15 +114,15 @@ impl EqualParts {
         Self { count: figures.len(), median: middle, deviation: sigma(figures, middle) }
     }
 
-    /// Returns whether a figure lies far below the distribution. Fewer than 8 figures have no
-    /// distribution: then each figure does.
+    /// Whether a figure lies far below the distribution. Fewer than 8 figures have no distribution:
+    /// then each figure does.
     pub fn is_far_below(&self, value: f64) -> bool {
         let most = if self.count < MANY_SETS { 3.5 } else { 4.5 };
         self.count < LEAST_FIGURES || self.median - value > most * self.deviation
     }
 }
 
-/// Returns the worst of these grades; unjudged if none of them is a verdict.
+/// The worst of these grades; unjudged if none of them is a verdict.
 pub fn worst(grades: impl Iterator<Item = Grade>) -> Grade {
     let judged = grades.filter(|grade| *grade != Grade::Unjudged);
     judged.max().unwrap_or(Grade::Unjudged)
@@ -152,8 +151,7 @@ pub struct FabricShape {
 }
 
 impl FabricShape {
-    /// Returns whether the roster has all NICs of the fabric: in a part of it, NICs share fewer
-    /// links.
+    /// Whether the roster has all NICs of the fabric: in a part of it, NICs share fewer links.
     pub fn is_of(&self, roster: &Roster) -> bool {
         let mut nics_by_group: BTreeMap<u16, u32> = BTreeMap::new();
         for place in roster.nic_ids().filter_map(|nic| roster.location(nic)) {
@@ -176,50 +174,50 @@ impl FabricShape {
         }
     }
 
-    /// Returns the number of NICs of a group.
+    /// The number of NICs of a group.
     fn nics_of_group(&self) -> f64 {
         f64::from(self.switches) * f64::from(self.nics)
     }
 
-    /// Returns the rate of the links from one group to another one.
+    /// The rate of the links from one group to another one.
     fn between_groups(&self) -> f64 {
         f64::from(self.links) * self.global_rate
     }
 
-    /// Returns the rate of the links from a group to all others.
+    /// The rate of the links from a group to all others.
     fn global_out(&self) -> f64 {
         f64::from(self.groups.saturating_sub(1)) * self.between_groups()
     }
 
-    /// Returns the rate of the links from half of the groups to the others.
+    /// The rate of the links from half of the groups to the others.
     pub fn cut(&self) -> f64 {
         let (half, others) = (self.groups / 2, self.groups.div_ceil(2));
         f64::from(half) * f64::from(others) * self.between_groups()
     }
 
-    /// Returns the bandwidth of a NIC while half of the groups send to the others. On minimal
-    /// paths, the links to the group that an odd number leaves over carry nothing.
+    /// The bandwidth of a NIC while half of the groups send to the others. On minimal paths, the
+    /// links to the group that an odd number leaves over carry nothing.
     fn bisection_of_nic(&self) -> f64 {
         let half = f64::from(self.groups / 2);
         let links = if self.is_minimal { half * half * self.between_groups() } else { self.cut() };
         self.nic_rate.min(links / (half * self.nics_of_group()))
     }
 
-    /// Returns the bandwidth of a NIC while each sends equally to all.
+    /// The bandwidth of a NIC while each sends equally to all.
     fn all_to_all_of_nic(&self) -> f64 {
         let links = f64::from(self.groups) * self.between_groups();
         self.nic_rate.min(links / self.nics_of_group())
     }
 
-    /// Returns the bandwidth of a NIC while each group sends to the next one: on minimal paths, or
-    /// by detours over all other groups.
+    /// The bandwidth of a NIC while each group sends to the next one: on minimal paths, or by
+    /// detours over all other groups.
     fn worst_shift_of_nic(&self) -> f64 {
         let links = if self.is_minimal { self.between_groups() } else { self.global_out() / 2.0 };
         self.nic_rate.min(links / self.nics_of_group())
     }
 
-    /// Returns the bandwidth of a NIC under a pattern. `None` for patterns whose bandwidth depends
-    /// on chance or on the routes, and for fabrics of one group.
+    /// The bandwidth of a NIC under a pattern. `None` for patterns whose bandwidth depends on
+    /// chance or on the routes, and for fabrics of one group.
     pub fn nic_value(&self, pattern: Pattern) -> Option<f64> {
         match pattern {
             Pattern::Quiet | Pattern::Bisect { of: Set::Switch, .. } => Some(self.nic_rate),
@@ -286,7 +284,7 @@ mod tests {
         }
     }
 
-    /// Returns the rate at which the NICs of a group can send.
+    /// The rate at which the NICs of a group can send.
     fn injection(shape: FabricShape) -> f64 {
         shape.nics_of_group() * shape.nic_rate
     }

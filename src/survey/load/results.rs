@@ -64,14 +64,14 @@ impl LoadResults {
         }
     }
 
-    /// Returns the median over the NICs of their bandwidth without load, in bytes per second;
-    /// `None` if it was not measured.
+    /// The median over the NICs of their bandwidth without load, in bytes per second; `None` if it
+    /// was not measured.
     pub fn quiet_bandwidth(&self) -> Option<f64> {
         let slots = self.rates.get(&Pattern::Quiet)?;
         bandwidths::median_of_nics(slots)
     }
 
-    /// Returns the patterns of which most measurements do not count: a fault may hide in them.
+    /// The patterns of which most measurements do not count: a fault may hide in them.
     fn unmeasured(&self) -> Vec<String> {
         let pattern_text = |(pattern, slots): (&Pattern, &Vec<SlotRates>)| {
             let counted: usize = slots.iter().map(|slot| slot.sent.len()).sum();
@@ -238,7 +238,7 @@ impl CounterSums {
         }
     }
 
-    /// Returns the sums of each pattern.
+    /// The sums of each pattern.
     pub fn figures(&self) -> Vec<CounterFigures> {
         let listed = |counts: &BTreeMap<Watched, u64>| {
             counts.iter().map(|(watched, sum)| (*watched, *sum)).collect()
@@ -261,7 +261,7 @@ impl CounterSums {
         judgements
     }
 
-    /// Returns the lost answers: of the system, or of each NIC of the one node that reports them.
+    /// The lost answers: of the system, or of each NIC of the one node that reports them.
     fn lost_answers(&self, roster: &Roster) -> Vec<LoadJudgement> {
         let lost = |sums: &PatternSums| {
             let count = |sums: &BTreeMap<Watched, u64>| sums.get(&Watched::Timeouts).copied();
@@ -362,7 +362,7 @@ fn grow(sum: &mut u64, change: u64) {
     *sum = sum.saturating_add(change);
 }
 
-/// Returns the names of the first NICs, and the number of the others.
+/// The names of the first NICs, and the number of the others.
 fn names(roster: &Roster, nics: impl Iterator<Item = NicId>) -> String {
     let nics: Vec<NicId> = nics.collect();
     let shown = nics.iter().take(MOST_NAMES).map(|nic| roster.name(*nic));

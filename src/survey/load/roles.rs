@@ -81,7 +81,7 @@ pub fn assign_roles(
     is_enough.then_some(roles)
 }
 
-/// Returns the items of each value of `key`, by value.
+/// The items of each value of `key`, by value.
 fn by_key<T, K: Ord>(
     items: impl IntoIterator<Item = T>,
     key: impl Fn(&T) -> K,
@@ -93,8 +93,8 @@ fn by_key<T, K: Ord>(
     by_key.into_values()
 }
 
-/// Returns the nodes that `place` joins: nodes with NICs at the same place are in one unit. Nodes
-/// without a place are left out.
+/// The nodes that `place` joins: nodes with NICs at the same place are in one unit. Nodes without a
+/// place are left out.
 fn joined(nodes: &[NodeNics], place: impl Fn(&LocatedNic) -> Option<(u16, u16)>) -> Vec<RoleUnit> {
     let mut first: BTreeMap<(u16, u16), usize> = BTreeMap::new();
     let mut above: Vec<usize> = (0..nodes.len()).collect();
@@ -226,14 +226,14 @@ pub struct LocatedNic {
 }
 
 impl LocatedNic {
-    /// Returns the group, if it is known.
+    /// The group, if it is known.
     pub fn group(&self) -> Option<u16> {
         self.switch.map(|(group, _)| group)
     }
 }
 
-/// Returns the NICs by group, switch and port. NICs without a location follow: the first NIC of
-/// each node, then the second one of each node, so that neighbours are NICs of different nodes.
+/// The NICs by group, switch and port. NICs without a location follow: the first NIC of each node,
+/// then the second one of each node, so that neighbours are NICs of different nodes.
 pub fn placed(roster: &Roster, usable: &[NicId]) -> Vec<LocatedNic> {
     let mut nics_by_node: BTreeMap<NodeId, u32> = BTreeMap::new();
     let mut keyed: Vec<_> = usable
@@ -255,8 +255,8 @@ pub fn placed(roster: &Roster, usable: &[NicId]) -> Vec<LocatedNic> {
     keyed.into_iter().map(|(.., placed)| placed).collect()
 }
 
-/// Returns the NICs of each value of `key`, by value. NICs keep their order; NICs without a value
-/// are left out.
+/// The NICs of each value of `key`, by value. NICs keep their order; NICs without a value are left
+/// out.
 pub fn sets<K: Ord>(
     nics: &[LocatedNic],
     key: impl Fn(&LocatedNic) -> Option<K>,
@@ -278,7 +278,7 @@ pub fn groups(nics: &[LocatedNic]) -> Vec<Vec<LocatedNic>> {
     sets(nics, LocatedNic::group)
 }
 
-/// Returns the smallest part of the fabric that two NICs share.
+/// The smallest part of the fabric that two NICs share.
 pub fn class(one: &LocatedNic, other: &LocatedNic) -> Class {
     match (one.switch, other.switch) {
         _ if one.nic == other.nic => Class::Loopback,
@@ -290,8 +290,8 @@ pub fn class(one: &LocatedNic, other: &LocatedNic) -> Class {
     }
 }
 
-/// Returns the NICs with the switches of each group and the NICs of each switch in random order:
-/// patterns among them load the same groups, and have other pairs of NICs.
+/// The NICs with the switches of each group and the NICs of each switch in random order: patterns
+/// among them load the same groups, and have other pairs of NICs.
 pub fn reordered(nics: &[LocatedNic], rng: &mut Rng) -> Vec<LocatedNic> {
     let mut order = Vec::with_capacity(nics.len());
     for group in groups(nics) {

@@ -35,7 +35,7 @@ pub struct RoundNics {
 }
 
 impl RoundNics {
-    /// Returns the NICs that take part in a step.
+    /// The NICs that take part in a step.
     pub fn of(&self, purpose: LoadMeasurement) -> &[LocatedNic] {
         match purpose {
             LoadMeasurement::Victims(_) => &self.victim_nics,
@@ -83,18 +83,18 @@ impl LoadRound {
         }
     }
 
-    /// Returns the number of slots of all steps.
+    /// The number of slots of all steps.
     pub fn planned(&self) -> u32 {
         self.steps.iter().map(CourseStep::slots).sum()
     }
 
-    /// Returns whether the round is over: the block after the last one was asked for, so the
-    /// results of the last one were added.
+    /// Whether the round is over: the block after the last one was asked for, so the results of the
+    /// last one were added.
     pub fn has_ended(&self) -> bool {
         self.at == self.steps.len()
     }
 
-    /// Returns the title of the current step; empty at the end.
+    /// The title of the current step; empty at the end.
     pub fn title(&self) -> String {
         let step = self.steps.get(self.at);
         step.map(CourseStep::title).unwrap_or_default()
@@ -115,7 +115,7 @@ impl LoadRound {
         self.queue.retain(|load_slot| !load_slot.flows.is_empty() || !load_slot.victims.is_empty());
     }
 
-    /// Returns the next block: load slots of one step. It is empty when all steps are done.
+    /// The next block: load slots of one step. It is empty when all steps are done.
     pub fn next_block(&mut self, facts: RoundFacts) -> Vec<LoadSlot> {
         while let Some(step) = self.steps.get(self.at).copied() {
             let most = self.timing.map(SlotTiming::slots_of_block);
@@ -152,7 +152,7 @@ impl LoadRound {
         step.repetition(self.nics.of(step.purpose), repetition, rules, self.seed)
     }
 
-    /// Returns the pattern that loads the largest part of the fabric.
+    /// The pattern that loads the largest part of the fabric.
     pub fn widest(&self) -> Option<Pattern> {
         let pattern = |step: &CourseStep| match step.purpose {
             LoadMeasurement::Ramp => None,
@@ -166,7 +166,7 @@ impl LoadRound {
     }
 }
 
-/// Returns the timing of the slots of a step, by the flows of one repetition.
+/// The timing of the slots of a step, by the flows of one repetition.
 pub fn timing_of(slots: &[LoadSlot], facts: RoundFacts) -> SlotTiming {
     let links = facts.theory.map_or(1, |shape| shape.links);
     let crowds = slots.iter().map(|slot| crowd(&slot.flows, facts.roster, links));
@@ -201,7 +201,7 @@ pub struct SlotTiming {
 }
 
 impl SlotTiming {
-    /// Returns the number of slots of a block, at least one.
+    /// The number of slots of a block, at least one.
     pub fn slots_of_block(self) -> usize {
         (BLOCK_NS / self.slot_ns).max(1) as usize
     }
@@ -221,9 +221,9 @@ pub struct LoadSizes {
     pub window_bytes: u64,
 }
 
-/// Returns the timing of slots in which up to `crowd` windows share a link of this rate in bytes
-/// per second. Without a known rate, NICs are taken for fast ones. If the longest slot is too
-/// short, the window shrinks, down to one operation.
+/// The timing of slots in which up to `crowd` windows share a link of this rate in bytes per
+/// second. Without a known rate, NICs are taken for fast ones. If the longest slot is too short,
+/// the window shrinks, down to one operation.
 pub fn timing(crowd: f64, rate: Option<f64>, sizes: LoadSizes) -> SlotTiming {
     let window = sizes.window_bytes.max(sizes.size_bytes);
     let crowd = crowd.max(LEAST_CROWD);
@@ -253,9 +253,9 @@ enum SharedLink {
     Groups(u16, u16),
 }
 
-/// Returns the most windows that share a port of a NIC or, if packets take minimal paths, a link.
-/// `links` is the number of links from one group to another one. A source that sends to several
-/// NICs has a part of its window under way to each.
+/// The most windows that share a port of a NIC or, if packets take minimal paths, a link. `links`
+/// is the number of links from one group to another one. A source that sends to several NICs has a
+/// part of its window under way to each.
 fn crowd(flows: &[LoadFlow], roster: &Roster, links: u32) -> f64 {
     let mut windows: HashMap<SharedLink, f64> = HashMap::new();
     for flow in flows {

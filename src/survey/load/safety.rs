@@ -23,7 +23,7 @@ pub enum Cap {
 const MOST_BY_DEFAULT: usize = 64;
 
 impl Cap {
-    /// Returns the most aggressors among this number of NICs.
+    /// The most aggressors among this number of NICs.
     pub fn most(self, nics: usize, is_hardware: bool) -> usize {
         match self {
             Self::Default if is_hardware => MOST_BY_DEFAULT.min(nics / 4),
@@ -139,7 +139,7 @@ pub fn alarms(
     alarms
 }
 
-/// Returns the alarms about targets that have paused their switch for long.
+/// The alarms about targets that have paused their switch for long.
 fn spared(load_slot: &LoadSlot, results: &[TaskResult]) -> impl Iterator<Item = Alarm> {
     let has_paused =
         |result: &&TaskResult| changed(result, Watched::RxPaused) > load_slot.slot_ns / 2;
@@ -149,7 +149,7 @@ fn spared(load_slot: &LoadSlot, results: &[TaskResult]) -> impl Iterator<Item = 
     targets.map(|nic| Alarm::Spare(nic, reason.into()))
 }
 
-/// Returns whether these NICs are more than this part of a number of NICs, and on several nodes.
+/// Whether these NICs are more than this part of a number of NICs, and on several nodes.
 fn is_above(nics: &BTreeSet<NicId>, (part, all): (f64, usize), roster: &Roster) -> bool {
     let nodes: BTreeSet<_> = nics.iter().map(|nic| roster.nic(*nic).node).collect();
     nodes.len() >= LEAST_NODES && nics.len() as f64 > part * all as f64
@@ -261,8 +261,8 @@ mod tests {
         assert_eq!(noticed, "2 % of the packets before it had marks of congestion");
     }
 
-    /// Returns a load slot in which each of the first `sources` NICs sends to the NIC after them,
-    /// and pairs of later NICs measure.
+    /// A load slot in which each of the first `sources` NICs sends to the NIC after them, and pairs
+    /// of later NICs measure.
     fn load_slot(sources: u32, victims: u32) -> LoadSlot {
         let flow = |source| LoadFlow { source: NicId(source), peers: vec![NicId(sources)] };
         let victim = |number| pair(sources + 1 + 2 * number, sources + 2 + 2 * number);

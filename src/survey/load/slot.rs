@@ -42,7 +42,7 @@ pub struct VictimKey {
 }
 
 impl VictimKey {
-    /// Returns the victims beside a pattern, in its traffic class.
+    /// The victims beside a pattern, in its traffic class.
     pub fn new(under: Pattern, spread: Spread) -> Self {
         Self { under, at_target: false, spread, in_other_class: false }
     }
@@ -77,7 +77,7 @@ pub struct LoadSlot {
 }
 
 impl LoadSlot {
-    /// Returns whether it is a load slot of victims without load.
+    /// Whether it is a load slot of victims without load.
     pub fn is_quiet(&self) -> bool {
         self.flows.is_empty()
     }
@@ -98,7 +98,7 @@ impl LoadSlot {
     }
 }
 
-/// Returns the name of a pattern with its variant: `bisect:system, both ways`.
+/// The name of a pattern with its variant: `bisect:system, both ways`.
 pub fn pattern_name(pattern: Pattern) -> String {
     match pattern {
         Pattern::Quiet => "quiet".into(),
@@ -126,7 +126,7 @@ pub fn pattern_name(pattern: Pattern) -> String {
     }
 }
 
-/// Returns the name of the pattern of load slots with this purpose.
+/// The name of the pattern of load slots with this purpose.
 pub fn purpose_name(purpose: LoadMeasurement) -> String {
     match purpose {
         LoadMeasurement::Ramp => "ramp".into(),
@@ -135,8 +135,8 @@ pub fn purpose_name(purpose: LoadMeasurement) -> String {
     }
 }
 
-/// Returns the name of the pattern of aggressors, as victims see it: `incast-same:8` if the victims
-/// measure at the target of the incast.
+/// The name of the pattern of aggressors, as victims see it: `incast-same:8` if the victims measure
+/// at the target of the incast.
 pub fn under_name(pattern: Pattern, at_target: bool) -> String {
     match pattern {
         Pattern::Incast(sources) if at_target => format!("incast-same:{sources}"),
@@ -212,7 +212,7 @@ pub struct SlotRates {
 }
 
 impl SlotRates {
-    /// Returns the rates of a load slot. A NIC that could not send at all has rate 0.
+    /// The rates of a load slot. A NIC that could not send at all has rate 0.
     pub fn of(load_slot: &LoadSlot, results: &[TaskResult]) -> Self {
         let mut rates = Self::default();
         let counted_s = SlotTimes::from_slot(load_slot.slot_ns).counted() as f64 / 1e9;
@@ -262,8 +262,8 @@ impl SlotRates {
         });
     }
 
-    /// Returns each flow with its rate: a NIC sends to its peers in turn, so each of them that it
-    /// reaches gets an equal part.
+    /// Each flow with its rate: a NIC sends to its peers in turn, so each of them that it reaches
+    /// gets an equal part.
     pub fn flows(&self) -> impl Iterator<Item = (NicId, NicId, f64)> {
         let reached = self.sent.iter().flat_map(|rate| {
             let part = rate.rate / rate.peers.len() as f64;
@@ -279,7 +279,7 @@ impl SlotRates {
     }
 }
 
-/// Returns the bytes that a NIC sent, unless they say nothing about the fabric.
+/// The bytes that a NIC sent, unless they say nothing about the fabric.
 fn bytes_that_count(result: &TaskResult) -> Option<f64> {
     let bytes = match &result.answer {
         TaskAnswer::Sent { bytes, .. } => *bytes,
@@ -290,8 +290,8 @@ fn bytes_that_count(result: &TaskResult) -> Option<f64> {
     (!is_busy && !is_late(&bytes)).then(|| bytes.iter().map(|bytes| *bytes as f64).sum())
 }
 
-/// Returns whether the NIC began to send after the counted time had begun. A slow NIC may have no
-/// answer in one part or another, so the first part is compared with the smallest late one.
+/// Whether the NIC began to send after the counted time had begun. A slow NIC may have no answer in
+/// one part or another, so the first part is compared with the smallest late one.
 fn is_late(bytes: &[u64; PARTS]) -> bool {
     let late_parts = &bytes[PARTS / 2..];
     let least = late_parts.iter().copied().min().unwrap_or(0);

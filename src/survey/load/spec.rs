@@ -60,7 +60,7 @@ pub struct LoadSpec {
 }
 
 impl Default for LoadSpec {
-    /// Returns the value of a bare `--load`.
+    /// The value of a bare `--load`.
     fn default() -> Self {
         Self { list: vec![LoadPattern::Standard], is_plan: false }
     }

@@ -18,12 +18,12 @@ use campaign::quiet::testing::Cluster;
 use campaign::timetable::{Histogram, PARTS, SlotTimes, TaskAnswer, TaskResult};
 use crew::location::Location;
 
-/// Returns a fabric of groups, switches in each, nodes at each switch, and NICs of each node.
+/// A fabric of groups, switches in each, nodes at each switch, and NICs of each node.
 pub fn fabric(shape: [u16; 4]) -> Roster {
     Cluster::new(shape, &[], 1).roster
 }
 
-/// Returns a fabric whose nodes have a NIC at each switch of their group.
+/// A fabric whose nodes have a NIC at each switch of their group.
 pub fn fabric_of_wide_nodes(groups: u16, switches: u16, nodes: u16) -> Roster {
     let mut roster = fabric([groups, switches, nodes, 1]);
     for (index, nic) in roster.nics.iter_mut().enumerate() {
@@ -34,7 +34,7 @@ pub fn fabric_of_wide_nodes(groups: u16, switches: u16, nodes: u16) -> Roster {
     roster
 }
 
-/// Returns the fabric of the vectors of load.md 5: four groups of two switches with two NICs.
+/// The fabric of the vectors of load.md 5: four groups of two switches with two NICs.
 pub fn d4() -> Roster {
     fabric([4, 2, 2, 1])
 }
@@ -47,7 +47,7 @@ pub fn all_placed(roster: &Roster) -> Vec<LocatedNic> {
     placed(roster, &all(roster))
 }
 
-/// Returns the settings of software NICs of 1 GB/s.
+/// The settings of software NICs of 1 GB/s.
 pub fn setup(wanted: &str) -> LoadSetup {
     LoadSetup {
         wanted: parse(wanted).unwrap(),
@@ -66,7 +66,7 @@ pub fn setup(wanted: &str) -> LoadSetup {
     }
 }
 
-/// Returns the load of a fabric.
+/// The load of a fabric.
 pub fn conductor(roster: &Roster, setup: LoadSetup) -> LoadConductor {
     LoadConductor::new(roster, all(roster), setup).unwrap()
 }
@@ -184,14 +184,14 @@ impl ModelFabric {
         self.roster.location(nic).expect("a location")
     }
 
-    /// Returns the switch of a group at which its cable to another group ends.
+    /// The switch of a group at which its cable to another group ends.
     fn end(&self, group: u16, other: u16, cable: u32) -> u16 {
         let groups = self.shape.groups;
         let distance = (u32::from(other) + groups - u32::from(group)) % groups;
         ((distance - 1 + cable) % self.shape.switches) as u16
     }
 
-    /// Returns the links of a flow, and which part of it each of them carries.
+    /// The links of a flow, and which part of it each of them carries.
     fn path(&self, source: NicId, target: NicId) -> Vec<(ModelLink, f64)> {
         let (from, to) = (self.place(source), self.place(target));
         let mut links = vec![(ModelLink::Transmit(source), 1.0), (ModelLink::Receive(target), 1.0)];
@@ -216,7 +216,7 @@ impl ModelFabric {
         links
     }
 
-    /// Returns the payload rate of a link.
+    /// The payload rate of a link.
     fn rate(&self, link: ModelLink) -> f64 {
         let rate = match link {
             ModelLink::Transmit(_) | ModelLink::Receive(_) => self.shape.nic_rate,
@@ -263,8 +263,8 @@ impl ModelFabric {
         }
     }
 
-    /// Returns the rates of flows by progressive filling: all rates rise until a link is full, then
-    /// its flows stay. A NIC sends to its peers in turn, so it is one flow over all of their paths.
+    /// The rates of flows by progressive filling: all rates rise until a link is full, then its
+    /// flows stay. A NIC sends to its peers in turn, so it is one flow over all of their paths.
     pub fn rates(&self, flows: &[LoadFlow]) -> Vec<f64> {
         let paths: Vec<BTreeMap<ModelLink, f64>> = flows
             .iter()
@@ -301,7 +301,7 @@ impl ModelFabric {
         rates
     }
 
-    /// Returns the results of a load slot without victims.
+    /// The results of a load slot without victims.
     pub fn measure(&mut self, load_slot: &LoadSlot) -> Vec<TaskResult> {
         let rates = self.rates(&load_slot.flows);
         let counted_s = SlotTimes::from_slot(load_slot.slot_ns).counted() as f64 / 1e9;
@@ -354,7 +354,7 @@ impl ModelFabric {
         load_results.add(&load_slot, &results);
     }
 
-    /// Returns the flows of a slot, as a survey has them.
+    /// The flows of a slot, as a survey has them.
     pub fn flows(&self, pattern: Pattern, slot: u32) -> Vec<LoadFlow> {
         flows_of(pattern, &all_placed(&self.roster), slot, 1)
     }
@@ -371,7 +371,7 @@ const PATTERNS: [Pattern; 7] = [
     bisect(Set::System, true),
 ];
 
-/// Returns a bisection.
+/// A bisection.
 pub const fn bisect(set: Set, both_ways: bool) -> Pattern {
     Pattern::Bisect { of: set, both_ways }
 }
@@ -398,7 +398,7 @@ pub fn bandwidth_load_slot(pattern: Pattern, flows: Vec<LoadFlow>) -> LoadSlot {
     }
 }
 
-/// Returns the test of victims.
+/// The test of victims.
 fn write_lat() -> Test {
     Test { tool: "write-lat".into(), size_bytes: 8, of_bandwidth: false }
 }

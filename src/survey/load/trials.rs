@@ -29,7 +29,7 @@ const FAULTS: [&str; 8] = [
     "sender",
 ];
 
-/// Returns all trials of load: with retests as in a survey, and of a single round.
+/// All trials of load: with retests as in a survey, and of a single round.
 pub fn trials() -> Vec<Trial> {
     let mut trials = Vec::new();
     for (name, noise, silent) in [("quiet", 0.015, 0.0), ("noisy", 0.05, 0.0), ("busy", 0.03, 0.3)]
@@ -77,7 +77,7 @@ fn survey(mut fabric: ModelFabric, seed: u64) -> LoadFindings {
     }
 }
 
-/// Returns the NICs of a part, or at the ends of links.
+/// The NICs of a part, or at the ends of links.
 fn nics(unit: LoadUnit, roster: &Roster) -> BTreeSet<NicId> {
     let is_in = |nic: &NicId| {
         let place = roster.location(*nic).expect("a location");
@@ -140,7 +140,7 @@ fn judge(
     TrialVerdict { outcome, text: format!("{:?}", all.collect::<Vec<_>>()) }
 }
 
-/// Returns a fabric from a seed, with one fault or none, and the part that it is in.
+/// A fabric from a seed, with one fault or none, and the part that it is in.
 fn random_fabric(seed: u64) -> (ModelFabric, Option<LoadUnit>) {
     let mut rng = Rng::with_seed(seed);
     let (groups, switches, nics) = (rng.u32(3..8), rng.u32(2..5), rng.u32(2..5));
@@ -197,9 +197,9 @@ fn random_fabric(seed: u64) -> (ModelFabric, Option<LoadUnit>) {
     (fabric, planted.map(|(_, unit)| unit))
 }
 
-/// Returns whether the named part is one direction of slow links, or whether one of both parts is
-/// a group of two switches and the other one all of its local links: narrow local links hide slow
-/// links to other groups, and slow ones slow the flows to other groups.
+/// Whether the named part is one direction of slow links, or whether one of both parts is a group
+/// of two switches and the other one all of its local links: narrow local links hide slow links to
+/// other groups, and slow ones slow the flows to other groups.
 fn is_related(truth: LoadUnit, named: LoadUnit, switches: u32) -> bool {
     use LoadUnit::{Group, GroupLinks, SwitchLinks};
     match (truth, named) {
@@ -231,7 +231,7 @@ mod tests {
     /// The verdicts, as `CXIDIAG_UPDATE_DOCS=1 cargo test -p load trial` writes them.
     const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/trials.txt");
 
-    /// Returns the word of an outcome in the file.
+    /// The word of an outcome in the file.
     fn word(outcome: Correctness) -> &'static str {
         match outcome {
             Correctness::Right => "right",

@@ -438,8 +438,7 @@ fn share_of_theory_is_judged_unless_load_is_partial() {
     }
 }
 
-/// Returns the judgements on a loaded load slot with a victim 12 to 13, in which a NIC has a
-/// counter.
+/// The judgements on a loaded load slot with a victim 12 to 13, in which a NIC has a counter.
 fn with_counter(nic: u32, watched: Watched, change: u64) -> Vec<(LoadUnit, LoadFigure, Grade)> {
     with_counter_at(nic, (watched, change), false)
 }
@@ -478,7 +477,7 @@ fn counters_have_their_verdicts() {
     assert_eq!(with_counter(0, Watched::Retries, 1_000_000), []);
 }
 
-/// Returns the judgements on two slots of all2all in which NIC 0 does not reach some NICs.
+/// The judgements on two slots of all2all in which NIC 0 does not reach some NICs.
 fn without_reaching(slot_lists: [&[u32]; 2]) -> Vec<LoadJudgement> {
     let mut load_results = quiet_results(&d4_model());
     let load_slot = bandwidth_load_slot(

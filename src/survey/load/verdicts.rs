@@ -54,8 +54,8 @@ pub fn grade_patterns(findings: &mut LoadFindings) {
     }
 }
 
-/// Returns the judgements that no judgement on a part explains: slow parts make shares and stars
-/// slow, and bad ones make them bad.
+/// The judgements that no judgement on a part explains: slow parts make shares and stars slow, and
+/// bad ones make them bad.
 pub fn unexplained<'a>(
     mut judgements: Vec<LoadJudgement>,
     part_judgements: impl Iterator<Item = &'a LoadJudgement>,
@@ -65,7 +65,7 @@ pub fn unexplained<'a>(
     judgements
 }
 
-/// Returns the judgements on the shares of theory, one for each pattern: retests repeat it.
+/// The judgements on the shares of theory, one for each pattern: retests repeat it.
 pub fn share_judgements(figures: &BTreeMap<Pattern, BandwidthFigures>) -> Vec<LoadJudgement> {
     let judged = figures.iter().filter(|(pattern, _)| is_judged_by_share(**pattern));
     let shares = judged.filter_map(|(_, bandwidth)| Some((bandwidth, bandwidth.share_of_theory?)));
@@ -82,9 +82,9 @@ pub fn share_judgements(figures: &BTreeMap<Pattern, BandwidthFigures>) -> Vec<Lo
     slow.map(judgement).collect()
 }
 
-/// Returns the judgements on targets with many sources: on a target whose sum is low although most
-/// others have good ones, and on the system for low sums at most targets, or for unequal shares,
-/// which do not show whether the source, its way or the target is the cause.
+/// The judgements on targets with many sources: on a target whose sum is low although most others
+/// have good ones, and on the system for low sums at most targets, or for unequal shares, which do
+/// not show whether the source, its way or the target is the cause.
 pub fn star_judgements(
     roster: &Roster,
     figures: &BTreeMap<Pattern, BandwidthFigures>,
@@ -98,7 +98,7 @@ pub fn star_judgements(
     judgements
 }
 
-/// Returns the judgements on the sums that targets receive, each as a ratio to a quiet link.
+/// The judgements on the sums that targets receive, each as a ratio to a quiet link.
 fn sum_judgements(stars: &[(&str, &StarFigures)]) -> Vec<LoadJudgement> {
     let judgement = |unit, pattern: &str, value: f64, evidence| {
         let graded = (INCAST_SUM.grade(value), value, INCAST_SUM.good);
@@ -129,7 +129,7 @@ fn sum_judgements(stars: &[(&str, &StarFigures)]) -> Vec<LoadJudgement> {
     lowest.into_iter().collect()
 }
 
-/// Returns the judgement on the system if sources of targets have unequal shares.
+/// The judgement on the system if sources of targets have unequal shares.
 fn sharing_judgement(roster: &Roster, stars: &[(&str, &StarFigures)]) -> Option<LoadJudgement> {
     let share_grade = |star: &StarFigures| {
         FAIRNESS.grade(star.fairness).max(SMALLEST_SHARE.grade(star.smallest_share))
@@ -157,8 +157,8 @@ fn sharing_judgement(roster: &Roster, stars: &[(&str, &StarFigures)]) -> Option<
     Some(LoadJudgement::new(figure, LoadUnit::System, *pattern, figure_grade, vec![text]))
 }
 
-/// Returns the judgements on the latencies of victims in the class of the aggressors: one for each
-/// pattern that is bad, which retests repeat, or else one for all patterns that are slow.
+/// The judgements on the latencies of victims in the class of the aggressors: one for each pattern
+/// that is bad, which retests repeat, or else one for all patterns that are slow.
 pub fn impact_judgements(
     roster: &Roster,
     figures: &[(VictimKey, ImpactFigures)],
@@ -180,7 +180,7 @@ pub fn impact_judgements(
     bad.filter_map(|under| impact_judgement(roster, &impacts_under(under))).collect()
 }
 
-/// Returns the judgement on the worst of these figures.
+/// The judgement on the worst of these figures.
 fn impact_judgement(
     roster: &Roster,
     judged: &[&(VictimKey, ImpactFigures)],
@@ -232,8 +232,8 @@ fn impact_judgement(
     ))
 }
 
-/// Returns the sentence that says where interference arises (load.md 3.5): `spread_of` returns
-/// whether a spread was judged, and whether it shows an impact.
+/// The sentence that says where interference arises (load.md 3.5): `spread_of` returns whether a
+/// spread was judged, and whether it shows an impact.
 fn place(spread_of: impl Fn(Spread) -> (bool, bool)) -> &'static str {
     let [mixed, switches, groups] =
         [Spread::Mixed, Spread::Switches, Spread::Groups].map(spread_of);
@@ -248,7 +248,7 @@ fn place(spread_of: impl Fn(Spread) -> (bool, bool)) -> &'static str {
     }
 }
 
-/// Returns the judgement on victims whose operations failed under load.
+/// The judgement on victims whose operations failed under load.
 pub fn unanswered_judgement(victims: &BTreeMap<VictimKey, Victims>) -> Option<LoadJudgement> {
     let parts = victims
         .iter()
@@ -266,8 +266,8 @@ pub fn unanswered_judgement(victims: &BTreeMap<VictimKey, Victims>) -> Option<Lo
     })
 }
 
-/// Returns the judgement on paths on which operations of the load failed, although others of the
-/// same NICs succeeded: on the NIC at which all of them begin or end, or else on the system.
+/// The judgement on paths on which operations of the load failed, although others of the same NICs
+/// succeeded: on the NIC at which all of them begin or end, or else on the system.
 pub fn dead_path_judgement(
     roster: &Roster,
     rates: &BTreeMap<Pattern, Vec<SlotRates>>,
@@ -303,8 +303,8 @@ pub fn dead_path_judgement(
 /// Number of retests.
 pub const RETESTS: usize = 2;
 
-/// Returns the steps that are measured again: the quiet bandwidth, and the steps of judgements
-/// about bad parts. It is empty without such judgements.
+/// The steps that are measured again: the quiet bandwidth, and the steps of judgements about bad
+/// parts. It is empty without such judgements.
 pub fn steps_again(steps: &[CourseStep], judgements: &[LoadJudgement]) -> Vec<CourseStep> {
     let bad = || judgements.iter().filter(|judgement| judgement.grade == Grade::Bad);
     if bad().next().is_none() {
@@ -316,8 +316,8 @@ pub fn steps_again(steps: &[CourseStep], judgements: &[LoadJudgement]) -> Vec<Co
     steps.iter().filter(is_again).copied().collect()
 }
 
-/// Returns whether a judgement follows from a step. What names a slow part compares the flows of
-/// all bisections; lost answers and paused victims are judged over all patterns.
+/// Whether a judgement follows from a step. What names a slow part compares the flows of all
+/// bisections; lost answers and paused victims are judged over all patterns.
 fn is_about(judgement: &LoadJudgement, step: &CourseStep) -> bool {
     let has_victims = matches!(step.purpose, LoadMeasurement::Victims(_));
     let is_of_pattern = judgement.pattern == step.name();
@@ -389,8 +389,8 @@ fn says(judgement: &LoadJudgement, retest: &Retest) -> RetestSays {
     }
 }
 
-/// Returns whether two judgements are about the same fault. The same one may show at one NIC or at
-/// several, and by one of two figures.
+/// Whether two judgements are about the same fault. The same one may show at one NIC or at several,
+/// and by one of two figures.
 fn is_same(one: &LoadJudgement, other: &LoadJudgement) -> bool {
     let family = |figure| match figure {
         LoadFigure::ImpactP99 => LoadFigure::Impact,
@@ -407,8 +407,8 @@ fn is_same(one: &LoadJudgement, other: &LoadJudgement) -> bool {
     family(one.figure) == family(other.figure) && is_same_unit
 }
 
-/// Returns whether what a judgement is about had a verdict in a retest, so that it was good where
-/// it is not bad again. Processes that waited for their CPUs leave patterns without a verdict.
+/// Whether what a judgement is about had a verdict in a retest, so that it was good where it is not
+/// bad again. Processes that waited for their CPUs leave patterns without a verdict.
 fn was_judged(judgement: &LoadJudgement, retest: &LoadFindings) -> bool {
     let is_judged = |grade| grade != Grade::Unjudged;
     let pattern = &judgement.pattern;
@@ -444,8 +444,8 @@ fn was_judged(judgement: &LoadJudgement, retest: &LoadFindings) -> bool {
     }
 }
 
-/// Returns whether a part was as fast as equal ones in a retest. That nobody was named does not say
-/// so: the flows of a retest may not tell two parts apart, and the set of a NIC is what it sends.
+/// Whether a part was as fast as equal ones in a retest. That nobody was named does not say so: the
+/// flows of a retest may not tell two parts apart, and the set of a NIC is what it sends.
 fn is_good(judgement: &LoadJudgement, found: &BandwidthFigures) -> bool {
     if judgement.direction == Some(Direction::Target) {
         return false;
@@ -478,7 +478,7 @@ mod tests {
         LoadUnit::GroupLinks { from, to, both }
     }
 
-    /// Returns a retest that names nobody, with these grades of links.
+    /// A retest that names nobody, with these grades of links.
     fn retest(sets: &[(LoadUnit, Grade)]) -> LoadFindings {
         let set = |(unit, grade): &(LoadUnit, Grade)| SetFigures {
             unit: *unit,

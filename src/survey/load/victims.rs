@@ -38,7 +38,7 @@ pub struct MeasuredPair {
 }
 
 impl MeasuredPair {
-    /// Returns the impact factor.
+    /// The impact factor.
     pub fn impact(&self) -> f64 {
         self.loaded / self.quiet
     }
@@ -118,7 +118,7 @@ impl Victims {
         }
     }
 
-    /// Returns the classes of the pairs.
+    /// The classes of the pairs.
     pub fn classes(&self) -> impl Iterator<Item = Class> {
         self.counts.keys().copied()
     }
@@ -128,7 +128,7 @@ impl Victims {
         pairs.filter(move |medians| class.is_none_or(|class| medians.class == class))
     }
 
-    /// Returns the blocks of samples of a class; of all classes block by block.
+    /// The blocks of samples of a class; of all classes block by block.
     pub fn blocks(&self, class: Option<Class>) -> Vec<SampleBlock> {
         let mut all: Vec<SampleBlock> = Vec::new();
         let class_blocks = self
@@ -146,15 +146,15 @@ impl Victims {
         all
     }
 
-    /// Returns the part of the victims under load whose operations failed.
+    /// The part of the victims under load whose operations failed.
     pub fn unanswered(&self) -> f64 {
         let (failed, all) = self.unanswered;
         f64::from(failed) / f64::from(all.max(1))
     }
 }
 
-/// Returns whether a victim's result counts: neither side has waited long for a CPU. If the
-/// initiator has not waited, or a model explains its latencies, the target counts in them.
+/// Whether a victim's result counts: neither side has waited long for a CPU. If the initiator has
+/// not waited, or a model explains its latencies, the target counts in them.
 fn counts(own: &TaskResult, target: Option<&TaskResult>, is_bandwidth: bool) -> bool {
     let waited = match own.waited_percent {
         0 => 0,
@@ -164,7 +164,7 @@ fn counts(own: &TaskResult, target: Option<&TaskResult>, is_bandwidth: bool) -> 
 }
 
 impl PairMedians {
-    /// Returns the pair with its medians; `None` if one of them was not measured.
+    /// The pair with its medians; `None` if one of them was not measured.
     pub fn measured(&self) -> Option<MeasuredPair> {
         let middle = |values: &BTreeMap<u32, f64>| {
             let medians: Vec<f64> = values.values().copied().collect();
@@ -177,12 +177,12 @@ impl PairMedians {
         })
     }
 
-    /// Returns the impact factor.
+    /// The impact factor.
     pub fn impact(&self) -> Option<f64> {
         self.measured().map(|pair| pair.impact())
     }
 
-    /// Returns the last quiet median as a ratio to the first one.
+    /// The last quiet median as a ratio to the first one.
     pub fn drift(&self) -> Option<f64> {
         let (first, last) = (self.quiet.first_key_value()?, self.quiet.last_key_value()?);
         (first.0 < last.0).then(|| last.1 / first.1)
@@ -203,8 +203,7 @@ pub const P99: (f64, u64) = (0.99, 1_000);
 /// A percentile and the fewest samples that it needs, quiet and under load.
 pub const P999: (f64, u64) = (0.999, 10_000);
 
-/// Returns whether most of the sources have sent: latencies beside fewer say nothing about the
-/// pattern.
+/// Whether most of the sources have sent: latencies beside fewer say nothing about the pattern.
 fn has_load(load_slot: &LoadSlot, nic_results: &BTreeMap<NicId, &TaskResult>) -> bool {
     let has_sent = |flow: &&LoadFlow| {
         let answer = nic_results.get(&flow.source).map(|result| &result.answer);
@@ -231,15 +230,15 @@ impl SampleBlock {
     }
 }
 
-/// Returns the sum of these blocks.
+/// The sum of these blocks.
 pub fn merged(blocks: &[SampleBlock]) -> SampleBlock {
     let mut all = SampleBlock::default();
     blocks.iter().for_each(|block| all.merge(block));
     all
 }
 
-/// Returns a percentile of all samples; `None` with too few of them. The 95 % interval of the ratio
-/// is from 200 samples of the blocks with replacement.
+/// A percentile of all samples; `None` with too few of them. The 95 % interval of the ratio is from
+/// 200 samples of the blocks with replacement.
 pub fn compare(blocks: &[SampleBlock], (part, least): (f64, u64), seed: u64) -> Option<Compared> {
     let all = merged(blocks);
     if all.quiet.count() < least || all.loaded.count() < least {
@@ -283,8 +282,8 @@ impl BlockTable {
         Self { edges, counts }
     }
 
-    /// Returns the lower edge of the bin of a percentile, if block i counts `weights[i]` times;
-    /// `None` without samples.
+    /// The lower edge of the bin of a percentile, if block i counts `weights[i]` times; `None`
+    /// without samples.
     fn quantile(&self, weights: &[u64], part: f64) -> Option<f64> {
         let mut sums = vec![0_u64; self.edges.len()];
         for (weight, counts) in weights.iter().zip(&self.counts).filter(|(weight, _)| **weight > 0)
@@ -301,7 +300,7 @@ impl BlockTable {
 mod tests {
     use super::*;
 
-    /// Returns a block with 1,000 samples each; this part of the loaded ones takes 20 µs.
+    /// A block with 1,000 samples each; this part of the loaded ones takes 20 µs.
     fn block(slow: u64) -> SampleBlock {
         let mut block = SampleBlock::default();
         block.quiet.add(2_000, 1_000);

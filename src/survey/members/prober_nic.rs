@@ -163,7 +163,7 @@ impl ProberNic {
         self.target.device()
     }
 
-    /// Returns the address of the targets.
+    /// The address of the targets.
     ///
     /// # Errors
     ///

@@ -23,8 +23,8 @@ use load::findings::LoadFindings;
 use page::problem::Problem;
 
 impl Survey {
-    /// Returns a survey that began at `started`, took `elapsed`, and ended with `end`. `load` is
-    /// what it found under load, if there was any.
+    /// A survey that began at `started`, took `elapsed`, and ended with `end`. `load` is what it
+    /// found under load, if there was any.
     pub fn new(
         setup: Setup,
         started: SystemTime,
@@ -71,7 +71,7 @@ impl Survey {
         survey
     }
 
-    /// Returns the survey with the nodes whose CPUs were busy, which no command cures.
+    /// The survey with the nodes whose CPUs were busy, which no command cures.
     pub fn beside(mut self, busy_nodes: Vec<BusyNode>) -> Self {
         self.busy_nodes = busy_nodes;
         self.next = next(&self);
@@ -82,7 +82,7 @@ impl Survey {
 /// A good survey has an answer of all planned pairs but one of this many.
 const MOST_UNANSWERED: u64 = 10;
 
-/// Returns the conclusion of a survey with these findings and this end.
+/// The conclusion of a survey with these findings and this end.
 fn conclusion(
     verdict: &Findings,
     load: Option<&LoadFindings>,
@@ -118,8 +118,8 @@ fn conclusion(
 /// Speed of the links that the profiles are for, in Gb/s.
 const LINK_GBPS: u32 = 200;
 
-/// Returns the largest shortfall of a class; `None` without any, of software NICs, of links with
-/// another speed, and of a survey that ended early.
+/// The largest shortfall of a class; `None` without any, of software NICs, of links with another
+/// speed, and of a survey that ended early.
 fn shortfall(survey: &Survey) -> Option<Shortfall> {
     let is_done = !matches!(survey.conclusion, Conclusion::Failed | Conclusion::Interrupted);
     let is_of_profile = survey.roster.link_gbps == Some(LINK_GBPS) && !survey.is_software;
@@ -130,7 +130,7 @@ fn shortfall(survey: &Survey) -> Option<Shortfall> {
     found.min_by(|one, other| one.share.partial_cmp(&other.share).unwrap_or(Ordering::Equal))
 }
 
-/// Returns the shortfall of a class of pairs.
+/// The shortfall of a class of pairs.
 fn class_shortfall(population: &Population, test: &Test) -> Option<Shortfall> {
     let (profile, text) = match population.class {
         Class::Switch => SAME_SWITCH,
@@ -155,8 +155,7 @@ fn class_shortfall(population: &Population, test: &Test) -> Option<Shortfall> {
     })
 }
 
-/// Returns the bound that a test must meet at least: bandwidths grow with the size, latencies as
-/// well.
+/// The bound that a test must meet at least: bandwidths grow with the size, latencies as well.
 fn bound(bounds: &[Expectation], test: &Test) -> Option<Expectation> {
     let own = bounds.iter().filter(|bound| {
         bound.tool.as_deref() == Some(&*test.tool)
@@ -178,7 +177,7 @@ mod tests {
     use super::*;
     use page::table::TextStyle;
 
-    /// Returns a good survey whose bandwidths and latencies are this part of the bounds.
+    /// A good survey whose bandwidths and latencies are this part of the bounds.
     fn all_at(share: f64, class: Class, link_gbps: Option<u32>) -> Survey {
         let mut findings = good();
         for population in &mut findings.populations {

@@ -190,7 +190,7 @@ pub struct Shortfall {
 }
 
 impl Survey {
-    /// Returns whether every part is good.
+    /// Whether every part is good.
     ///
     /// # Errors
     ///
@@ -207,7 +207,7 @@ impl Survey {
 }
 
 impl Conclusion {
-    /// Returns the exit status of the program.
+    /// The exit status of the program.
     pub fn exit_status(self) -> u8 {
         match self {
             Self::Good => 0,
@@ -233,7 +233,7 @@ mod tests {
     use campaign::quiet::findings::{Certainty, Matrix};
     use campaign::quiet::roster::{NicId, TestId};
 
-    /// Returns a survey with every kind of value.
+    /// A survey with every kind of value.
     fn full() -> Survey {
         let mut verdict = mixed();
         let bandwidth = Answer::Measured(Figures::Bandwidth {

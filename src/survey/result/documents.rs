@@ -120,7 +120,7 @@ impl<'a> PairRow<'a> {
         self.roster.node(nic.node).host.clone()
     }
 
-    /// Returns a latency; empty for other rows.
+    /// A latency; empty for other rows.
     fn latency(&self, metric: Metric) -> String {
         match &self.result.answer {
             Answer::Measured(figures @ Figures::Latency { .. }) => or_empty(figures.metric(metric)),
@@ -128,7 +128,7 @@ impl<'a> PairRow<'a> {
         }
     }
 
-    /// Returns the number of samples of a latency tool; empty for other rows.
+    /// The number of samples of a latency tool; empty for other rows.
     fn samples(&self) -> String {
         match self.result.answer {
             Answer::Measured(Figures::Latency { count, .. }) => count.to_string(),
@@ -136,7 +136,7 @@ impl<'a> PairRow<'a> {
         }
     }
 
-    /// Returns a figure of a bandwidth tool; empty for other rows.
+    /// A figure of a bandwidth tool; empty for other rows.
     fn bandwidth(&self, figure: impl FnOnce(f64, f64) -> f64) -> String {
         match self.result.answer {
             Answer::Measured(Figures::Bandwidth { bytes_per_second, operations_per_second }) => {

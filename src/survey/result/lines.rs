@@ -42,7 +42,7 @@ pub struct SurveyHeader {
 }
 
 impl SurveyHeader {
-    /// Returns the first line of a survey that began at `started`.
+    /// The first line of a survey that began at `started`.
     pub fn new(started: SystemTime, setup: &Setup, roster: &Roster) -> Self {
         Self {
             schema_version: SCHEMA_VERSION,
@@ -269,7 +269,7 @@ impl KnownNics {
     }
 }
 
-/// Returns the result in a line; `None` if this survey does not have a NIC or the test.
+/// The result in a line; `None` if this survey does not have a NIC or the test.
 fn result(line: ResultLine, known: &KnownNics, tests: &[Test]) -> Option<PairResult> {
     let is_of = |test: &Test| test.tool == line.tool && test.size_bytes == line.size_bytes;
     let counter_evidence = |line: CounterLine| {

@@ -98,7 +98,7 @@ fn settings(load_settings: &LoadSettings) -> String {
 
 type JudgementKind = (&'static str, Severity, fn(&LoadJudgement) -> bool);
 
-/// Returns the titles of the kinds of judgements, and what belongs to them.
+/// The titles of the kinds of judgements, and what belongs to them.
 fn kinds() -> [JudgementKind; 4] {
     [
         ("Bad under load", Severity::Bad, |judgement| certainty(judgement) == Some(Certainty::Bad)),
@@ -137,7 +137,7 @@ fn judgements(
     page.and_more(all.len(), MOST);
 }
 
-/// Returns the evidence of a judgement, and for a bad figure what to do next.
+/// The evidence of a judgement, and for a bad figure what to do next.
 pub fn further(survey: &Survey, judgement: &LoadJudgement) -> Vec<String> {
     let mut sentences: Vec<String> =
         judgement.evidence.iter().take(MOST_EVIDENCE).cloned().collect();
@@ -189,7 +189,7 @@ pub fn counters(load: &LoadFindings) -> Vec<String> {
     lines
 }
 
-/// Returns the counts above 0 in words.
+/// The counts above 0 in words.
 fn counts_in_words(counts: &[(Watched, u64)], shows_marks: bool) -> Vec<String> {
     let unmarked = counts.iter().find(|(watched, _)| *watched == Watched::Unmarked);
     let unmarked = unmarked.map_or(0, |(_, count)| *count);
@@ -213,7 +213,7 @@ fn counts_in_words(counts: &[(Watched, u64)], shows_marks: bool) -> Vec<String> 
     counts.iter().filter_map(text).collect()
 }
 
-/// Returns a time in nanoseconds in its unit.
+/// A time in nanoseconds in its unit.
 fn time(ns: u64) -> String {
     let time = Duration::from_nanos(ns).as_secs_f64();
     if time < 0.1 {
@@ -295,8 +295,7 @@ fn share(figures: &BandwidthFigures) -> String {
     }
 }
 
-/// Returns the slowest part and the worst target of a pattern, and the measurements that do not
-/// count.
+/// The slowest part and the worst target of a pattern, and the measurements that do not count.
 fn notes(roster: &Roster, bandwidth: &BandwidthFigures, scale: BandwidthScale) -> Vec<String> {
     let pattern = &bandwidth.pattern;
     let mut notes = Vec::new();
@@ -322,7 +321,7 @@ fn notes(roster: &Roster, bandwidth: &BandwidthFigures, scale: BandwidthScale) -
     notes
 }
 
-/// Returns the figures of a target with many sources in words.
+/// The figures of a target with many sources in words.
 fn star_text(star: &StarFigures) -> String {
     let sum = star
         .ratio_to_quiet
@@ -335,7 +334,7 @@ fn star_text(star: &StarFigures) -> String {
     )
 }
 
-/// Returns the largest unit in which each mean is at least 1.
+/// The largest unit in which each mean is at least 1.
 fn scale(all: &[BandwidthFigures]) -> BandwidthScale {
     let means = all.iter().filter_map(|bandwidth| bandwidth.measured(bandwidth.mean));
     let least = means.fold(f64::INFINITY, f64::min);
@@ -378,7 +377,7 @@ fn impacts(page: &mut Page, roster: &Roster, load: &LoadFindings) {
     }
 }
 
-/// Returns the victims far above their class that no judgement names.
+/// The victims far above their class that no judgement names.
 pub fn unnamed_far_victims(figures: &ImpactFigures) -> &[FarVictim] {
     if figures.grade.is_worse() { &[] } else { &figures.far_above }
 }
@@ -430,7 +429,7 @@ mod tests {
     use load::findings::{LinkCoverage, LinkKind, LoadFigure, LoadUnit};
     use page::table::TextStyle;
 
-    /// Returns the lines of the section.
+    /// The lines of the section.
     fn section(survey: &Survey) -> String {
         let mut page = Page::default();
         add(&mut page, survey);

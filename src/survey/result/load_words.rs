@@ -27,7 +27,7 @@ pub fn crossed(links: &LinkCoverage, (scale, unit): (f64, &str)) -> String {
     )
 }
 
-/// Returns the name of a part, with the number of its NICs: `switch 002.00 (16 NICs)`.
+/// The name of a part, with the number of its NICs: `switch 002.00 (16 NICs)`.
 pub fn unit(roster: &Roster, unit: &LoadUnit) -> String {
     match unit_of(unit) {
         Some(part) => words::unit(roster, &part),
@@ -35,7 +35,7 @@ pub fn unit(roster: &Roster, unit: &LoadUnit) -> String {
     }
 }
 
-/// Returns the name of a part: `switch 002.00`, `links from group 000 to group 002`.
+/// The name of a part: `switch 002.00`, `links from group 000 to group 002`.
 pub fn name(roster: &Roster, unit: &LoadUnit) -> String {
     match *unit {
         LoadUnit::System => "the fabric".into(),
@@ -58,7 +58,7 @@ pub fn name(roster: &Roster, unit: &LoadUnit) -> String {
     }
 }
 
-/// Returns the noun for a kind of part.
+/// The noun for a kind of part.
 pub fn kind(unit: &LoadUnit) -> &'static str {
     match unit {
         LoadUnit::System => "fabric",
@@ -71,7 +71,7 @@ pub fn kind(unit: &LoadUnit) -> &'static str {
     }
 }
 
-/// Returns a ratio with three significant digits: `1.10`, `25.1`, `131`.
+/// A ratio with three significant digits: `1.10`, `25.1`, `131`.
 pub fn ratio(value: f64) -> String {
     let decimals = match value {
         ..9.995 => 2,
@@ -81,13 +81,13 @@ pub fn ratio(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// Returns a part of a whole in percent, with two significant digits.
+/// A part of a whole in percent, with two significant digits.
 pub fn percent(value: f64) -> String {
     let decimals = usize::from(value < 0.0995);
     format!("{:.decimals$} %", value * 100.0)
 }
 
-/// Returns a judgement as a sentence: the figure, the pattern and the limit.
+/// A judgement as a sentence: the figure, the pattern and the limit.
 pub fn sentence(judgement: &LoadJudgement) -> String {
     let value = value(judgement.figure, judgement.value);
     let what = match judgement.figure {
@@ -194,7 +194,7 @@ pub fn certainty(judgement: &LoadJudgement) -> Option<Certainty> {
     (judgement.grade == Grade::Bad).then(|| judgement.certainty.unwrap_or(Certainty::Suspect))
 }
 
-/// Returns the parts with bad figures, and how certain each figure is.
+/// The parts with bad figures, and how certain each figure is.
 pub fn certainties(
     load: Option<&LoadFindings>,
 ) -> impl Iterator<Item = (LoadUnit, Certainty)> + '_ {
@@ -202,7 +202,7 @@ pub fn certainties(
     judgements.filter_map(|judgement| Some((judgement.unit, certainty(judgement)?)))
 }
 
-/// Returns the parts whose most certain bad figure has this certainty, each once.
+/// The parts whose most certain bad figure has this certainty, each once.
 pub fn units(load: Option<&LoadFindings>, word: Certainty) -> Vec<LoadUnit> {
     let mut units = Vec::new();
     for (unit, _) in certainties(load).filter(|(_, certainty)| *certainty == word) {
@@ -215,8 +215,8 @@ pub fn units(load: Option<&LoadFindings>, word: Certainty) -> Vec<LoadUnit> {
     units
 }
 
-/// Returns the part without load that a part under load is. `None` for links in one direction, the
-/// fabric and a traffic class, to which no NIC belongs.
+/// The part without load that a part under load is. `None` for links in one direction, the fabric
+/// and a traffic class, to which no NIC belongs.
 pub fn unit_of(unit: &LoadUnit) -> Option<Unit> {
     match *unit {
         LoadUnit::Nic(nic) => Some(Unit::Nic(nic)),
@@ -229,7 +229,7 @@ pub fn unit_of(unit: &LoadUnit) -> Option<Unit> {
     }
 }
 
-/// Returns the text of a plan, in lines of at most 80 columns where names allow it.
+/// The text of a plan, in lines of at most 80 columns where names allow it.
 pub fn plan_text(plan: &LoadPreview) -> Vec<String> {
     let partial = if plan.is_partial { " (partial load)" } else { "" };
     let senders = format!(
@@ -266,7 +266,7 @@ pub fn plan_text(plan: &LoadPreview) -> Vec<String> {
     lines
 }
 
-/// Returns a number of bytes in the largest unit of 1,000 that leaves at least 1.
+/// A number of bytes in the largest unit of 1,000 that leaves at least 1.
 fn amount(bytes: f64) -> String {
     let units = [(1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB")];
     let fitting = units.into_iter().find(|(factor, _)| bytes >= *factor);
@@ -276,7 +276,7 @@ fn amount(bytes: f64) -> String {
     format!("{value:.decimals$} {unit}")
 }
 
-/// Returns a time: `42 s`, `2 min 20 s`.
+/// A time: `42 s`, `2 min 20 s`.
 fn time(seconds: f64) -> String {
     let whole = seconds.ceil() as u64;
     match whole {

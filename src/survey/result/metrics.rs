@@ -16,7 +16,7 @@ pub const SERIES: &str = "cxidiag_survey_exit_status";
 /// The label `quantile` belongs to summaries.
 const PERCENTILES: [&str; 9] = ["0", "1", "5", "25", "50", "75", "95", "99", "100"];
 
-/// Returns the metrics of a survey.
+/// The metrics of a survey.
 pub fn families(survey: &Survey) -> Vec<Family> {
     let verdict = &survey.verdict;
     let status =
@@ -57,7 +57,7 @@ fn scope(survey: &Survey) -> Family {
     )
 }
 
-/// Returns the number of NICs in each state, and the state of each NIC.
+/// The number of NICs in each state, and the state of each NIC.
 fn nic_families(survey: &Survey) -> [Family; 4] {
     let roster = &survey.roster;
     let states = all_states(survey);
@@ -98,7 +98,7 @@ fn nic_families(survey: &Survey) -> [Family; 4] {
     ]
 }
 
-/// Returns the parts that are bad or suspect.
+/// The parts that are bad or suspect.
 fn causes(survey: &Survey) -> Family {
     let causes = survey.verdict.causes.iter();
     let parts = causes.filter(|cause| cause.certainty != Certainty::Transient).map(|cause| {
@@ -116,7 +116,7 @@ fn causes(survey: &Survey) -> Family {
     )
 }
 
-/// Returns the causes of culprits; nothing without a diagnosis.
+/// The causes of culprits; nothing without a diagnosis.
 fn why(survey: &Survey) -> Option<Family> {
     let causes = survey.why.iter().flat_map(|explanation| {
         let name = words::name(&survey.roster, &explanation.culprit);
@@ -140,7 +140,7 @@ fn why(survey: &Survey) -> Option<Family> {
     })
 }
 
-/// Returns the figures by test and class.
+/// The figures by test and class.
 fn population_families(survey: &Survey) -> [Family; 5] {
     let populations = || {
         let all = survey.verdict.populations.iter();
@@ -208,7 +208,7 @@ fn labels(population: &Population, test: &Test) -> [(&'static str, String); 3] {
     ]
 }
 
-/// Returns the metrics of a survey under load; nothing without load.
+/// The metrics of a survey under load; nothing without load.
 fn load_families(survey: &Survey) -> Vec<Family> {
     let Some(load) = &survey.load else {
         return Vec::new();
@@ -267,7 +267,7 @@ fn bandwidth_families(load: &LoadFindings) -> [Family; 4] {
     ]
 }
 
-/// Returns the impact factors of the median and of the 99th percentile.
+/// The impact factors of the median and of the 99th percentile.
 fn impacts(impact_figures: &ImpactFigures) -> Vec<Sample> {
     let figures = [("50", Some(impact_figures.median)), ("99", impact_figures.p99)];
     let each = |(percentile, figure): (&str, Option<Compared>)| {
@@ -286,7 +286,7 @@ fn impacts(impact_figures: &ImpactFigures) -> Vec<Sample> {
     figures.into_iter().filter_map(each).collect()
 }
 
-/// Returns the judgements that retests have confirmed.
+/// The judgements that retests have confirmed.
 fn bad(survey: &Survey, load: &LoadFindings) -> Family {
     let bad =
         load.judgements.iter().filter(|judgement| certainty(judgement) == Some(Certainty::Bad));

@@ -54,8 +54,8 @@ struct OptionChange {
     factor: f64,
 }
 
-/// Returns the command that would decide. `None` if nothing is undecided or untested, if the survey
-/// ended early, if no command would decide, and if the line of the launcher is unknown.
+/// The command that would decide. `None` if nothing is undecided or untested, if the survey ended
+/// early, if no command would decide, and if the line of the launcher is unknown.
 pub fn next(survey: &Survey) -> Option<String> {
     command(survey, &missing(survey)?.ok()?)
 }
@@ -97,8 +97,8 @@ fn free_cpus(survey: &Survey) -> String {
     )
 }
 
-/// Returns the options that give the verdict what it lacks, or what else does; `None` if it lacks
-/// nothing, or if nothing is known to decide.
+/// The options that give the verdict what it lacks, or what else does; `None` if it lacks nothing,
+/// or if nothing is known to decide.
 fn missing(survey: &Survey) -> Option<Result<Vec<OptionChange>, String>> {
     let (verdict, roster) = (&survey.verdict, &survey.roster);
     let is_open = match survey.conclusion {
@@ -141,7 +141,7 @@ fn missing(survey: &Survey) -> Option<Result<Vec<OptionChange>, String>> {
     (!options.is_empty()).then_some(Ok(options))
 }
 
-/// Returns the options that change, with their new values; none if no option helps.
+/// The options that change, with their new values; none if no option helps.
 fn changes(survey: &Survey) -> Vec<OptionChange> {
     let (setup, verdict, roster) = (&survey.setup, &survey.verdict, &survey.roster);
     let nics = roster.nics.len();
@@ -166,7 +166,7 @@ fn changes(survey: &Survey) -> Vec<OptionChange> {
     }
 }
 
-/// Returns the pairs that show most about these NICs, and about how many partners each NIC has.
+/// The pairs that show most about these NICs, and about how many partners each NIC has.
 fn more_pairs(roster: &Roster) -> (String, usize) {
     if roster.nics.len() <= MOST_NICS {
         ("all".into(), roster.nics.len() - 1)
@@ -177,7 +177,7 @@ fn more_pairs(roster: &Roster) -> (String, usize) {
     }
 }
 
-/// Returns the line that starts the processes again, on the same nodes; `None` if it is unknown.
+/// The line that starts the processes again, on the same nodes; `None` if it is unknown.
 fn line(survey: &Survey) -> Option<Vec<String>> {
     let Survey { setup, roster, .. } = survey;
     if setup.command_line.is_empty() || setup.launcher != "slurm" {
@@ -201,7 +201,7 @@ fn line(survey: &Survey) -> Option<Vec<String>> {
     Some(srun.split(' ').map(str::to_owned).chain(setup.command_line.clone()).collect())
 }
 
-/// Returns the argument for an output of the next survey, which does not replace the first one.
+/// The argument for an output of the next survey, which does not replace the first one.
 fn next_output(argument: &str) -> Option<String> {
     let (name, path) = argument.strip_prefix("--")?.split_once('=')?;
     let path = Path::new(Some(path).filter(|path| OUTPUTS.contains(&name) && *path != "-")?);
@@ -210,8 +210,8 @@ fn next_output(argument: &str) -> Option<String> {
     Some(format!("--{name}={}", path.with_file_name(format!("{stem}-next{end}")).display()))
 }
 
-/// Returns the command of the survey with changed options; `None` if it is unknown, or has these
-/// options already.
+/// The command of the survey with changed options; `None` if it is unknown, or has these options
+/// already.
 fn command(survey: &Survey, changes: &[OptionChange]) -> Option<String> {
     let line = line(survey)?;
     let option = |change: &OptionChange| format!("--{}={}", change.name, change.value);
@@ -225,8 +225,8 @@ fn command(survey: &Survey, changes: &[OptionChange]) -> Option<String> {
     (!has_options).then(|| words.join(" "))
 }
 
-/// Returns the words of a command with `options` in place of the options that `changes` names, and
-/// without [`DROPPED`] ones.
+/// The words of a command with `options` in place of the options that `changes` names, and without
+/// [`DROPPED`] ones.
 fn changed(line: &[String], changes: &[OptionChange], options: &[String]) -> Vec<String> {
     let end = line.iter().position(|word| word == "--").unwrap_or(line.len());
     let mut words = Vec::new();
@@ -246,7 +246,7 @@ fn changed(line: &[String], changes: &[OptionChange], options: &[String]) -> Vec
     words
 }
 
-/// Returns an argument as a shell reads it.
+/// An argument as a shell reads it.
 fn quoted(argument: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || PLAIN.contains(letter);
     if !argument.is_empty() && argument.chars().all(is_plain) {

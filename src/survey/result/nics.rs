@@ -8,7 +8,7 @@ use campaign::quiet::findings::{Certainty, State, members, state_of, states};
 use campaign::quiet::roster::Unit;
 use crew::host_list::compress;
 
-/// Returns the state of each NIC of a survey, under load as well.
+/// The state of each NIC of a survey, under load as well.
 pub fn all_states(survey: &Survey) -> Vec<State> {
     let mut states = states(&survey.roster, &survey.verdict);
     for (unit, certainty) in certainties(survey.load.as_ref()) {
@@ -24,8 +24,8 @@ pub fn all_states(survey: &Survey) -> Vec<State> {
     states
 }
 
-/// Returns the hosts that are bad themselves, or that have a NIC that is bad without load or under
-/// load, in order. A bad switch or group is not the fault of its hosts.
+/// The hosts that are bad themselves, or that have a NIC that is bad without load or under load, in
+/// order. A bad switch or group is not the fault of its hosts.
 pub fn bad_hosts(survey: &Survey) -> Vec<&str> {
     let Survey { roster, verdict, .. } = survey;
     let bad = verdict.causes.iter().filter(|cause| cause.certainty == Certainty::Bad);
@@ -42,9 +42,9 @@ pub fn bad_hosts(survey: &Survey) -> Vec<&str> {
     hosts.into_iter().collect()
 }
 
-/// Returns the text of `--bad-nodes`: a line with the bad hosts, as scontrol reads it. It is empty
-/// if no host is bad. The nodes of `--loopback` have invented names, which a node of the cluster
-/// may have.
+/// The text of `--bad-nodes`: a line with the bad hosts, as scontrol reads it. It is empty if no
+/// host is bad. The nodes of `--loopback` have invented names, which a node of the cluster may
+/// have.
 pub fn bad_nodes(survey: &Survey) -> String {
     match bad_hosts(survey).as_slice() {
         _ if survey.setup.launcher == "loopback" => String::new(),

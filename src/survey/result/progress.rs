@@ -7,13 +7,13 @@ use campaign::quiet::conductor::{SurveyPhase, SurveyProgress};
 use campaign::quiet::findings::Test;
 use campaign::quiet::roster::Roster;
 
-/// Returns the line of a survey whose processes start.
+/// The line of a survey whose processes start.
 pub fn waiting(joined: u32, expected: u32) -> String {
     format!("{joined} of {expected} processes have started")
 }
 
-/// Returns the line of a survey that measures, and that ends in `left` if that is known. Parts
-/// are left out, the least important ones first, until the line fits into `width` columns.
+/// The line of a survey that measures, and that ends in `left` if that is known. Parts are left
+/// out, the least important ones first, until the line fits into `width` columns.
 pub fn measuring(
     progress: &SurveyProgress,
     left: Option<Duration>,
@@ -51,7 +51,7 @@ pub fn measuring(
     line(&parts)
 }
 
-/// Returns a time in at most two units: `45 s`, `12 min 5 s`, `2 h 48 min`.
+/// A time in at most two units: `45 s`, `12 min 5 s`, `2 h 48 min`.
 pub fn time(time: Duration) -> String {
     let seconds = time.as_secs_f64().round() as u64;
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {

@@ -24,8 +24,8 @@ const MOST_NAMES: usize = 3;
 /// Most words of a reason in the first line.
 const MOST_WORDS: usize = 12;
 
-/// Returns the first line: the verdict, the names of the parts that it is about, what was not
-/// judged and why, and how many NICs are good.
+/// The first line: the verdict, the names of the parts that it is about, what was not judged and
+/// why, and how many NICs are good.
 pub fn summary(survey: &Survey) -> String {
     let verdict = &survey.verdict;
     let pairs = pairs(verdict);
@@ -64,8 +64,8 @@ pub fn summary(survey: &Survey) -> String {
     }
 }
 
-/// Returns a line of [`WIDTH`] columns with the parts that fit into it, without their reasons if
-/// only these are too long. The text below it has the others.
+/// A line of [`WIDTH`] columns with the parts that fit into it, without their reasons if only these
+/// are too long. The text below it has the others.
 fn fitted(mut line: String, parts: Vec<String>) -> String {
     for part in parts.iter().filter(|part| !part.is_empty()) {
         let short = part.split_once(": ").map_or(part.as_str(), |(short, _)| short);
@@ -106,8 +106,8 @@ fn good(survey: &Survey) -> String {
     format!("{nics} ({figures}{not_measured}){pairs}")
 }
 
-/// Returns the figures in which NICs are good, each with the ratio to good NICs up to which nothing
-/// would have been found: `small writes within 1.30, bandwidth 1.08`.
+/// The figures in which NICs are good, each with the ratio to good NICs up to which nothing would
+/// have been found: `small writes within 1.30, bandwidth 1.08`.
 fn judged_within(survey: &Survey) -> String {
     // The ratio of a kind, and whether the user has set limits for it.
     let mut kinds: Vec<(String, Option<f64>, bool)> = Vec::new();
@@ -137,7 +137,7 @@ fn judged_within(survey: &Survey) -> String {
     kinds.into_iter().map(text).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the name of the figures of a test: `small writes`, `writes of 4K`, `bandwidth`.
+/// The name of the figures of a test: `small writes`, `writes of 4K`, `bandwidth`.
 fn figures_name(test: &Test) -> String {
     let operation = test.tool.split('-').next().unwrap_or_default();
     match test.of_bandwidth {
@@ -148,7 +148,7 @@ fn figures_name(test: &Test) -> String {
     }
 }
 
-/// Returns the reasons why a survey is undecided, the most important first, and what is good.
+/// The reasons why a survey is undecided, the most important first, and what is good.
 fn undecided(survey: &Survey, pairs: &str) -> Vec<String> {
     let mut reasons = unjudged(survey);
     let verdict = &survey.verdict;
@@ -187,7 +187,7 @@ fn undecided(survey: &Survey, pairs: &str) -> Vec<String> {
     reasons
 }
 
-/// Returns the figures that were not judged, with the NICs if they are not all, and why.
+/// The figures that were not judged, with the NICs if they are not all, and why.
 fn unjudged(survey: &Survey) -> Vec<String> {
     let mut groups: BTreeMap<(&[TestId], &str), Vec<NicId>> = BTreeMap::new();
     for part in survey.verdict.untested.iter().filter(|part| !part.tests.is_empty()) {
@@ -221,7 +221,7 @@ fn unjudged(survey: &Survey) -> Vec<String> {
     groups.into_iter().map(text).collect()
 }
 
-/// Returns the name of the figures of tests: `latencies` if they are all tests of latencies.
+/// The name of the figures of tests: `latencies` if they are all tests of latencies.
 pub fn tests_name(survey: &Survey, tests: &[TestId]) -> String {
     let all = &survey.setup.tests;
     let kind = |is_bandwidth: bool, name: &str| {
@@ -236,7 +236,7 @@ pub fn tests_name(survey: &Survey, tests: &[TestId]) -> String {
     kinds.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the nodes and NICs that were not measured, by reason.
+/// The nodes and NICs that were not measured, by reason.
 fn unmeasured(survey: &Survey) -> Vec<String> {
     let mut groups: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for part in survey.verdict.untested.iter().filter(|part| part.tests.is_empty()) {
@@ -257,8 +257,8 @@ fn unmeasured(survey: &Survey) -> Vec<String> {
     groups.into_iter().map(text).collect()
 }
 
-/// Returns the names of bad or suspect parts without load, with the figures that show it:
-/// `node3 soft3 (latency)`.
+/// The names of bad or suspect parts without load, with the figures that show it: `node3 soft3
+/// (latency)`.
 fn causes(survey: &Survey, certainty: Certainty, most: usize) -> String {
     let causes = survey.verdict.causes.iter().filter(|cause| cause.certainty == certainty);
     let causes: Vec<&Cause> = causes.collect();
@@ -281,8 +281,8 @@ fn causes(survey: &Survey, certainty: Certainty, most: usize) -> String {
     format!("{}{state}{figures}", listed(&names, most))
 }
 
-/// Returns the name of causes that are links of the same group to several others: a switch at which
-/// they end looks like them.
+/// The name of causes that are links of the same group to several others: a switch at which they
+/// end looks like them.
 fn links_of_group(causes: &[&Cause]) -> Option<String> {
     let ends = |cause: &&Cause| match cause.unit {
         Unit::GroupPair(one, other) => Some([one, other]),
@@ -296,7 +296,7 @@ fn links_of_group(causes: &[&Cause]) -> Option<String> {
     Some(format!("a switch of group {group:03}, or its links to groups {others}"))
 }
 
-/// Returns the kinds of figures that show a cause: `latency, bandwidth`.
+/// The kinds of figures that show a cause: `latency, bandwidth`.
 fn shown_by(survey: &Survey, cause: &Cause) -> String {
     let mut kinds: Vec<&str> = Vec::new();
     for evidence in &cause.evidence {
@@ -317,7 +317,7 @@ fn shown_by(survey: &Survey, cause: &Cause) -> String {
     kinds.join(", ")
 }
 
-/// Returns the parts that are outside the limits under load alone. Empty without any.
+/// The parts that are outside the limits under load alone. Empty without any.
 fn under_load(survey: &Survey, certainty: Certainty, most: usize) -> String {
     let units = units(survey.load.as_ref(), certainty);
     let names: Vec<String> =
@@ -329,13 +329,13 @@ fn under_load(survey: &Survey, certainty: Certainty, most: usize) -> String {
     }
 }
 
-/// Returns texts with semicolons between them, without empty ones.
+/// Texts with semicolons between them, without empty ones.
 fn joined(texts: [String; 2]) -> String {
     let texts: Vec<String> = texts.into_iter().filter(|text| !text.is_empty()).collect();
     texts.join("; ")
 }
 
-/// Returns the number of measured pairs.
+/// The number of measured pairs.
 pub fn pairs(verdict: &Findings) -> String {
     let Findings { answered, planned, .. } = *verdict;
     if answered == planned {

@@ -265,7 +265,7 @@ fn names_what_was_not_measured_and_why() {
     }
 }
 
-/// Returns a verdict in which these tests do not judge these NICs.
+/// A verdict in which these tests do not judge these NICs.
 fn unjudged(tests: &[u16], nics: impl IntoIterator<Item = u32>) -> Findings {
     let part = |nic| UntestedPart {
         tests: tests.iter().map(|test| TestId(*test)).collect(),

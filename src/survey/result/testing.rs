@@ -22,7 +22,7 @@ use why::causes::cause::{Confidence, Observation, Why};
 use why::culprits::Explanation;
 use why::verdict::SharedValue;
 
-/// Returns the roster of 4 nodes, which have 2 NICs each and share 2 switches.
+/// The roster of 4 nodes, which have 2 NICs each and share 2 switches.
 pub fn roster() -> Roster {
     let node = |rank| Node { host: format!("nid{:06}", 416 + rank), rank, absent: None };
     let nic = |index: u32| Nic {
@@ -39,7 +39,7 @@ pub fn roster() -> Roster {
     }
 }
 
-/// Returns a latency test and a bandwidth test.
+/// A latency test and a bandwidth test.
 pub fn tests() -> Vec<Test> {
     [("write-lat", 8, false), ("write-bw", 1 << 20, true)]
         .map(|(tool, size_bytes, is_bandwidth)| Test {
@@ -68,7 +68,7 @@ pub fn setup() -> Setup {
     }
 }
 
-/// Returns the figures of a class in which all is good.
+/// The figures of a class in which all is good.
 pub fn population(test: TestId, class: Class) -> Population {
     let is_bandwidth = test == TestId(1);
     let scale = if is_bandwidth { 1e7 } else { 1.0 };
@@ -97,7 +97,7 @@ pub fn population(test: TestId, class: Class) -> Population {
     }
 }
 
-/// Returns the verdict of a survey in which all is good.
+/// The verdict of a survey in which all is good.
 pub fn good() -> Findings {
     Findings {
         populations: vec![
@@ -111,7 +111,7 @@ pub fn good() -> Findings {
     }
 }
 
-/// Returns the evidence of a slow NIC: 6 of 6 pairs.
+/// The evidence of a slow NIC: 6 of 6 pairs.
 pub fn evidence(test: TestId) -> Evidence {
     Evidence {
         test,
@@ -129,7 +129,7 @@ pub fn evidence(test: TestId) -> Evidence {
     }
 }
 
-/// Returns a cause with the evidence of a slow NIC.
+/// A cause with the evidence of a slow NIC.
 pub fn cause(unit: Unit, certainty: Certainty) -> Cause {
     Cause {
         unit,
@@ -140,7 +140,7 @@ pub fn cause(unit: Unit, certainty: Certainty) -> Cause {
     }
 }
 
-/// Returns the verdict of a survey with something of each kind.
+/// The verdict of a survey with something of each kind.
 pub fn mixed() -> Findings {
     let path = Pair { initiator: NicId(4), target: NicId(6) };
     let bad = Cause {
@@ -207,7 +207,7 @@ pub fn mixed() -> Findings {
     verdict
 }
 
-/// Returns the result of one slow pair.
+/// The result of one slow pair.
 pub fn result() -> PairResult {
     PairResult {
         test: TestId(0),
@@ -239,7 +239,7 @@ pub fn survey(verdict: Findings, end: Result<(), &Failure>) -> Survey {
     Survey::new(setup(), started, took, roster(), verdict, None, end)
 }
 
-/// Returns a good survey with these findings under load.
+/// A good survey with these findings under load.
 pub fn loaded(load: LoadFindings) -> Survey {
     let good = survey(good(), Ok(()));
     let started = SystemTime::UNIX_EPOCH + Duration::from_millis(good.started_unix_ms);
@@ -247,7 +247,7 @@ pub fn loaded(load: LoadFindings) -> Survey {
     Survey::new(good.setup, started, took, good.roster, good.verdict, Some(load), Ok(()))
 }
 
-/// Returns an item as evidence.
+/// An item as evidence.
 pub fn item(text: &str) -> Observation {
     Observation {
         test: "pcie-width".into(),
@@ -260,7 +260,7 @@ pub fn item(text: &str) -> Observation {
     }
 }
 
-/// Returns the figures of a test as evidence.
+/// The figures of a test as evidence.
 pub fn figures(own: f64, others: f64, unit: &str, contradicts: bool) -> Observation {
     Observation {
         test: "B1".into(),
@@ -272,7 +272,7 @@ pub fn figures(own: f64, others: f64, unit: &str, contradicts: bool) -> Observat
     }
 }
 
-/// Returns a cause.
+/// A cause.
 pub fn why(confidence: Confidence, evidence: Vec<Observation>) -> Why {
     Why {
         cause: Some("pcie-narrow".into()),
@@ -284,7 +284,7 @@ pub fn why(confidence: Confidence, evidence: Vec<Observation>) -> Why {
     }
 }
 
-/// Returns a value that three culprits share.
+/// A value that three culprits share.
 pub fn shared_value() -> SharedValue<Unit> {
     SharedValue {
         culprits: [3, 4, 5].map(|nic| Unit::Nic(NicId(nic))).into(),
@@ -343,7 +343,7 @@ pub fn settings() -> LoadSettings {
     }
 }
 
-/// Returns the figures of a pattern in which all is good.
+/// The figures of a pattern in which all is good.
 pub fn bandwidth(pattern: &str) -> BandwidthFigures {
     BandwidthFigures {
         pattern: pattern.into(),
@@ -364,7 +364,7 @@ pub fn bandwidth(pattern: &str) -> BandwidthFigures {
     }
 }
 
-/// Returns the bandwidth of links from one group to another, as a ratio to the median.
+/// The bandwidth of links from one group to another, as a ratio to the median.
 pub fn links(from: u16, to: u16, ratio: f64) -> SetFigures {
     SetFigures {
         unit: LoadUnit::GroupLinks { from, to, both: false },
@@ -392,7 +392,7 @@ pub fn star(target: u32, smallest_share: f64) -> StarFigures {
     }
 }
 
-/// Returns latencies of 1.9 us without load and `impact` times as much under load.
+/// Latencies of 1.9 us without load and `impact` times as much under load.
 pub fn compared(impact: f64) -> Compared {
     Compared {
         quiet: 1900.0,
@@ -402,7 +402,7 @@ pub fn compared(impact: f64) -> Compared {
     }
 }
 
-/// Returns the figures of victims.
+/// The figures of victims.
 pub fn impact(under: &str, spread: Spread, class: Option<Class>) -> ImpactFigures {
     let histogram = |shift: f64| {
         let bins = (0..40).map(|bin| (1800.0 * 1.01f64.powi(bin) * shift, 1 << (20 - bin / 2)));
@@ -427,7 +427,7 @@ pub fn impact(under: &str, spread: Spread, class: Option<Class>) -> ImpactFigure
     }
 }
 
-/// Returns a judgement without evidence.
+/// A judgement without evidence.
 pub fn judgement(
     unit: LoadUnit,
     figure: LoadFigure,
@@ -460,7 +460,7 @@ pub fn good_load() -> LoadFindings {
     }
 }
 
-/// Returns findings with something of each kind.
+/// Findings with something of each kind.
 pub fn mixed_load() -> LoadFindings {
     let slow_links = LoadUnit::GroupLinks { from: 0, to: 2, both: false };
     let bad = LoadJudgement {

@@ -35,7 +35,6 @@ const MOST_UNTESTED: usize = 20;
 /// Most sentences about a bad part.
 const MOST_SENTENCES: usize = 3;
 
-/// Returns the page of a survey.
 pub fn page(survey: &Survey) -> Page {
     // Programs take the verdict from the first line, however long the reason for a failure is.
     let mut page = Page::headline(&survey.summary, survey.exit_status);
@@ -216,7 +215,7 @@ fn busy(page: &mut Page, survey: &Survey) {
     }
 }
 
-/// Returns one line about many nodes with busy CPUs.
+/// One line about many nodes with busy CPUs.
 fn busy_together(survey: &Survey) -> String {
     let nodes = &survey.busy_nodes;
     let hosts = nodes.iter().map(|node| survey.roster.node(node.node).host.as_str());
@@ -318,7 +317,7 @@ fn untested(page: &mut Page, survey: &Survey) {
     }
 }
 
-/// Returns the names of parts of one kind, and of NICs with one device name.
+/// The names of parts of one kind, and of NICs with one device name.
 fn names(survey: &Survey, parts: &[&UntestedPart]) -> String {
     let roster = &survey.roster;
     let host = |node: NodeId| roster.node(node).host.as_str();

@@ -16,8 +16,8 @@ const MOST: usize = 5;
 /// Most sentences of the survey about a part.
 const MOST_SENTENCES: usize = 2;
 
-/// Returns the page: what the survey was, then each bad or suspect part with its figures, its cause
-/// and what to do.
+/// The page: what the survey was, then each bad or suspect part with its figures, its cause and
+/// what to do.
 pub fn page(survey: &Survey) -> Page {
     let mut page = Page::default();
     page.heading(1, &survey.summary);

@@ -55,7 +55,7 @@ pub fn shared(survey: &Survey) -> Vec<String> {
     by_key(values).iter().map(|(_, group)| in_common(survey, group)).collect()
 }
 
-/// Returns the sentence about values of the same culprits.
+/// The sentence about values of the same culprits.
 fn in_common(survey: &Survey, group: &[&SharedValue<Unit>]) -> String {
     let first = group[0];
     let mut units = first.culprits.iter();
@@ -77,7 +77,7 @@ fn in_common(survey: &Survey, group: &[&SharedValue<Unit>]) -> String {
     )
 }
 
-/// Returns whether nothing is known about the cause of a culprit.
+/// Whether nothing is known about the cause of a culprit.
 fn is_left_out(explanation: &Explanation) -> bool {
     explanation.causes.is_empty() && explanation.same_as.is_none()
 }
@@ -111,7 +111,7 @@ pub fn add_lines(page: &mut Page, roster: &Roster, explanation: &Explanation) {
     }
 }
 
-/// Returns whether the survey has left a NIC untested, of which files prove something.
+/// Whether the survey has left a NIC untested, of which files prove something.
 fn is_untested(explanation: &Explanation) -> bool {
     let is_nic = matches!(explanation.culprit, Unit::Nic(_));
     is_nic
@@ -161,12 +161,12 @@ fn statements(roster: &Roster, explanation: &Explanation) -> Vec<(bool, String)>
     all
 }
 
-/// Returns a part with this title; nothing without text.
+/// A part with this title; nothing without text.
 fn part(title: &str, text: &str) -> Option<(bool, String)> {
     (!text.is_empty()).then(|| (false, format!("{title}: {text}")))
 }
 
-/// Returns a cause as a sentence.
+/// A cause as a sentence.
 pub fn stated(why: &Why) -> String {
     let what = why.what.as_deref().unwrap_or_default();
     match why.confidence {
@@ -210,7 +210,7 @@ fn evidence(all: &[&Observation]) -> String {
     all.collect::<Vec<_>>().join("; ")
 }
 
-/// Returns an item, or a test with both figures.
+/// An item, or a test with both figures.
 fn figure(observation: &Observation) -> String {
     let (Some(own), Some(others)) = (observation.own, observation.others) else {
         return observation.text.clone();
@@ -221,12 +221,12 @@ fn figure(observation: &Observation) -> String {
     format!("{} {own} {unit}, good NICs {others}", observation.text)
 }
 
-/// Returns the unit in which figures are shown.
+/// The unit in which figures are shown.
 pub fn shown_unit(is_bandwidth: bool) -> &'static str {
     if is_bandwidth { "GB/s" } else { "us" }
 }
 
-/// Returns a figure in this unit: a bandwidth in bytes per second, or a time in nanoseconds.
+/// A figure in this unit: a bandwidth in bytes per second, or a time in nanoseconds.
 pub fn shown(value: f64, is_bandwidth: bool) -> String {
     let value = value / if is_bandwidth { 1e9 } else { 1e3 };
     let decimals = if value.abs() < 1.0 { 3 } else { 2 };

@@ -12,7 +12,7 @@ use node::nic::counter_table::{CounterRow, Preset};
 
 pub use facts::number::{counted, grouped};
 
-/// Returns the name of a part, with the number of its NICs: `switch 003.12 (16 NICs)`.
+/// The name of a part, with the number of its NICs: `switch 003.12 (16 NICs)`.
 pub fn unit(roster: &Roster, unit: &Unit) -> String {
     let name = name(roster, unit);
     match (unit, members(roster, unit).len()) {
@@ -21,7 +21,7 @@ pub fn unit(roster: &Roster, unit: &Unit) -> String {
     }
 }
 
-/// Returns the name of a part: `nid000417 cxi1`, `switch 003.12`.
+/// The name of a part: `nid000417 cxi1`, `switch 003.12`.
 pub fn name(roster: &Roster, unit: &Unit) -> String {
     match *unit {
         Unit::Nic(nic) => roster.name(nic),
@@ -33,7 +33,7 @@ pub fn name(roster: &Roster, unit: &Unit) -> String {
     }
 }
 
-/// Returns the name of a pair of NICs, in its direction.
+/// The name of a pair of NICs, in its direction.
 pub fn path(roster: &Roster, pair: Pair) -> String {
     let [initiator, target] = pair.nics().map(|nic| roster.name(nic));
     if pair.is_loopback() {
@@ -43,7 +43,7 @@ pub fn path(roster: &Roster, pair: Pair) -> String {
     }
 }
 
-/// Returns the noun for a kind of part.
+/// The noun for a kind of part.
 pub fn kind(unit: &Unit) -> &'static str {
     match unit {
         Unit::Nic(_) => "NIC",
@@ -55,7 +55,7 @@ pub fn kind(unit: &Unit) -> &'static str {
     }
 }
 
-/// Returns a size as users type it: `8`, `64K`, `1M`.
+/// A size as users type it: `8`, `64K`, `1M`.
 pub fn size(bytes: u64) -> String {
     for (shift, unit) in [(30, "G"), (20, "M"), (10, "K")] {
         if bytes >= 1 << shift && bytes.is_multiple_of(1 << shift) {
@@ -65,17 +65,17 @@ pub fn size(bytes: u64) -> String {
     bytes.to_string()
 }
 
-/// Returns the name of a test: `write-lat 8`.
+/// The name of a test: `write-lat 8`.
 pub fn test(test: &Test) -> String {
     format!("{} {}", test.tool, size(test.size_bytes))
 }
 
-/// Returns the unit of the figures of a test in texts.
+/// The unit of the figures of a test in texts.
 pub fn figure_unit(test: &Test) -> &'static str {
     if test.of_bandwidth { "GB/s" } else { "us" }
 }
 
-/// Returns a figure of a test, without its unit.
+/// A figure of a test, without its unit.
 pub fn figure(test: &Test, value: f64) -> String {
     if test.of_bandwidth {
         let decimals = if value < 1e9 { 3 } else { 2 };
@@ -86,7 +86,7 @@ pub fn figure(test: &Test, value: f64) -> String {
     }
 }
 
-/// Returns a figure of a test with its unit: latencies of a millisecond or more in ms or s.
+/// A figure of a test with its unit: latencies of a millisecond or more in ms or s.
 fn scaled_figure(test: &Test, value: f64) -> (String, &'static str) {
     if test.of_bandwidth || value < 1e6 {
         return (figure(test, value), figure_unit(test));
@@ -95,7 +95,7 @@ fn scaled_figure(test: &Test, value: f64) -> (String, &'static str) {
     (format!("{:.2}", value / scale), unit)
 }
 
-/// Returns the answer of a pair: `3.90 us`, `failed`.
+/// The answer of a pair: `3.90 us`, `failed`.
 pub fn answer(tests: &[Test], result: &PairResult) -> String {
     let test = &tests[result.test.index()];
     match &result.answer {
@@ -120,8 +120,8 @@ const SHORT: [(&str, &str); 6] = [
     ("oxe_stall_fgfc_blk", "cycles held back by the flow control of the fabric"),
 ];
 
-/// Returns the sentences of the evidence against a cause, one for each test and class, the
-/// strongest first. The first one names the counters as well.
+/// The sentences of the evidence against a cause, one for each test and class, the strongest first.
+/// The first one names the counters as well.
 pub fn evidence_sentences(survey: &Survey, cause: &Cause) -> Vec<String> {
     let mut sentences: Vec<String> =
         cause.evidence.iter().map(|evidence| sentence(survey, cause, evidence)).collect();
@@ -184,7 +184,7 @@ fn sentence(survey: &Survey, cause: &Cause, evidence: &Evidence) -> String {
     text
 }
 
-/// Returns the operations of a tool, with their size if there are several.
+/// The operations of a tool, with their size if there are several.
 fn operations(survey: &Survey, test: &Test) -> String {
     let noun = match test.tool.split('-').next() {
         Some("write") => "writes",
@@ -256,7 +256,7 @@ fn place(class: Class) -> &'static str {
     }
 }
 
-/// Returns the counters that support a cause: `1,204 retries, 3 timeouts`.
+/// The counters that support a cause: `1,204 retries, 3 timeouts`.
 fn counters(cause: &Cause) -> String {
     let changes = cause.counters.iter().map(|found| (meaning(&found.counter), found.change));
     let sums = by_key(changes).into_iter().take(NAMED_COUNTERS).map(|(meaning, changes)| {
@@ -326,7 +326,7 @@ mod tests {
         assert_eq!(figure(latency, 1_904.0), "1.90");
     }
 
-    /// Returns the sentence about a part, with this evidence in the first test of `tool`.
+    /// The sentence about a part, with this evidence in the first test of `tool`.
     fn said(tool: &str, unit: Unit, direction: Direction, evidence: Evidence) -> String {
         let mut survey = survey(good(), Ok(()));
         survey.setup.tests[0].tool = tool.into();

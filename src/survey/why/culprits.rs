@@ -77,7 +77,7 @@ pub struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// Returns the causes of the parts that can be investigated.
+    /// The causes of the parts that can be investigated.
     pub fn causes(&self) -> impl Iterator<Item = &'a Cause> {
         let culprits = self.culprits.iter().map(|culprit| culprit.cause);
         let fabric_parts = self.fabric_parts.iter().map(|fabric| fabric.cause);
@@ -85,7 +85,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Returns the parts that a verdict names.
+/// The parts that a verdict names.
 pub fn parts<'a>(roster: &Roster, verdict: &'a Findings) -> Parts<'a> {
     let mut parts = Parts::default();
     for cause in &verdict.causes {
@@ -128,7 +128,7 @@ fn some_of(roster: &Roster, unit: &Unit) -> Vec<NicId> {
     nics
 }
 
-/// Returns the explanation of a culprit that was not diagnosed.
+/// The explanation of a culprit that was not diagnosed.
 pub fn left_out(cause: &Cause, why: &str) -> Explanation {
     Explanation { left_out: Some(why.to_owned()), ..Explanation::new(cause.unit) }
 }
@@ -193,7 +193,7 @@ pub struct Explanation {
 }
 
 impl Explanation {
-    /// Returns the explanation of a part about which nothing is known yet.
+    /// The explanation of a part about which nothing is known yet.
     pub fn new(culprit: Unit) -> Self {
         Self {
             culprit,

@@ -269,7 +269,7 @@ impl Diagnosed<'_> {
     }
 }
 
-/// Returns whether two NICs are of one generation: others differ for good reasons (diagnosis.md
+/// Whether two NICs are of one generation: others differ for good reasons (diagnosis.md
 /// 4.2).
 pub fn is_same_kind(one: &Readings, other: &Readings) -> bool {
     kind(one) == kind(other)
@@ -285,25 +285,24 @@ pub fn by_kind<Part>(all: Vec<(Part, Readings)>) -> Vec<Vec<(Part, Readings)>> {
     by_key(parts).into_iter().map(|(_, group)| group).collect()
 }
 
-/// Returns whether no other processes use a NIC, as far as is known.
+/// Whether no other processes use a NIC, as far as is known.
 pub fn is_idle(readings: &Readings) -> bool {
     find(readings, FOREIGN).is_none_or(|reading| reading.verdict != Severity::Suspect)
 }
 
-/// Returns whether the retry handler of a NIC regards peers as down: operations to them fail soon
+/// Whether the retry handler of a NIC regards peers as down: operations to them fail soon
 /// (libcxi.md 12.3).
 pub fn has_parked_peers(readings: &Readings) -> bool {
     find(readings, PARKED_PEERS).is_some_and(|reading| reading.verdict == Severity::Suspect)
 }
 
-/// Returns whether a node has enough free huge pages for a test: for the buffers of both sides in
-/// loopback.
+/// Whether a node has enough free huge pages for a test: for the buffers of both sides in loopback.
 pub fn has_huge_pages(readings: &Readings) -> bool {
     let free = find(readings, HUGE_PAGES).and_then(|reading| reading.number);
     free >= Some(HUGE_PAGES_OF_TEST)
 }
 
-/// Returns the line of progress.
+/// The line of progress.
 fn line(_: &Roster, _: usize) -> String {
     "finding out why".into()
 }
@@ -340,8 +339,8 @@ pub struct Crossings {
 }
 
 impl Crossings {
-    /// Returns the pairs from the first group to the second one, of good NICs if there are any;
-    /// `None` if one of them has neither good nor untested NICs.
+    /// The pairs from the first group to the second one, of good NICs if there are any; `None` if
+    /// one of them has neither good nor untested NICs.
     pub fn of(
         roster: &Roster,
         verdict: &Findings,
@@ -388,20 +387,20 @@ impl Crossings {
         (!own.is_empty()).then_some(Self { own, others, are_good })
     }
 
-    /// Returns the NICs of all pairs.
+    /// The NICs of all pairs.
     pub fn nics(&self) -> impl Iterator<Item = NicId> {
         let pairs = self.own.iter().chain(&self.others);
         pairs.flat_map(|pair| pair.nics())
     }
 
-    /// Returns the NIC that sends first, and the NICs of the first pair between other groups.
+    /// The NIC that sends first, and the NICs of the first pair between other groups.
     pub fn first(&self) -> (NicId, Vec<NicId>) {
         let others = self.others.first().map_or(Vec::new(), |pair| pair.nics().into());
         (self.own[0].initiator, others)
     }
 
-    /// Returns the slots: ordered flows, writes that are not ordered, and the test of the survey,
-    /// with pairs between other groups in turn.
+    /// The slots: ordered flows, writes that are not ordered, and the test of the survey, with
+    /// pairs between other groups in turn.
     pub fn slots(&self, survey_test: TestId, tests: &DiagnosisCourse) -> Vec<MeasuredSlot> {
         // A flow across other links is measured before every `each` flows across the own ones.
         let slots = |code: TestCode, test: TestId, flows: usize, each: usize| {
@@ -454,7 +453,7 @@ mod tests {
         assert!(!is_match("0", Severity::Good) && !has_parked_peers(&Vec::new()));
     }
 
-    /// Returns a roster with this many NICs in each group.
+    /// A roster with this many NICs in each group.
     fn roster(groups: &[u16]) -> Roster {
         let groups = (0..).zip(groups).flat_map(|(group, count)| (0..*count).map(move |_| group));
         let groups: Vec<u16> = groups.collect();
@@ -484,7 +483,7 @@ mod tests {
         Findings { causes: pairs.iter().map(cause).collect(), ..Findings::default() }
     }
 
-    /// Returns the groups of these pairs.
+    /// The groups of these pairs.
     fn groups(roster: &Roster, pairs: &[Pair]) -> Vec<[u16; 2]> {
         let group = |nic: NicId| roster.nic(nic).location.map_or(0, |at| at.group);
         pairs.iter().map(|pair: &Pair| pair.nics().map(group)).collect()

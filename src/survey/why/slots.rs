@@ -49,7 +49,7 @@ pub struct SlotNics<'a> {
 }
 
 impl SlotNics<'_> {
-    /// Returns the slots of the test of the survey that shows a culprit best.
+    /// The slots of the test of the survey that shows a culprit best.
     pub fn survey_slots(self, culprit: &CulpritNic) -> Vec<MeasuredSlot> {
         let Some(evidence) = culprit.cause.evidence.first() else {
             return Vec::new();
@@ -82,10 +82,10 @@ impl SlotNics<'_> {
         slots
     }
 
-    /// Returns the slots of a test: good NICs, then the culprit, and in loopback another good NIC.
-    /// Tests between two NICs are left out if no two good NICs are as far from each other as the
-    /// culprit is from one of them, in this class if one is given, and where the culprit would send
-    /// to a peer that may be parked (diagnosis.md 6.1).
+    /// The slots of a test: good NICs, then the culprit, and in loopback another good NIC. Tests
+    /// between two NICs are left out if no two good NICs are as far from each other as the culprit
+    /// is from one of them, in this class if one is given, and where the culprit would send to a
+    /// peer that may be parked (diagnosis.md 6.1).
     fn slots(
         self,
         code: TestCode,
@@ -117,7 +117,7 @@ impl SlotNics<'_> {
         pairs.into_iter().map(slot).collect()
     }
 
-    /// Returns two good NICs: the partner of the culprit, and a NIC that is as far from it.
+    /// Two good NICs: the partner of the culprit, and a NIC that is as far from it.
     fn partners(self, class: Option<Class>) -> Option<(NicId, NicId)> {
         let distance = |nic, partner| self.roster.class(Pair { initiator: nic, target: partner });
         let controls = || self.controls.iter().copied();
@@ -313,13 +313,13 @@ impl Found {
         self.flows.each_ref().map(|flows| flow_reading(flows))
     }
 
-    /// Returns whether the culprit is slower in a test than good NICs.
+    /// Whether the culprit is slower in a test than good NICs.
     pub fn is_slower(&self, code: TestCode) -> bool {
         let mut slower = self.slower_columns();
         slower.any(|column| column.tests() == (code, None))
     }
 
-    /// Returns the tests in which the culprit is slower than good NICs, and in whose difference.
+    /// The tests in which the culprit is slower than good NICs, and in whose difference.
     pub fn slower_tests(&self) -> BTreeSet<TestCode> {
         let tests = self.slower_columns().map(Column::tests);
         tests.flat_map(|(test, base)| [Some(test), base]).flatten().collect()
@@ -333,12 +333,12 @@ impl Found {
             .filter(|column| ![Column::Tail, Column::Waiting].contains(column))
     }
 
-    /// Returns whether any measurement says less, or nothing.
+    /// Whether any measurement says less, or nothing.
     pub fn is_disturbed(&self) -> bool {
         self.busy + self.untested > 0
     }
 
-    /// Returns the test in which the culprit is slowest beside good NICs.
+    /// The test in which the culprit is slowest beside good NICs.
     pub fn slowest(&self) -> Option<TestCode> {
         let speed = |figures: &TestFigures| {
             let [own, others] = [figures.own.first()?, figures.others.first()?];
@@ -356,7 +356,7 @@ mod tests {
     use campaign::quiet::roster::{Nic, Node, NodeId};
     use crew::location::Location;
 
-    /// Returns a roster with a NIC on a node of its own at each of these switches of a group.
+    /// A roster with a NIC on a node of its own at each of these switches of a group.
     fn roster(switches: &[u16]) -> Roster {
         let numbered = || (0..).zip(switches);
         let node = |(rank, _): (u32, &u16)| Node { host: format!("n{rank}"), rank, absent: None };
@@ -374,7 +374,7 @@ mod tests {
         }
     }
 
-    /// Returns the partner of NIC 0 and the good NIC beside it.
+    /// The partner of NIC 0 and the good NIC beside it.
     fn partners(switches: &[u16], class: Option<Class>) -> Option<(u32, u32)> {
         let roster = roster(switches);
         let controls: Vec<NicId> = roster.nic_ids().skip(1).collect();

@@ -119,7 +119,7 @@ pub fn diagnose(
     })
 }
 
-/// Returns a cause without evidence: the NIC is suspected.
+/// A cause without evidence: the NIC is suspected.
 fn suspicion(suspect: NicId) -> Cause {
     Cause {
         unit: Unit::Nic(suspect),
@@ -168,8 +168,8 @@ fn with_limits(
     Ok(Explanation { left_out, ..explanation })
 }
 
-/// Returns the `candidates` that show what is normal for a NIC with its `own` readings, and why
-/// others do not.
+/// The `candidates` that show what is normal for a NIC with its `own` readings, and why others do
+/// not.
 fn fit(
     candidates: Vec<NicId>,
     own: &Readings,
@@ -235,14 +235,14 @@ fn measure(
     investigation.measure_again(&doubtful(case), places, found)
 }
 
-/// Returns the failure of a NIC that cannot be opened: its service or its library may refuse it,
-/// which says nothing about the NIC.
+/// The failure of a NIC that cannot be opened: its service or its library may refuse it, which says
+/// nothing about the NIC.
 fn cannot_measure(roster: &Roster, nic: NicId, why: &str) -> Failure {
     let name = &roster.nic(nic).device;
     Failure::environment(format!("{name} cannot measure: {why}"))
 }
 
-/// Returns the NIC of the process with this rank.
+/// The NIC of the process with this rank.
 fn suspect(members: &Members, rank: u32) -> Result<NicId, Failure> {
     let node = members.node(rank).map(|node| members.roster.node(node));
     if let Some(why) = node.and_then(|node| node.absent.as_deref()) {
@@ -252,7 +252,7 @@ fn suspect(members: &Members, rank: u32) -> Result<NicId, Failure> {
     nic.copied().ok_or_else(|| Failure::environment("its process has no NIC"))
 }
 
-/// Returns the state of each NIC: all but the suspect and other NICs of its node are good.
+/// The state of each NIC: all but the suspect and other NICs of its node are good.
 fn states(
     roster: &Roster,
     joined: &BTreeMap<u32, Introduction>,
@@ -268,8 +268,8 @@ fn states(
     roster.nic_ids().map(state).collect()
 }
 
-/// Returns whether the NIC of another process can show what is normal: a fault of a node slows all
-/// of its NICs. Each software NIC stands for a node.
+/// Whether the NIC of another process can show what is normal: a fault of a node slows all of its
+/// NICs. Each software NIC stands for a node.
 fn is_apart(own: &Introduction, other: &Introduction) -> bool {
     let device =
         |introduction: &Introduction| introduction.nics.first().map(|nic| nic.device.clone());
@@ -296,12 +296,12 @@ fn unfit(roster: &Roster, states: &[State], suspect: NicId) -> Vec<String> {
     absent.chain(failed).collect()
 }
 
-/// Returns the generation of a NIC, such as `Cassini 1`.
+/// The generation of a NIC, such as `Cassini 1`.
 fn generation(readings: &Readings) -> Option<String> {
     find(readings, GENERATION)?.value.clone()
 }
 
-/// Returns the tests that have no figure yet of the NIC, or of one of this number of good NICs.
+/// The tests that have no figure yet of the NIC, or of one of this number of good NICs.
 fn unmeasured_tests(measured: &FiguresByTest, controls: usize) -> Vec<TestCode> {
     let is_unmeasured = |code| {
         let Some(figures) = measured.get(&code) else {
@@ -359,7 +359,7 @@ const CASSINI_1: [HealthyFigure; 2] = [
     HealthyFigure { test: TestCode::B3, usual: 20.5e9, least: 19.0e9 },
 ];
 
-/// Returns the known figures of a generation of Cassini; none of others.
+/// The known figures of a generation of Cassini; none of others.
 pub fn healthy(generation: Option<f64>) -> &'static [HealthyFigure] {
     if generation == Some(1.0) { &CASSINI_1 } else { &[] }
 }

@@ -20,7 +20,7 @@ use health::item::Readings;
 /// Most nodes whose files are read.
 const MOST_NODES: usize = 64;
 
-/// Returns the untested NICs whose files are read: of some nodes of the whole cluster.
+/// The untested NICs whose files are read: of some nodes of the whole cluster.
 pub fn untested_nics(roster: &Roster, states: &[State]) -> Vec<NicId> {
     let is_open = |nic: &NicId| {
         let facts = roster.nic(*nic);
@@ -72,8 +72,8 @@ fn kind_explanations(read: &[(NicId, Readings)]) -> Vec<Explanation> {
     found.chain(same).collect()
 }
 
-/// Returns whether a file proves a cause. Without tests, a cause that makes operations fail is only
-/// also found.
+/// Whether a file proves a cause. Without tests, a cause that makes operations fail is only also
+/// found.
 fn is_proved(why: &Why) -> bool {
     let proved = [Confidence::Because, Confidence::Probably, Confidence::AlsoFound];
     proved.contains(&why.confidence)
@@ -111,7 +111,7 @@ pub fn part_explanation(
     }
 }
 
-/// Returns the causes that the files of all NICs support, or that none is known.
+/// The causes that the files of all NICs support, or that none is known.
 fn in_common(diagnoses: &[Diagnosis]) -> Vec<Why> {
     let Some((first, others)) = diagnoses.split_first() else {
         return Vec::new();

@@ -291,8 +291,8 @@ fn measure<'a>(
     Ok(Diagnosed { culprit, signature: None, controls, doubt, found })
 }
 
-/// Returns the values that culprits of one kind share and hardly any good NIC of this kind has. A
-/// node with several culprits counts once: they have the same host.
+/// The values that culprits of one kind share and hardly any good NIC of this kind has. A node with
+/// several culprits counts once: they have the same host.
 fn shared_by_kind(
     culprits: &[CulpritNic],
     controls: &[Vec<NicId>],
@@ -345,8 +345,7 @@ pub fn controls(
     usable
 }
 
-/// Returns the pairs of NICs across the links of two groups and others, in each direction that is
-/// slow.
+/// The pairs of NICs across the links of two groups and others, in each direction that is slow.
 fn find_crossings(
     links: &GroupLinks,
     roster: &Roster,
@@ -450,9 +449,8 @@ pub struct SharedValue<Part> {
     pub chance: f64,
 }
 
-/// Returns the values that several of these culprits share and hardly any good NIC has, in the
-/// order of their items. Each culprit and good NIC is of a node of its own: what a node has counts
-/// once.
+/// The values that several of these culprits share and hardly any good NIC has, in the order of
+/// their items. Each culprit and good NIC is of a node of its own: what a node has counts once.
 fn shared_values<Part: Copy>(
     culprits: &[(Part, Readings)],
     others: &[Readings],
@@ -492,8 +490,8 @@ fn shared_values<Part: Copy>(
     found
 }
 
-/// Returns the p-value of Fisher's exact test, one-sided: the probability that at least `with[0]`
-/// of the `with[0] + with[1]` NICs with a value are among the `totals[0]` culprits, if the value is
+/// The p-value of Fisher's exact test, one-sided: the probability that at least `with[0]` of the
+/// `with[0] + with[1]` NICs with a value are among the `totals[0]` culprits, if the value is
 /// unrelated to the verdict. `totals[1]` is the number of good NICs.
 fn chance(with: [usize; 2], totals: [usize; 2]) -> f64 {
     let all_with = with[0] + with[1];
@@ -505,7 +503,7 @@ fn chance(with: [usize; 2], totals: [usize; 2]) -> f64 {
     sum.min(1.0)
 }
 
-/// Returns the logarithm of the number of ways to choose `some` of `all`.
+/// The logarithm of the number of ways to choose `some` of `all`.
 fn ln_choices(all: usize, some: usize) -> f64 {
     let factors = (0..some).map(|i| ((all - i) as f64 / (i + 1) as f64).ln());
     factors.sum()
@@ -523,8 +521,8 @@ mod tests {
         vec![reading(code, value, Severity::Shown)]
     }
 
-    /// Returns the shared values of culprits and good NICs with these values: which culprits, how
-    /// many good NICs, and the value.
+    /// The shared values of culprits and good NICs with these values: which culprits, how many good
+    /// NICs, and the value.
     fn of(culprits: &[&str], others: &[&str]) -> Vec<(Vec<usize>, usize, String)> {
         let culprits: Vec<_> =
             culprits.iter().map(|culprit| readings(culprit)).enumerate().collect();

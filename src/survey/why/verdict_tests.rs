@@ -24,8 +24,8 @@ fn course() -> DiagnosisCourse {
     course_with(Vec::new())
 }
 
-/// Returns the test of a survey with write-bw, and the tests of a diagnosis. These software NICs
-/// have links of their own.
+/// The test of a survey with write-bw, and the tests of a diagnosis. These software NICs have links
+/// of their own.
 fn course_with(planted: Vec<String>) -> DiagnosisCourse {
     let test = |tool: &str, size_bytes| Test {
         tool: tool.into(),
@@ -51,7 +51,7 @@ fn files(width: &str) -> Readings {
     ]
 }
 
-/// Returns a verdict that calls parts bad, because their bandwidth is half of the median.
+/// A verdict that calls parts bad, because their bandwidth is half of the median.
 fn verdict(units: &[Unit]) -> Findings {
     let evidence = Evidence {
         test: TestId(0),
@@ -77,8 +77,8 @@ fn verdict(units: &[Unit]) -> Findings {
     Findings { causes: units.iter().map(cause).collect(), answered: 1, ..Findings::default() }
 }
 
-/// Returns the crew of 12 nodes at one switch, whose NICs of these numbers have half of the
-/// bandwidth of the others. All files are good.
+/// The crew of 12 nodes at one switch, whose NICs of these numbers have half of the bandwidth of
+/// the others. All files are good.
 fn crew(slow: &[u32]) -> ModelCrew {
     let mut cluster = Cluster::new([1, 1, 12, 1], &["write-bw"], 3);
     let fault = |nic: &u32| Fault {
@@ -240,8 +240,8 @@ fn slow_parallel_link_between_groups_is_the_cause() {
     assert_eq!(named, (Some("global-link"), Confidence::Probably), "{why:?}");
 }
 
-/// Returns the evidence about hops of NIC 4, which takes three times as long as the others. The
-/// names of all NICs begin with `prefix`; the NICs in `planted` have links of their own.
+/// The evidence about hops of NIC 4, which takes three times as long as the others. The names of
+/// all NICs begin with `prefix`; the NICs in `planted` have links of their own.
 fn hops(prefix: &str, planted: &[&str]) -> Option<Observation> {
     let mut cluster = Cluster::new([1, 1, 12, 1], &["write-bw"], 3);
     cluster.faults = vec![Fault::slow(Unit::Nic(NicId(4)), Direction::Both, 3.0)];

@@ -16,7 +16,7 @@ use crate::harness::{CXIDIAG, Command, assert_status, assert_success, finish, st
 /// Two writes whose payload lies on GPU 0.
 const FROM_A_GPU: &str = "write-lat --loopback -d soft0 -n 2 -t 0";
 
-/// Returns the value of a line of the summary.
+/// The value of a line of the summary.
 fn line<'a>(text: &'a str, label: &str) -> Option<&'a str> {
     let start = format!("{label:17}: ");
     text.lines().find_map(|line| line.strip_prefix(&start))

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{document, read, schema};
 use crate::harness::{Fabric, assert_status, assert_success, finish, stderr, stdout};
 
-/// Returns the change of a counter in a document; `None` if it is not available.
+/// The change of a counter in a document; `None` if it is not available.
 #[track_caller]
 fn change(nic: &Value, name: &str) -> Option<u64> {
     let counters = nic["counters"].as_array().unwrap();

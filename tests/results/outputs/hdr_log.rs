@@ -18,7 +18,6 @@ pub struct Interval {
     counts: Vec<(u64, u64)>,
 }
 
-/// Returns the intervals of a log.
 pub fn intervals(log: &str) -> Vec<Interval> {
     let mut lines = log.lines();
     assert_eq!(lines.next(), Some("#[Histogram log format version 1.3]"));
@@ -92,8 +91,8 @@ fn zigzag<'a>(payload: &mut impl Iterator<Item = &'a u8>) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
-/// Returns the largest value of a bucket: `linear` buckets of width 1, then half as many of each
-/// doubled width.
+/// The largest value of a bucket: `linear` buckets of width 1, then half as many of each doubled
+/// width.
 fn largest(index: u64, linear: u64) -> u64 {
     if index < linear {
         return index;
@@ -162,7 +161,7 @@ fn log_has_each_sample_of_each_size() {
     }
 }
 
-/// Returns the latencies of a table, in ns.
+/// The latencies of a table, in ns.
 fn latencies(table: &str) -> Vec<u64> {
     let rows = table.lines().take_while(|line| !line.starts_with('-'));
     rows.map(|row| {

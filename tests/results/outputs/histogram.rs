@@ -8,7 +8,7 @@ use super::{Fabric, document, short, stderr, tools};
 use crate::harness::terminal::{shown, terminal};
 use crate::harness::{finish, measures_bandwidth};
 
-/// Returns the lines of the first picture in a text, without its title.
+/// The lines of the first picture in a text, without its title.
 fn picture(text: &str) -> Vec<&str> {
     let lines = text.lines().skip_while(|line| !line.starts_with("Histogram of "));
     let picture = lines

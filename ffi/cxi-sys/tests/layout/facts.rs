@@ -34,7 +34,7 @@ pub struct Record {
     pub members: Vec<Member>,
 }
 
-/// Returns the record `name`, without unnamed members.
+/// The record `name`, without unnamed members.
 pub fn record(name: &str) -> Record {
     let record = list("structs")
         .iter()
@@ -70,7 +70,7 @@ pub fn constants() -> BTreeMap<String, u64> {
     macros.chain(enumerators).collect()
 }
 
-/// Returns the enumerators of enum `name`.
+/// The enumerators of enum `name`.
 pub fn enumeration(name: &str) -> Vec<(String, u64)> {
     let found = list("enums").iter().find(|fact| fact["name"] == name);
     enumerators(found.unwrap_or_else(|| panic!("abi.json has no enum {name}"))).collect()
@@ -81,12 +81,12 @@ fn enumerators(fact: &Value) -> impl Iterator<Item = (String, u64)> {
     values.iter().map(|(name, value)| (name.clone(), number(value)))
 }
 
-/// Returns the number of functions that the library exports.
+/// The number of functions that the library exports.
 pub fn number_of_functions() -> usize {
     list("functions").len()
 }
 
-/// Returns the symbol node of a function.
+/// The symbol node of a function.
 pub fn symbol_node(name: &str) -> String {
     text(&function(name)["version"])
 }
@@ -96,7 +96,7 @@ fn function(name: &str) -> &'static Value {
     function.unwrap_or_else(|| panic!("abi.json has no function {name}"))
 }
 
-/// Returns the prototype of a function as C text with single blanks.
+/// The prototype of a function as C text with single blanks.
 pub fn prototype(name: &str) -> String {
     let function = function(name);
     let parameters: Vec<String> = function["params"]

@@ -33,7 +33,7 @@ const UNNAMED: &[(&str, &str, usize)] = &[
     ("cxi_cq__bindgen_ty_1", "cxi_cq", offset_of!(cxi_cq, __bindgen_anon_1)),
 ];
 
-/// Returns the record of a type of the bindings, and the offset of the type in it.
+/// The record of a type of the bindings, and the offset of the type in it.
 fn place(type_name: &str) -> (&str, u64) {
     match UNNAMED.iter().find(|(name, ..)| *name == type_name) {
         Some((_, record, offset)) => (record, *offset as u64),
@@ -44,7 +44,7 @@ fn place(type_name: &str) -> (&str, u64) {
     }
 }
 
-/// Returns whether a type of the bindings is a whole record.
+/// Whether a type of the bindings is a whole record.
 fn is_whole(type_name: &str) -> bool {
     let (record, _) = place(type_name);
     record == type_name || record.contains('.')

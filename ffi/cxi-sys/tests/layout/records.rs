@@ -6,7 +6,7 @@ use cxi_sys::records::*;
 
 use crate::facts;
 
-/// Returns the absolute bit range of every named field, with the fields of embedded records.
+/// The absolute bit range of every named field, with the fields of embedded records.
 fn expected(c_name: &str) -> BTreeMap<String, (usize, usize)> {
     let mut fields = BTreeMap::new();
     for member in facts::record(c_name).members {

@@ -77,7 +77,7 @@ impl Ours {
     }
 }
 
-/// Returns the slot `slots` after `slot`.
+/// The slot `slots` after `slot`.
 fn after(slot: u32, slots: u32) -> u32 {
     let ring = SLOTS - C_CQ_FIRST_WR_PTR;
     C_CQ_FIRST_WR_PTR + (slot - C_CQ_FIRST_WR_PTR + slots) % ring

@@ -187,7 +187,7 @@ fn runs_software_nic_after_every_doorbell() {
 /// Index of the trigger queue among the command queues, in order of allocation.
 const TRIGGER: usize = 2;
 
-/// Returns the bytes of the trigger queue from slot `slot` on.
+/// The bytes of the trigger queue from slot `slot` on.
 fn bytes<const N: usize>(slot: usize) -> [u8; N] {
     let mut bytes = [0; N];
     for (index, chunk) in bytes.chunks_mut(8).enumerate() {

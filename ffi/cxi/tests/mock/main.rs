@@ -52,7 +52,7 @@ impl World {
     }
 }
 
-/// Returns a world on a new mock without progress hook, like hardware.
+/// A world on a new mock without progress hook, like hardware.
 fn hardware() -> World {
     api::reset();
     World::new(&Library::from_api(api::api())).unwrap()

@@ -230,7 +230,7 @@ fn leaks_pages_that_cannot_be_unmapped() {
     }
 }
 
-/// Returns the kinds, next slots and written slots of the command queues.
+/// The kinds, next slots and written slots of the command queues.
 fn command_queues(states: &[ObjectState]) -> Vec<(QueueKind, u16, u32)> {
     let queues = states.iter().filter_map(|state| match state {
         CommandQueue { kind, status, written } => Some((*kind, status.rd_ptr(), *written)),

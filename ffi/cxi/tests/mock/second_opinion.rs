@@ -24,7 +24,7 @@ const SLOTS: u32 = 64;
 /// Room for the events of a test, which the NIC never sends.
 const EVENTS: u32 = 4000;
 
-/// Returns a record whose fields, also those that emitting sets, have the values of `fields`.
+/// A record whose fields, also those that emitting sets, have the values of `fields`.
 macro_rules! record {
     ($record:ident, $fields:expr) => {{
         let mut record = $record::new();
@@ -44,7 +44,7 @@ struct Command {
 }
 
 impl Command {
-    /// Returns the values of the fields. The command reports to event queue 1 or to none.
+    /// The values of the fields. The command reports to event queue 1 or to none.
     fn fields(&self) -> Fields {
         Fields::new(self.seed).fix("eq", self.seed & 1)
     }
@@ -111,7 +111,7 @@ fn transmit_actions() -> impl Strategy<Value = Vec<Action>> {
 
 /// A queue of the wrapper: command queue 0 of the mock.
 trait Queue {
-    /// Returns the values of the fields of a command.
+    /// The values of the fields of a command.
     fn fields(&self, command: Command) -> Fields {
         command.fields()
     }

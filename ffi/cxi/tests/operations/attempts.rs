@@ -21,7 +21,7 @@ const OPTIONS: cxi_cq_alloc_opts = cxi_cq_alloc_opts {
     lpe_cdt_thresh_id: 0,
 };
 
-/// Returns the attributes of an event queue of one page.
+/// The attributes of an event queue of one page.
 fn attributes() -> cxi_eq_attr {
     cxi_eq_attr {
         queue: std::ptr::null_mut(),

@@ -171,13 +171,13 @@ impl Rig {
         assert_eq!(seen, (kind, ReturnCode::OK));
     }
 
-    /// Returns the fabric address of portal index `index` of this process.
+    /// The fabric address of portal index `index` of this process.
     pub fn dfa(&self, index: u32) -> u32 {
         let info = self.device.info();
         address::dfa(info.nid, self.domain.pid(), index, info.pid_bits)
     }
 
-    /// Returns a full DMA command between the starts of the buffers.
+    /// A full DMA command between the starts of the buffers.
     pub fn dma(&self, opcode: c_dma_op, index: u32, length: u32) -> FullDmaCmd {
         let mut command = FullDmaCmd::new();
         command.set_opcode(opcode as u8);
@@ -192,7 +192,7 @@ impl Rig {
         command
     }
 
-    /// Returns the context of immediate data commands to portal index `index`.
+    /// The context of immediate data commands to portal index `index`.
     pub fn c_state(&self, index: u32, restricted: bool) -> CStateCmd {
         let mut command = CStateCmd::new();
         command.set_restricted(restricted);
@@ -239,12 +239,12 @@ pub fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at % 251) as u8 + 1).collect()
 }
 
-/// Returns the non-matching command with the first fields of `command`.
+/// The non-matching command with the first fields of `command`.
 pub fn nomatch(command: &FullDmaCmd) -> NomatchDmaCmd {
     NomatchDmaCmd::from_bytes(*command.bytes().first_chunk().unwrap())
 }
 
-/// Returns an atomic command with the fields of `command`.
+/// An atomic command with the fields of `command`.
 pub fn dma_amo(command: &FullDmaCmd) -> DmaAmoCmd {
     let mut bytes = [0; DmaAmoCmd::SIZE];
     bytes[..FullDmaCmd::SIZE].copy_from_slice(command.bytes());

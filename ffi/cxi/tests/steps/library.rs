@@ -29,7 +29,7 @@ impl Library {
         Self(library)
     }
 
-    /// Returns the address of the function `name`.
+    /// The address of the function `name`.
     pub fn symbol(&self, name: &str) -> *mut c_void {
         let name = CString::new(name).expect("no zero bytes");
         // SAFETY: the library is loaded, and the name is a C string.
@@ -47,7 +47,7 @@ macro_rules! functions {
         }
 
         impl Functions {
-            /// Returns the table. The first call compiles the source.
+            /// The table. The first call compiles the source.
             fn get() -> &'static Self {
                 static FUNCTIONS: std::sync::OnceLock<Functions> = std::sync::OnceLock::new();
                 FUNCTIONS.get_or_init(|| {

@@ -144,8 +144,8 @@ pub struct Producer {
 }
 
 impl Producer {
-    /// Returns a queue of `slots` slots, at most 128. Its memory is stale: all bytes after the
-    /// 8 bytes of the status are 0xee.
+    /// A queue of `slots` slots, at most 128. Its memory is stale: all bytes after the 8 bytes of
+    /// the status are 0xee.
     pub fn new(slots: usize, is_trigger: bool) -> Self {
         let functions = Functions::get();
         // SAFETY: the function takes numbers only.
@@ -256,7 +256,7 @@ pub struct Consumer {
 }
 
 impl Consumer {
-    /// Returns an empty queue of `slots` slots, at most 128.
+    /// An empty queue of `slots` slots, at most 128.
     pub fn new(slots: usize) -> Self {
         let functions = Functions::get();
         Self {
@@ -279,7 +279,7 @@ impl Consumer {
         self.memory().copy_from_slice(words);
     }
 
-    /// Returns the offset of the next event, which is consumed, if one is complete.
+    /// The offset of the next event, which is consumed, if one is complete.
     pub fn poll(&mut self) -> Option<usize> {
         // SAFETY: `raw` is the queue that `consumer_new` returned.
         let at = unsafe { (self.functions.consumer_poll)(self.raw) };
@@ -404,7 +404,7 @@ impl Fields {
         self
     }
 
-    /// Returns the value of the field `name`.
+    /// The value of the field `name`.
     pub fn get(&self, name: &str) -> u64 {
         let fixed = self.fixed.iter().rfind(|(fixed, _)| *fixed == name);
         fixed.map_or_else(|| mixed(self.seed, name), |&(_, value)| value)

@@ -296,7 +296,7 @@ fn links_virtual_functions_with_their_nic() {
     }
 }
 
-/// Returns the files of the first NIC in the tree of `cxi-softnic`.
+/// The files of the first NIC in the tree of `cxi-softnic`.
 fn shown_files() -> BTreeMap<String, Vec<u8>> {
     let shown = softnic::sysfs::class_directory(Path::new("/nowhere")).unwrap();
     let device = Path::new("softnic/pci5f00:00/5f00:00:00.0");

@@ -275,8 +275,8 @@ fn clocks_far_ahead_delay_nobody() {
     }
 }
 
-/// Returns a count of a link (0 bytes, 3 losses), as the file of the links has it. Ports come
-/// first, two links each, and two links for each cable follow.
+/// A count of a link (0 bytes, 3 losses), as the file of the links has it. Ports come first, two
+/// links each, and two links for each cable follow.
 fn link_count(link: usize, count: usize) -> u64 {
     let bytes = fs::read(fabric().join("links")).unwrap();
     let at = 4096 + 8 * (16 * link + 5 + count);

@@ -19,7 +19,7 @@ const NAMES: &str = include_str!("../../../../tests/libfabric/names.txt");
 
 const PAGE: &str = include_str!("../../../../docs/reference/settings.md");
 
-/// Returns the model of a libfabric with these parts beside its core: `cxi`, `cuda`.
+/// The model of a libfabric with these parts beside its core: `cxi`, `cuda`.
 pub fn library(version: &str, parts: &[&str]) -> LibfabricAnswer {
     let number = dotted(version);
     let lines = NAMES.lines().filter(|line| !line.starts_with('#'));
@@ -47,7 +47,7 @@ pub fn library(version: &str, parts: &[&str]) -> LibfabricAnswer {
     }
 }
 
-/// Returns the settings `A=B ; C=D`.
+/// The settings `A=B ; C=D`.
 pub fn settings(text: &str) -> Vec<(String, String)> {
     let settings = text.split(" ; ").map(str::trim).filter(|setting| !setting.is_empty());
     let pair = |setting: &str| {
@@ -57,7 +57,7 @@ pub fn settings(text: &str) -> Vec<(String, String)> {
     settings.map(pair).collect()
 }
 
-/// Returns a process on a node with four NICs. `changes` are facts, `-name` removes one.
+/// A process on a node with four NICs. `changes` are facts, `-name` removes one.
 pub fn evidence(version: &str, changes: &str, environment: &str) -> JobEvidence {
     let nics = "cxi0,cxi1,cxi2,cxi3";
     let facts = [
@@ -98,7 +98,7 @@ fn judge(evidence: &JobEvidence) -> Vec<SettingFinding> {
     ProcessSettings::new(evidence).findings
 }
 
-/// Returns the fields of each line of a table.
+/// The fields of each line of a table.
 fn table(text: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
     let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     // An empty field between two bars.
@@ -182,7 +182,7 @@ fn explains_the_public_cases_that_settings_show() {
     assert_eq!(numbers, rows.collect());
 }
 
-/// Returns the first and the last field of each row of the page whose first field is a rule.
+/// The first and the last field of each row of the page whose first field is a rule.
 fn rules_of_page() -> impl Iterator<Item = (&'static str, &'static str)> {
     PAGE.lines().filter_map(|line| {
         let mut fields = line.strip_prefix("| ")?.strip_suffix(" |")?.split(" | ");
@@ -479,7 +479,7 @@ fn knows_families_and_secrets() {
     );
 }
 
-/// Returns a setting with a fault of this kind, and the rules that may name it.
+/// A setting with a fault of this kind, and the rules that may name it.
 fn planted(random: &mut Rng, kind: usize) -> (String, Vec<&'static str>) {
     match kind {
         0 => {

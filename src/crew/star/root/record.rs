@@ -83,7 +83,7 @@ impl<W: Work> MemberRecord<W> {
         self.joined.is_some()
     }
 
-    /// Returns whether it has returned less than `time` before `now`.
+    /// Whether it has returned less than `time` before `now`.
     pub fn has_returned_within(&self, time: Duration, now: Instant) -> bool {
         let is_new = |joined: Instant| now.saturating_duration_since(joined) < time;
         self.has_returned && self.joined.is_some_and(is_new)
@@ -126,7 +126,7 @@ impl<W: Work> MemberRecord<W> {
         }
     }
 
-    /// Returns the order with this number, if it has no reply.
+    /// The order with this number, if it has no reply.
     pub fn order(&self, serial: u32) -> Option<Order<W>> {
         let kept = self.orders.iter().find(|kept| kept.serial == serial)?;
         match decode(&kept.frame[HEADER_SIZE..])? {
@@ -135,7 +135,7 @@ impl<W: Work> MemberRecord<W> {
         }
     }
 
-    /// Returns the last order that has a reply.
+    /// The last order that has a reply.
     pub fn answered(&self) -> u32 {
         self.answered
     }
@@ -146,7 +146,7 @@ impl<W: Work> MemberRecord<W> {
         self.orders.retain(|kept| kept.serial > serial);
     }
 
-    /// Returns the number of its NICs.
+    /// The number of its NICs.
     pub fn nics(&self) -> usize {
         self.nics
     }

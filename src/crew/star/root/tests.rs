@@ -27,7 +27,7 @@ fn long_block() -> Block {
     Block { number: 0, end_ns: now_ns() + 2 * LIMIT.as_nanos() as u64 }
 }
 
-/// Returns a process that joins or returns, and is not ready yet.
+/// A process that joins or returns, and is not ready yet.
 fn admitted(root: &mut Observed, meeting: &Meeting, request: JoinRequest) -> Raw {
     let meeting = meeting.clone();
     let member = thread::spawn(move || {

@@ -106,7 +106,7 @@ impl PairResult {
         self.sum(&[RETRIES])
     }
 
-    /// Returns the sum of the changes of these counters.
+    /// The sum of the changes of these counters.
     pub fn sum(&self, counters: &[&str]) -> u64 {
         let own = self.counters.iter();
         let own = own.filter(|own| counters.contains(&own.counter.as_str()));
@@ -163,7 +163,7 @@ const FIXED: [(Untested, &str); 11] = [
 ];
 
 impl Untested {
-    /// Returns whether the CPUs of a host had too much other work.
+    /// Whether the CPUs of a host had too much other work.
     pub fn is_from_busy_cpus(&self) -> bool {
         matches!(self, Self::Late | Self::NoCpu | Self::Paused | Self::BusyCpus)
     }
@@ -196,7 +196,7 @@ impl Display for Untested {
 }
 
 impl From<String> for Untested {
-    /// Returns the reason with this text.
+    /// The reason with this text.
     fn from(text: String) -> Self {
         match FIXED.iter().find(|(_, fixed)| *fixed == text) {
             Some((reason, _)) => reason.clone(),
@@ -206,7 +206,7 @@ impl From<String> for Untested {
 }
 
 impl From<&str> for Untested {
-    /// Returns the reason with this text.
+    /// The reason with this text.
     fn from(text: &str) -> Self {
         Self::from(text.to_owned())
     }
@@ -221,7 +221,7 @@ impl From<Untested> for Failure {
 }
 
 impl From<&Failure> for Untested {
-    /// Returns the reason that made a process fail, or the message of any other failure.
+    /// The reason that made a process fail, or the message of any other failure.
     fn from(failure: &Failure) -> Self {
         let reason = failure.error.downcast_ref::<Self>();
         reason.map_or_else(|| Self::Other(failure.message()), Self::clone)

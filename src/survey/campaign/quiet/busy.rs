@@ -51,7 +51,7 @@ pub struct BusySlots {
     slots_by_rank: BTreeMap<u32, (u32, u32, Option<HostLoad>)>,
 }
 
-/// Returns whether a process was too busy for a pair: its own result says so.
+/// Whether a process was too busy for a pair: its own result says so.
 pub fn is_busy(result: &PairResult, is_bandwidth: bool) -> bool {
     match &result.answer {
         Answer::Untested(reason) => reason.is_from_busy_cpus(),
@@ -69,7 +69,7 @@ impl BusySlots {
         *known = load.cloned().or_else(|| known.take());
     }
 
-    /// Returns the nodes that were busy in half of their slots or more, the busiest first.
+    /// The nodes that were busy in half of their slots or more, the busiest first.
     pub fn nodes(&self, roster: &Roster) -> Vec<BusyNode> {
         let busy_node = |node: NodeId| {
             let (slots, busy_slots, load) = self.slots_by_rank.get(&roster.node(node).rank)?;
@@ -152,7 +152,7 @@ mod tests {
         assert!(!is_busy(&waited(5), true) && is_busy(&waited(6), true));
     }
 
-    /// Returns pairs that were not measured, all for this reason.
+    /// Pairs that were not measured, all for this reason.
     fn block(reason: Untested, pairs: usize) -> Vec<PairResult> {
         let result = PairResult {
             test: TestId(0),

@@ -36,7 +36,7 @@ pub struct CauseFacts<'a> {
 }
 
 impl CauseFacts<'_> {
-    /// Returns the most frequent message of the failed pairs among `pairs`.
+    /// The most frequent message of the failed pairs among `pairs`.
     fn failure(&self, pairs: &[&Outside]) -> Option<String> {
         let mut messages: BTreeMap<&str, usize> = BTreeMap::new();
         for one in pairs {
@@ -49,7 +49,7 @@ impl CauseFacts<'_> {
     }
 }
 
-/// Returns the cause that an explanation stands for.
+/// The cause that an explanation stands for.
 pub fn cause(explanation: &PartExplanation, facts: &CauseFacts<'_>) -> Cause {
     let mut populations: BTreeMap<PopulationKey, Vec<&Outside>> = BTreeMap::new();
     for one in &explanation.pairs {
@@ -158,7 +158,7 @@ fn evidence_of_sign(sign: &PartSigns, nics: &[NicId], facts: &CauseFacts<'_>) ->
     evidence
 }
 
-/// Returns the counters of these NICs that changed, summed up over all pairs.
+/// The counters of these NICs that changed, summed up over all pairs.
 fn counters(nics: &BTreeSet<NicId>, facts: &CauseFacts<'_>) -> Vec<CounterEvidence> {
     let nic_counters = nics.iter().flat_map(|nic| {
         let nic_range = (*nic, String::new())..(NicId(nic.0 + 1), String::new());
@@ -234,8 +234,8 @@ fn strongest_source(pairs: &[&Outside]) -> LimitSource {
         .unwrap_or(LimitSource::Population)
 }
 
-/// Returns the numbers of pairs outside the limits and of measured pairs. A path has the numbers of
-/// its measurements, with retests.
+/// The numbers of pairs outside the limits and of measured pairs. A path has the numbers of its
+/// measurements, with retests.
 fn counts(
     explanation: &PartExplanation,
     (test, class): PopulationKey,
@@ -318,7 +318,7 @@ pub struct PartSigns {
     pub pairs: Vec<TestPair>,
 }
 
-/// Returns the parts with signs of a fault.
+/// The parts with signs of a fault.
 fn signs(results: &ResultStore, roster: &Roster) -> Vec<PartSigns> {
     let damaged = damaged_signs(results, &results.errors.damaged);
     let lost = lost_signs(results, &results.errors.lost);
@@ -329,7 +329,7 @@ fn signs(results: &ResultStore, roster: &Roster) -> Vec<PartSigns> {
     signs
 }
 
-/// Returns the signs of NICs; of a switch whose NICs all have the sign, one sign.
+/// The signs of NICs; of a switch whose NICs all have the sign, one sign.
 fn merged_by_switch(mut signs: Vec<PartSigns>, roster: &Roster) -> Vec<PartSigns> {
     if signs.is_empty() {
         return signs;
@@ -366,13 +366,12 @@ fn unless_usual(results: &ResultStore, signs: Vec<PartSigns>, few: usize) -> Vec
     signs
 }
 
-/// Returns the NICs with an answer.
+/// The NICs with an answer.
 fn measured(results: &ResultStore) -> impl Iterator<Item = NicId> {
     NicId::first(results.nics).filter(|nic| results.answers(*nic) > 0)
 }
 
-/// Returns the largest sum of a NIC without a sign, if these NICs have these sums and all others
-/// have none.
+/// The largest sum of a NIC without a sign, if these NICs have these sums and all others have none.
 fn limit(results: &ResultStore, sums: &BTreeMap<NicId, u64>) -> u64 {
     let sum = |nic: NicId| sums.get(&nic).copied().unwrap_or(0);
     let mut all: Vec<u64> = measured(results).map(sum).collect();
@@ -385,8 +384,8 @@ fn partners(nic: NicId, pairs: &[TestPair]) -> BTreeSet<NicId> {
     pairs.iter().map(|(_, pair)| pair.partner(nic)).collect()
 }
 
-/// Returns the NICs on whose own link packets were damaged: only the NICs at the ends of a link
-/// count that, so its partners are no cause.
+/// The NICs on whose own link packets were damaged: only the NICs at the ends of a link count that,
+/// so its partners are no cause.
 fn damaged_signs(results: &ResultStore, counts: &BTreeMap<TestPair, u64>) -> Vec<PartSigns> {
     let mut sums: BTreeMap<NicId, u64> = BTreeMap::new();
     let mut pairs: BTreeMap<NicId, Vec<TestPair>> = BTreeMap::new();
@@ -405,8 +404,8 @@ fn damaged_signs(results: &ResultStore, counts: &BTreeMap<TestPair, u64>) -> Vec
     unless_usual(results, pairs.into_iter().map(sign).collect(), FEW_DAMAGED)
 }
 
-/// Returns the NICs that packets were lost at: those with losses with more partners than any of
-/// these partners has.
+/// The NICs that packets were lost at: those with losses with more partners than any of these
+/// partners has.
 fn lost_signs(results: &ResultStore, counts: &BTreeMap<TestPair, u64>) -> Vec<PartSigns> {
     let mut open: Vec<TestPair> = counts.keys().copied().collect();
     open.retain(|(_, pair)| !pair.is_loopback());
@@ -450,8 +449,8 @@ fn take_most(open: &mut Vec<TestPair>) -> Option<(NicId, Vec<TestPair>)> {
     by_nic.remove(&most).map(|pairs| (most, pairs))
 }
 
-/// Returns the parts of whose pairs most have long tails in a test, if the tails of the other pairs
-/// show that this is no chance.
+/// The parts of whose pairs most have long tails in a test, if the tails of the other pairs show
+/// that this is no chance.
 fn tail_signs(results: &ResultStore, test: TestId, roster: &Roster) -> Vec<PartSigns> {
     let is_clear = |one: &&PairFigures| one.has_p90() && !one.pair.is_loopback();
     let mut open: Vec<&PairFigures> = results.observations(test).iter().filter(is_clear).collect();
@@ -476,7 +475,7 @@ fn tail_signs(results: &ResultStore, test: TestId, roster: &Roster) -> Vec<PartS
     unless_usual(results, found, FEW_NICS)
 }
 
-/// Returns the largest 90th percentile of a good pair of a class, as a multiple of the median.
+/// The largest 90th percentile of a good pair of a class, as a multiple of the median.
 fn most_p90(pairs: &[&PairFigures], class: Class) -> f32 {
     let own = pairs.iter().filter(|one| one.class == class);
     let all: Vec<f64> = own.map(|one| one.p90.into()).collect();
@@ -485,7 +484,7 @@ fn most_p90(pairs: &[&PairFigures], class: Class) -> f32 {
     good.map_or(f32::INFINITY, |p90| LONG_P90 * p90 as f32)
 }
 
-/// Returns the parts of a pair that may have long tails, in both roles and in their role.
+/// The parts of a pair that may have long tails, in both roles and in their role.
 fn parts_of(one: &PairFigures, roster: &Roster) -> Vec<(Unit, Option<Role>)> {
     let mut parts: Vec<(Unit, Role)> = Vec::new();
     for (role, nic) in one.pair.roles() {
@@ -497,8 +496,8 @@ fn parts_of(one: &PairFigures, roster: &Roster) -> Vec<(Unit, Option<Role>)> {
     parts.flat_map(|(unit, role)| [(unit, None), (unit, Some(role))]).collect()
 }
 
-/// Returns whether most pairs of a part have long tails, and more of them than chance allows, by
-/// the tails of all other pairs: `slow` of all pairs have them. The part is one of `parts`.
+/// Whether most pairs of a part have long tails, and more of them than chance allows, by the tails
+/// of all other pairs: `slow` of all pairs have them. The part is one of `parts`.
 fn is_sign(share: &Share, all: &[&PairFigures], slow: usize, parts: usize) -> bool {
     let (count, hits) = (share.rows.len(), share.outside.len());
     let usual = ((slow - hits) as f64 + 0.5) / ((all.len() - count) as f64 + 1.0);
@@ -558,7 +557,7 @@ mod tests {
         ([3, 2, 3, 1], "all"),
     ];
 
-    /// Returns the findings of a survey of a cluster in which these parts have a fault.
+    /// The findings of a survey of a cluster in which these parts have a fault.
     fn found(shape: ([u16; 4], &str), units: &[Unit], effect: Effect, seed: u64) -> Findings {
         let mut cluster = Cluster::new(shape.0, &["write-lat"], seed);
         let fault = |unit: &Unit| Fault { unit: *unit, direction: Direction::Both, effect };

@@ -162,7 +162,7 @@ impl EndedSurvey<'_> {
     }
 }
 
-/// Returns a key by which causes are sorted, the worst first.
+/// A key by which causes are sorted, the worst first.
 fn severity(cause: &Cause) -> Reverse<(Certainty, bool, u32)> {
     let pairs = match cause.unit {
         Unit::Path(_) => 1,
@@ -174,7 +174,7 @@ fn severity(cause: &Cause) -> Reverse<(Certainty, bool, u32)> {
 }
 
 impl ResultStore {
-    /// Returns the results of `outside` and of their retests, at most `most`.
+    /// The results of `outside` and of their retests, at most `most`.
     pub fn results(&self, outside: &[Outside], most: usize) -> Vec<PairResult> {
         let keys: HashSet<TestPair> = outside.iter().map(|one| (one.test, one.pair)).collect();
         let first = self.records.iter().filter(|result| keys.contains(&(result.test, result.pair)));
@@ -185,7 +185,7 @@ impl ResultStore {
         with_retests.take(most).cloned().collect()
     }
 
-    /// Returns the messages of failed pairs.
+    /// The messages of failed pairs.
     pub fn failures(&self) -> HashMap<TestPair, &str> {
         let mut failures = HashMap::new();
         for result in &self.records {
@@ -196,7 +196,7 @@ impl ResultStore {
         failures
     }
 
-    /// Returns the bound of --expect on the figure that is compared.
+    /// The bound of --expect on the figure that is compared.
     pub fn expected(&self, test: TestId) -> Option<f64> {
         let size = self.tests[test.index()].size_bytes;
         let expectations = self.expectations.get(test.index())?.iter();
@@ -207,10 +207,10 @@ impl ResultStore {
         expectations.filter(|one| one.applies_to(size)).find(compared).map(|one| one.limit)
     }
 
-    /// Returns whether the pairs of a class have nothing to be compared with: all of them pass the
-    /// same links between two groups or two switches, and take longer than good pairs of smaller
-    /// classes by more than the limit. Few pairs that pass the same links by chance do not show
-    /// these: their NICs are judged by their other pairs.
+    /// Whether the pairs of a class have nothing to be compared with: all of them pass the same
+    /// links between two groups or two switches, and take longer than good pairs of smaller classes
+    /// by more than the limit. Few pairs that pass the same links by chance do not show these:
+    /// their NICs are judged by their other pairs.
     pub fn is_incomparable(&self, one: &Population, all: &[Population], roster: &Roster) -> bool {
         if !matches!(one.class, Class::Group | Class::Fabric) || one.expected.is_some() {
             return false;
@@ -232,7 +232,7 @@ impl ResultStore {
         routes.len() == 1 && !is_by_chance && !smaller.any(is_as_fast)
     }
 
-    /// Returns the populations with their limits.
+    /// The populations with their limits.
     pub fn populations(
         &self,
         judgement: &Judgement,
@@ -245,7 +245,7 @@ impl ResultStore {
             .collect()
     }
 
-    /// Returns a population with its limits.
+    /// A population with its limits.
     fn population(
         &self,
         key: PopulationKey,
@@ -302,7 +302,7 @@ impl ResultStore {
         }
     }
 
-    /// Returns the sums over switches, groups and pairs of groups.
+    /// The sums over switches, groups and pairs of groups.
     pub fn aggregates(&self, outside: &[Outside], roster: &Roster) -> Vec<Aggregate> {
         let mut counts: HashMap<(TestId, Unit), u64> = HashMap::new();
         for one in outside.iter().filter(|one| one.outcome != RetestOutcome::Transient) {
@@ -324,7 +324,7 @@ impl ResultStore {
         self.aggregates.iter().map(aggregate).collect()
     }
 
-    /// Returns the number of figures of a population.
+    /// The number of figures of a population.
     pub fn figures(&self, key: PopulationKey) -> u64 {
         let data = self.populations.get(&key);
         data.map_or(0, |data| data.figures.count())
@@ -335,7 +335,7 @@ impl ResultStore {
         self.aggregates.get(&(test, pair)).map_or(0, FigureHistogram::count)
     }
 
-    /// Returns the figures of all pairs by test; nothing if the store does not keep all results.
+    /// The figures of all pairs by test; nothing if the store does not keep all results.
     pub fn matrices(&self) -> Vec<Matrix> {
         if !self.keeps_all {
             return Vec::new();
@@ -355,8 +355,8 @@ impl ResultStore {
     }
 }
 
-/// Returns whether all pairs of a class have the same route: between the only two groups, or
-/// between the only two switches of a group.
+/// Whether all pairs of a class have the same route: between the only two groups, or between the
+/// only two switches of a group.
 fn has_one_route(roster: &Roster, class: Class) -> bool {
     let locations = roster.nics.iter().filter_map(|nic| nic.location);
     let switches: BTreeSet<(u16, u16)> =
@@ -386,8 +386,8 @@ mod tests {
     use crew::location::Class;
     use facts::expect::{self, Expectation};
 
-    /// Returns the findings of a survey of a group of two switches, the second of which has one
-    /// NIC. `answers` says whether a pair has an answer. An expectation judges classes of any size.
+    /// The findings of a survey of a group of two switches, the second of which has one NIC.
+    /// `answers` says whether a pair has an answer. An expectation judges classes of any size.
     fn findings(pairs: &str, answers: fn(Pair) -> bool) -> Findings {
         let expected = vec![expect::parse("p50<1ms", false).unwrap()];
         findings_with(expected, pairs, answers)
@@ -420,7 +420,7 @@ mod tests {
         conductor.findings()
     }
 
-    /// Returns the NICs that were not measured, with the reasons.
+    /// The NICs that were not measured, with the reasons.
     fn untested(findings: &Findings) -> Vec<(NicId, &str)> {
         let parts = findings.untested.iter();
         let nic_pairs = parts.filter_map(|part| match part.unit {

@@ -85,7 +85,7 @@ impl Conductor {
         })
     }
 
-    /// Returns the nodes and NICs, with the nodes that were lost since the beginning.
+    /// The nodes and NICs, with the nodes that were lost since the beginning.
     pub fn roster(&self) -> &Roster {
         &self.roster
     }
@@ -94,8 +94,8 @@ impl Conductor {
         self.results.tests()
     }
 
-    /// Returns the next rounds, `most` of them or fewer. Without any, the survey is over, or it
-    /// needs the results of earlier rounds first: see [`Conductor::is_over`].
+    /// The next rounds, `most` of them or fewer. Without any, the survey is over, or it needs the
+    /// results of earlier rounds first: see [`Conductor::is_over`].
     pub fn next_rounds(&mut self, most: usize) -> Vec<Round> {
         let mut rounds = Vec::new();
         while rounds.len() < most {
@@ -116,8 +116,8 @@ impl Conductor {
         rounds
     }
 
-    /// Returns whether the short slots of the sweep suffice for these rounds. Pairs that are
-    /// repeated, or whose NICs failed, need longer ones.
+    /// Whether the short slots of the sweep suffice for these rounds. Pairs that are repeated, or
+    /// whose NICs failed, need longer ones.
     pub fn has_short_slots(&self, rounds: &[Round]) -> bool {
         match self.rounds.phase {
             SurveyPhase::Sweep | SurveyPhase::Again => true,
@@ -158,9 +158,9 @@ impl Conductor {
         }
     }
 
-    /// Returns whether the pairs of a class differ too much for a verdict, although CPUs are not
-    /// busy, and all pairs of the NICs are few: with them, links may be told apart. A part that is
-    /// bad is a verdict: figures of another time may hide it.
+    /// Whether the pairs of a class differ too much for a verdict, although CPUs are not busy, and
+    /// all pairs of the NICs are few: with them, links may be told apart. A part that is bad is a
+    /// verdict: figures of another time may hide it.
     fn needs_all_pairs(&self) -> bool {
         let has_all = self.settings.selections.contains(&Selection::All);
         if self.has_ended || has_all || !self.results.keeps_all {
@@ -192,7 +192,7 @@ impl Conductor {
         *self = Self { is_wide: true, ..wide };
     }
 
-    /// Returns the limits that follow from the sweep so far.
+    /// The limits that follow from the sweep so far.
     fn limits_so_far(&self) -> Limits {
         let missing = self.coverage.unanswered();
         self.results.limits(&self.roster, &missing, &BTreeSet::new())
@@ -309,13 +309,13 @@ impl Conductor {
         self.coverage.end_sweep(sweep, none, "the time was up", &self.roster, is_measured);
     }
 
-    /// Returns whether the survey needs no further measurement.
+    /// Whether the survey needs no further measurement.
     pub fn is_over(&self) -> bool {
         self.rounds.phase == SurveyPhase::Over
     }
 
-    /// Returns the number of pairs of the sweep that this survey has measured itself, not an
-    /// earlier one, and the number that it has still to measure.
+    /// The number of pairs of the sweep that this survey has measured itself, not an earlier one,
+    /// and the number that it has still to measure.
     pub fn measured_and_left(&self) -> (u64, u64) {
         self.coverage.measured_and_left()
     }

@@ -13,7 +13,7 @@ fn conductor(cluster: &Cluster, settings: Settings) -> Conductor {
     Conductor::new(cluster.roster.clone(), cluster.tests.clone(), settings).unwrap()
 }
 
-/// Returns the number of pairs without an answer.
+/// The number of pairs without an answer.
 fn untested(findings: &Findings) -> u64 {
     findings.untested.iter().map(|one| one.pairs).sum()
 }
@@ -388,7 +388,7 @@ fn retests_half_as_many_pairs_each_time() {
     assert_eq!(conductor.findings().causes.len(), 2);
 }
 
-/// Returns the numbers of the retests in a survey with a NIC that is `factor` times as slow.
+/// The numbers of the retests in a survey with a NIC that is `factor` times as slow.
 fn retests_of_slow_nic(factor: f64) -> BTreeSet<u8> {
     let mut cluster = Cluster::new([0, 0, 8, 1], &["write-lat"], 1);
     cluster.faults.push(Fault::slow(Unit::Nic(NicId(2)), Direction::Both, factor));

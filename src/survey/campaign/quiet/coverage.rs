@@ -53,15 +53,15 @@ impl Coverage {
         }
     }
 
-    /// Returns the number of pairs of the sweep that this survey has measured itself, and the
-    /// number that it has still to measure, as far as is known.
+    /// The number of pairs of the sweep that this survey has measured itself, and the number that
+    /// it has still to measure, as far as is known.
     pub fn measured_and_left(&self) -> (u64, u64) {
         let pending: u64 = self.earlier.iter().map(PairSet::len).sum();
         let left = self.planned.saturating_sub(self.answered + pending);
         (self.answered.saturating_sub(self.taken_over), left)
     }
 
-    /// Returns whether all rounds so far have their answers.
+    /// Whether all rounds so far have their answers.
     pub fn is_settled(&self) -> bool {
         self.outstanding.is_empty()
     }
@@ -131,7 +131,7 @@ impl Coverage {
         }
     }
 
-    /// Returns the pairs of the sweep without an answer.
+    /// The pairs of the sweep without an answer.
     pub fn unanswered(&self) -> Vec<TestPair> {
         self.unmeasured.unanswered().collect()
     }
@@ -166,8 +166,8 @@ impl Coverage {
         self.unmeasured.leave_out_rest(rest, reason);
     }
 
-    /// Returns the coverage if the survey ends at this moment. `queued` are the pairs of the sweep
-    /// in the queue.
+    /// The coverage if the survey ends at this moment. `queued` are the pairs of the sweep in the
+    /// queue.
     pub fn if_it_ends(
         &self,
         sweep: &Sweep,
@@ -227,7 +227,7 @@ impl Unmeasured {
         }
     }
 
-    /// Returns the pairs that may be tried again.
+    /// The pairs that may be tried again.
     pub fn unanswered(&self) -> impl Iterator<Item = TestPair> {
         self.unanswered.keys().copied()
     }
@@ -254,7 +254,7 @@ impl Unmeasured {
         }
     }
 
-    /// Returns the parts that were not measured, with nodes and NICs that are absent in any case.
+    /// The parts that were not measured, with nodes and NICs that are absent in any case.
     pub fn untested(&self, roster: &Roster) -> Vec<UntestedPart> {
         let mut pairs = self.left_out.clone();
         for ((_, pair), reason) in &self.unanswered {
@@ -324,7 +324,7 @@ impl UnmeasuredPairs {
     }
 }
 
-/// Returns the part that prevents the measurement of a pair, and why.
+/// The part that prevents the measurement of a pair, and why.
 pub fn why_unusable(roster: &Roster, pair: Pair) -> Option<(Unit, Untested)> {
     pair.nics().into_iter().find_map(|id| {
         let nic = roster.nic(id);
@@ -356,7 +356,7 @@ impl Missing {
         Self { nics, counts }
     }
 
-    /// Returns the numbers of a survey of the same size in which no pair is missing.
+    /// The numbers of a survey of the same size in which no pair is missing.
     pub fn none(&self) -> Self {
         let counts = vec![[0; 2]; self.counts.len()];
         Self { counts, ..*self }
@@ -419,7 +419,7 @@ impl ExcludedNics {
         parked
     }
 
-    /// Returns the first NIC of a pair that the sweep leaves out.
+    /// The first NIC of a pair that the sweep leaves out.
     pub fn find(&self, pair: Pair) -> Option<NicId> {
         let mut nics = pair.nics().into_iter();
         nics.find(|nic| self.parked.contains(nic))

@@ -38,8 +38,8 @@ pub struct Explained {
     pub outside: Vec<Outside>,
 }
 
-/// Returns the parts that explain the pairs outside the limits. A second search explains the
-/// transient pairs.
+/// The parts that explain the pairs outside the limits. A second search explains the transient
+/// pairs.
 pub fn explain(results: &ResultStore, limits: &Limits, roster: &Roster) -> Explained {
     let mut excluded: BTreeSet<PopulationKey> = BTreeSet::new();
     loop {
@@ -62,8 +62,7 @@ pub fn explain(results: &ResultStore, limits: &Limits, roster: &Roster) -> Expla
     }
 }
 
-/// Returns the limits, with none for mixed populations. The fit of the other populations of a test
-/// changes.
+/// The limits, with none for mixed populations. The fit of the other populations of a test changes.
 fn without(
     excluded: &BTreeSet<PopulationKey>,
     limits: &Limits,
@@ -107,7 +106,7 @@ fn explain_by(judgement: Judgement, results: &ResultStore, roster: &Roster) -> E
     Explained { judgement, explanations, outside }
 }
 
-/// Returns the populations with too many slow pairs that no part explains.
+/// The populations with too many slow pairs that no part explains.
 fn unexplained_populations(
     explained: &Explained,
     excluded: &BTreeSet<PopulationKey>,

@@ -61,7 +61,7 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// Returns the direction of a role; `None` for both.
+    /// The direction of a role; `None` for both.
     pub fn of(role: Option<Role>) -> Self {
         match role {
             Some(Role::Initiator) => Self::Initiator,
@@ -70,7 +70,7 @@ impl Direction {
         }
     }
 
-    /// Returns whether it is about this role.
+    /// Whether it is about this role.
     pub fn has(self, role: Role) -> bool {
         match self {
             Self::Initiator => role == Role::Initiator,
@@ -237,7 +237,7 @@ pub struct Population {
 }
 
 impl Population {
-    /// Returns the median figure.
+    /// The median figure.
     pub fn median(&self) -> f64 {
         self.percentiles[3]
     }
@@ -293,7 +293,7 @@ pub struct UntestedPart {
 }
 
 impl UntestedPart {
-    /// Returns a part that was not measured, for this reason.
+    /// A part that was not measured, for this reason.
     pub fn new(unit: Unit, reason: impl Into<Untested>) -> Self {
         Self { unit, tests: Vec::new(), is_coarse: false, reason: reason.into(), pairs: 0 }
     }
@@ -365,7 +365,7 @@ facts::named_enum! {
     pub fn name(self);
 }
 
-/// Returns the state of the NICs of a part; `None` if it says nothing about them.
+/// The state of the NICs of a part; `None` if it says nothing about them.
 pub fn state_of(certainty: Certainty) -> Option<State> {
     match certainty {
         Certainty::Bad => Some(State::Bad),
@@ -374,7 +374,7 @@ pub fn state_of(certainty: Certainty) -> Option<State> {
     }
 }
 
-/// Returns the state of each NIC of the roster without load.
+/// The state of each NIC of the roster without load.
 pub fn states(roster: &Roster, verdict: &Findings) -> Vec<State> {
     let nic_state = |nic: &Nic| {
         let is_absent = roster.node(nic.node).absent.is_some();
@@ -406,8 +406,8 @@ pub fn states(roster: &Roster, verdict: &Findings) -> Vec<State> {
     states
 }
 
-/// Returns the same states, except that NICs are good whose figures say something in a test that
-/// shows the fault of a bad part: they do not have this fault.
+/// The same states, except that NICs are good whose figures say something in a test that shows the
+/// fault of a bad part: they do not have this fault.
 pub fn states_beside_bad(roster: &Roster, verdict: &Findings) -> Vec<State> {
     let bad = verdict.causes.iter().filter(|cause| cause.certainty == Certainty::Bad);
     let shown: Vec<&Evidence> = bad.flat_map(|cause| &cause.evidence).collect();
@@ -429,8 +429,8 @@ pub fn states_beside_bad(roster: &Roster, verdict: &Findings) -> Vec<State> {
     states(roster, &Findings { untested, ..verdict.clone() })
 }
 
-/// Returns the NICs of a part. A path has both of its ends. A pair of groups has none, because its
-/// links belong to no NIC.
+/// The NICs of a part. A path has both of its ends. A pair of groups has none, because its links
+/// belong to no NIC.
 pub fn members(roster: &Roster, unit: &Unit) -> Vec<NicId> {
     match *unit {
         Unit::Path(pair) => vec![pair.initiator, pair.target],

@@ -105,7 +105,7 @@ pub fn fit(pairs: &[PairCost], nics: usize) -> Fit {
     Fit { centres, effects }
 }
 
-/// Returns the part of a cost that centre and effects leave.
+/// The part of a cost that centre and effects leave.
 fn residual(one: &PairCost, centres: &[Option<f64>], effects: &[f64]) -> f64 {
     let centre = centres[one.class as usize].unwrap_or_default();
     let [initiator, target] = one.pair.nics().map(|nic| effects[nic.index()]);
@@ -137,7 +137,7 @@ pub struct PairResidual {
     pub value: f64,
 }
 
-/// Returns whether a residual is nearer to an effect than to 0.
+/// Whether a residual is nearer to an effect than to 0.
 pub fn has_effect(residual: f64, effect: f64) -> bool {
     residual * effect.signum() >= effect.abs() / 2.0
 }
@@ -146,13 +146,13 @@ pub fn has_effect(residual: f64, effect: f64) -> bool {
 /// standard deviations.
 const UPPER: (f64, f64) = (0.75, 0.6745);
 
-/// Returns the robust standard deviation; 0 without values.
+/// The robust standard deviation; 0 without values.
 pub fn spread(values: &[f64]) -> f64 {
     lower_median(values).map_or(0.0, |median| robust::spread(values, median, lower_median))
 }
 
-/// Returns the robust standard deviation of the worse values: not less than [`spread`]. A part of
-/// the values may be a second mode, as of software NICs, some of which sleep where others poll.
+/// The robust standard deviation of the worse values: not less than [`spread`]. A part of the
+/// values may be a second mode, as of software NICs, some of which sleep where others poll.
 pub fn upper_spread(values: &[f64]) -> f64 {
     let (part, distance) = UPPER;
     let place = (part * values.len().saturating_sub(1) as f64) as usize;
@@ -160,7 +160,7 @@ pub fn upper_spread(values: &[f64]) -> f64 {
     ends.map_or(0.0, |(median, upper)| spread(values).max((upper - median) / distance))
 }
 
-/// Returns the rank correlation of two lists of equal length (Spearman); 0 if one is constant.
+/// The rank correlation of two lists of equal length (Spearman); 0 if one is constant.
 pub fn rank_correlation(one: &[f64], other: &[f64]) -> f64 {
     let (one, other) = (ranks(one), ranks(other));
     let mean = (one.len() as f64 - 1.0) / 2.0;
@@ -174,7 +174,7 @@ pub fn rank_correlation(one: &[f64], other: &[f64]) -> f64 {
     if size > 0.0 { product / size } else { 0.0 }
 }
 
-/// Returns the ranks of values, from 0; equal values have the mean of their ranks.
+/// The ranks of values, from 0; equal values have the mean of their ranks.
 fn ranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|one, other| values[*one].total_cmp(&values[*other]));
@@ -238,7 +238,7 @@ pub struct JudgedCost {
 }
 
 impl PairFigures {
-    /// Returns the observation of a pair that was measured.
+    /// The observation of a pair that was measured.
     pub fn of(result: &PairResult, class: Class) -> Option<Self> {
         let Answer::Measured(figures) = &result.answer else {
             return None;
@@ -278,19 +278,19 @@ impl PairFigures {
         self.p99 = self.p99.min(other.p99);
     }
 
-    /// Returns whether few operations can have met a wait for a CPU, and not the 90th percentile.
+    /// Whether few operations can have met a wait for a CPU, and not the 90th percentile.
     pub fn has_p90(&self) -> bool {
         !self.is_disturbed || f64::from(self.cost) <= SHORT_NS.ln()
     }
 
-    /// Returns the observation with costs that are lower by this logarithm.
+    /// The observation with costs that are lower by this logarithm.
     pub fn faster_by(self, log: f64) -> Self {
         let lower = |cost: f32| cost - log as f32;
         Self { cost: lower(self.cost), p5: lower(self.p5), min: lower(self.min), ..self }
     }
 
-    /// Returns the logarithm of the ratio between a figure by this statistic and the smallest one:
-    /// what waiting for CPUs may have added to it.
+    /// The logarithm of the ratio between a figure by this statistic and the smallest one: what
+    /// waiting for CPUs may have added to it.
     pub fn waiting(&self, statistic: Statistic) -> f64 {
         match statistic {
             Statistic::P5 => f64::from(self.p5 - self.min),
@@ -298,8 +298,8 @@ impl PairFigures {
         }
     }
 
-    /// Returns the cost by a statistic. A median of a disturbed pair can be anything: its 5th
-    /// percentile is a bound.
+    /// The cost by a statistic. A median of a disturbed pair can be anything: its 5th percentile is
+    /// a bound.
     pub fn reading(&self, statistic: Statistic) -> JudgedCost {
         let cost = match statistic {
             Statistic::Median if self.is_disturbed => self.p5,
@@ -314,20 +314,20 @@ impl PairFigures {
     }
 }
 
-/// Returns the logarithm of the cost of a figure.
+/// The logarithm of the cost of a figure.
 fn log_cost(value: f64, is_bandwidth: bool) -> f64 {
     let least = if is_bandwidth { SMALLEST_BANDWIDTH } else { 1.0 };
     let log = value.max(least).ln();
     if is_bandwidth { -log } else { log }
 }
 
-/// Returns the figure with this logarithm of a cost.
+/// The figure with this logarithm of a cost.
 pub fn figure(log: f64, is_bandwidth: bool) -> f64 {
     if is_bandwidth { (-log).exp() } else { log.exp() }
 }
 
-/// Returns the statistics by which a class may be judged. They must not depend on the result of any
-/// pair: with many disturbed pairs, those that reach more than a bound are a selection.
+/// The statistics by which a class may be judged. They must not depend on the result of any pair:
+/// with many disturbed pairs, those that reach more than a bound are a selection.
 pub fn statistics(pairs: &[&PairFigures], is_bandwidth: bool) -> &'static [Statistic] {
     let disturbed = pairs.iter().filter(|one| one.is_disturbed).count();
     let part = disturbed as f64 / pairs.len().max(1) as f64;
@@ -340,7 +340,7 @@ pub fn statistics(pairs: &[&PairFigures], is_bandwidth: bool) -> &'static [Stati
     }
 }
 
-/// Returns whether busy CPUs may have limited the bandwidths of pairs.
+/// Whether busy CPUs may have limited the bandwidths of pairs.
 fn follow_waits(pairs: &[&PairFigures]) -> bool {
     let without_cpu =
         |one: &&PairFigures| -(1.0 - f64::from(one.waited_percent.min(99)) / 100.0).ln();
@@ -354,7 +354,7 @@ mod tests {
     use super::super::testing::pair;
     use super::*;
 
-    /// Returns the pairs of all NICs in both directions, with the costs of `cost`.
+    /// The pairs of all NICs in both directions, with the costs of `cost`.
     fn all(nics: u32, cost: impl Fn(u32, u32) -> f64) -> Vec<PairCost> {
         let targets = |one| (0..nics).map(move |other| (one, other));
         let pairs = (0..nics).flat_map(targets).filter(|(one, other)| one != other);

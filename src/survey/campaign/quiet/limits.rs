@@ -66,7 +66,7 @@ pub struct Limit {
 pub type Limits = BTreeMap<PopulationKey, Limit>;
 
 impl Limit {
-    /// Returns the limit of a class without limits, of a test with this ratio.
+    /// The limit of a class without limits, of a test with this ratio.
     fn none(ratio: f64) -> Self {
         Self {
             statistic: Statistic::Median,
@@ -82,7 +82,7 @@ impl Limit {
         }
     }
 
-    /// Returns whether the costs of the class have a limit.
+    /// Whether the costs of the class have a limit.
     pub fn has_costs(&self) -> bool {
         self.pair_limit.is_finite()
     }
@@ -120,7 +120,7 @@ impl Limit {
     }
 }
 
-/// Returns the limit and the median of the numbers of retries of a class.
+/// The limit and the median of the numbers of retries of a class.
 fn limit_of_retries(retries: &Sorted) -> (f64, f64) {
     let good = retries.quantile(GOOD_PART);
     let most = (MANY_RETRIES * good).max(FEW_RETRIES as f64);
@@ -128,14 +128,14 @@ fn limit_of_retries(retries: &Sorted) -> (f64, f64) {
 }
 
 impl ResultStore {
-    /// Returns the logarithm of the smallest ratio to good pairs that is outside the limit.
+    /// The logarithm of the smallest ratio to good pairs that is outside the limit.
     pub fn ratio(&self, test: TestId) -> f64 {
         let usual = if self.is_of_bandwidth(test) { 1.0 / LEAST_BANDWIDTH } else { MOST_LATENCY };
         self.sensitivity.unwrap_or(usual).ln()
     }
 
-    /// Returns the limits of all classes, as if those in `excluded` had no figures. `missing` are
-    /// the pairs of the sweep without an answer.
+    /// The limits of all classes, as if those in `excluded` had no figures. `missing` are the pairs
+    /// of the sweep without an answer.
     pub fn limits(
         &self,
         roster: &Roster,
@@ -197,7 +197,7 @@ impl ResultStore {
             .expect("one choice at least")
     }
 
-    /// Returns the statistics by which each class may be judged, if it has enough figures.
+    /// The statistics by which each class may be judged, if it has enough figures.
     fn candidates(
         &self,
         test: TestId,
@@ -278,8 +278,8 @@ impl ResultStore {
         limits
     }
 
-    /// Returns the centres of classes and the effects of NICs that fit costs best, and the parts
-    /// that explain what the centres leave.
+    /// The centres of classes and the effects of NICs that fit costs best, and the parts that
+    /// explain what the centres leave.
     fn fit_and_select(&self, costs: &[PairCost], ratio: f64, roster: &Roster) -> (Fit, Selected) {
         let Fit { centres, effects } = fit(costs, self.nics);
         let centres = centres_of_most(costs, centres, ratio);
@@ -292,9 +292,9 @@ impl ResultStore {
     }
 }
 
-/// Returns the centres of a fit. The centre of a class is the median of its pairs instead if most
-/// pairs are better than the centre by more than the `ratio`, and alike: slow links between two of
-/// three groups look like slow NICs of these groups, which are most of all NICs.
+/// The centres of a fit. The centre of a class is the median of its pairs instead if most pairs are
+/// better than the centre by more than the `ratio`, and alike: slow links between two of three
+/// groups look like slow NICs of these groups, which are most of all NICs.
 fn centres_of_most(
     costs: &[PairCost],
     fitted: [Option<f64>; Class::ALL.len()],
@@ -316,8 +316,8 @@ fn centres_of_most(
     centres
 }
 
-/// Returns whether the missing pairs of NICs follow the figures of the NICs. A pair without a
-/// figure is missing too.
+/// Whether the missing pairs of NICs follow the figures of the NICs. A pair without a figure is
+/// missing too.
 fn is_biased(answered: &[(Pair, bool)], lost: &[Pair], effects: &[f64]) -> bool {
     let mut counts = vec![(0.0, 0.0); effects.len()];
     let pairs = answered.iter().copied().chain(lost.iter().map(|pair| (*pair, true)));

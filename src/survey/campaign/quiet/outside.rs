@@ -86,7 +86,7 @@ impl ResultStore {
         limit.source(&one, result.retries(), threshold)
     }
 
-    /// Returns the pairs outside the limits.
+    /// The pairs outside the limits.
     pub fn outside(&self, judgement: &Judgement, roster: &Roster) -> Vec<Outside> {
         let outside = |result: &PairResult| {
             let class = roster.class(result.pair);
@@ -120,9 +120,8 @@ impl ResultStore {
         self.records.iter().filter_map(outside).collect()
     }
 
-    /// Returns whether a pair, of which this is the first result, is far outside its limit in the
-    /// sweep and in each of its retests, of which it has one at least, and no process waited for
-    /// its CPU.
+    /// Whether a pair, of which this is the first result, is far outside its limit in the sweep and
+    /// in each of its retests, of which it has one at least, and no process waited for its CPU.
     fn is_far(&self, first: &PairResult, judgement: &Judgement, roster: &Roster) -> bool {
         let key = (first.test, roster.class(first.pair));
         let limit = judgement.limits.get(&key).filter(|limit| limit.has_costs());
@@ -191,7 +190,7 @@ impl ResultStore {
         }
     }
 
-    /// Returns whether further retests of a suspect can change what they say.
+    /// Whether further retests of a suspect can change what they say.
     pub fn needs_retest(&self, key: TestPair, judgement: &Judgement, roster: &Roster) -> bool {
         let (failures, passes) = self.retested(key, judgement, roster);
         passes < decisive_passes(key.1, roster)
@@ -200,7 +199,7 @@ impl ResultStore {
     }
 }
 
-/// Returns the number of passes that make a pair transient.
+/// The number of passes that make a pair transient.
 fn decisive_passes(pair: Pair, roster: &Roster) -> usize {
     if pair.nics().iter().any(|nic| roster.runs_on_cpus(*nic)) {
         DECISIVE_ON_CPUS
@@ -209,8 +208,8 @@ fn decisive_passes(pair: Pair, roster: &Roster) -> usize {
     }
 }
 
-/// Returns each NIC that failed with at least two partners and more than any of these partners did,
-/// with the indices of its failures. Ties: the NIC with the fewest `answers`.
+/// Each NIC that failed with at least two partners and more than any of these partners did, with
+/// the indices of its failures. Ties: the NIC with the fewest `answers`.
 pub fn most_failing<'a>(
     open: impl Iterator<Item = (usize, &'a Outside)>,
     answers: impl Fn(NicId) -> u32,

@@ -42,7 +42,7 @@ pub enum Selection {
 }
 
 impl Selection {
-    /// Returns whether each NIC is to be in a pair.
+    /// Whether each NIC is to be in a pair.
     pub fn is_of_all_nics(&self) -> bool {
         !matches!(self, Self::Switches | Self::Groups | Self::Listed(_))
     }
@@ -179,7 +179,7 @@ impl fmt::Display for Selection {
 /// Most NICs of a group that are measured with the same other group in a round.
 const NICS_OF_GROUP: usize = 4;
 
-/// Returns the pairs of round `round` of the circle method among `players`, by position. Rounds
+/// The pairs of round `round` of the circle method among `players`, by position. Rounds
 /// `0..rounds_of_circle(players)` have each pair once; the same number of rounds after them have
 /// each pair in the other direction, and so on.
 ///
@@ -201,12 +201,12 @@ fn circle(players: usize, round: usize) -> impl Iterator<Item = (usize, usize)> 
         .map(move |(one, other)| if reversed { (other, one) } else { (one, other) })
 }
 
-/// Returns the number of rounds in which each two of `players` meet once.
+/// The number of rounds in which each two of `players` meet once.
 fn rounds_of_circle(players: usize) -> usize {
     if players < 2 { 0 } else { (players - 1) | 1 }
 }
 
-/// Returns a pair of two NICs, in one direction in even turns and in the other one in odd turns.
+/// A pair of two NICs, in one direction in even turns and in the other one in odd turns.
 fn in_turn(turn: usize, one: NicId, other: NicId) -> Pair {
     let pair = Pair { initiator: one, target: other };
     if turn.is_multiple_of(2) { pair } else { pair.reversed() }
@@ -232,7 +232,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// Returns the number of rounds.
+    /// The number of rounds.
     pub fn rounds(&self) -> usize {
         match self {
             Self::Loopback(nics) => usize::from(!nics.is_empty()),
@@ -291,7 +291,7 @@ impl Shape {
         }
     }
 
-    /// Returns the number of pairs of all rounds.
+    /// The number of pairs of all rounds.
     pub fn pairs(&self) -> u64 {
         if let Self::Circles { sets, rounds } = self {
             let set_count = |nics: &Vec<NicId>| {
@@ -308,8 +308,8 @@ impl Shape {
     }
 }
 
-/// Returns the NICs with the same number on their nodes, for each number, ordered by location and
-/// position in the roster.
+/// The NICs with the same number on their nodes, for each number, ordered by location and position
+/// in the roster.
 pub fn rails(roster: &Roster) -> Vec<Vec<NicId>> {
     let mut rails: Vec<Vec<NicId>> = Vec::new();
     let mut number = 0;
@@ -327,7 +327,7 @@ pub fn rails(roster: &Roster) -> Vec<Vec<NicId>> {
     rails
 }
 
-/// Returns the pairs of a selection among the NICs of a rail.
+/// The pairs of a selection among the NICs of a rail.
 ///
 /// # Errors
 ///
@@ -388,7 +388,7 @@ fn random(mut nics: Vec<NicId>, partners: usize, seed: u64) -> Shape {
     Shape::Circles { sets: vec![nics], rounds }
 }
 
-/// Returns the NICs with equal keys together.
+/// The NICs with equal keys together.
 fn sets<K: Ord>(nics: Vec<(Location, NicId)>, key: impl Fn(Location) -> K) -> Vec<Vec<NicId>> {
     let mut sets: BTreeMap<K, Vec<NicId>> = BTreeMap::new();
     for (place, nic) in nics {
@@ -397,8 +397,7 @@ fn sets<K: Ord>(nics: Vec<(Location, NicId)>, key: impl Fn(Location) -> K) -> Ve
     sets.into_values().collect()
 }
 
-/// Returns the rounds of a file among the NICs of a rail. A pair of several rounds belongs to the
-/// first.
+/// The rounds of a file among the NICs of a rail. A pair of several rounds belongs to the first.
 fn listed(lines: &[PairLine], rail: &[NicId], roster: &Roster) -> Result<Vec<Vec<Pair>>, String> {
     let node_nics: HashMap<NodeId, NicId> =
         rail.iter().map(|nic| (roster.nic(*nic).node, *nic)).collect();

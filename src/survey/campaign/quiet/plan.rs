@@ -138,12 +138,12 @@ impl RetestPlan {
         }
     }
 
-    /// Returns pairs that a phase measures, at most `most` at the same time.
+    /// Pairs that a phase measures, at most `most` at the same time.
     pub fn queue(&self, pairs: Vec<TestPair>, stage: Stage, most: usize) -> Queue {
         Queue::new(pairs, stage, most.min(self.most_active))
     }
 
-    /// Returns the next phase and its pairs; `None` if nothing is left to measure.
+    /// The next phase and its pairs; `None` if nothing is left to measure.
     pub fn next(&mut self, sweep: SweepResults<'_>) -> Option<(SurveyPhase, Queue)> {
         loop {
             let explained = explain(sweep.results, sweep.limits, sweep.roster);
@@ -162,7 +162,7 @@ impl RetestPlan {
         }
     }
 
-    /// Returns pairs that differ too much to find suspects among them.
+    /// Pairs that differ too much to find suspects among them.
     fn next_again(&mut self, explained: &Explained, sweep: SweepResults<'_>) -> Option<Queue> {
         if self.waves > 0 || self.again >= MOST_AGAIN {
             return None;
@@ -175,7 +175,7 @@ impl RetestPlan {
         Some(self.queue(pairs, Stage::Again, self.most_active))
     }
 
-    /// Returns the next retest of the wave. Later retests have fewer pairs at the same time.
+    /// The next retest of the wave. Later retests have fewer pairs at the same time.
     fn next_retest(&mut self, explained: &Explained, sweep: SweepResults<'_>) -> Option<Queue> {
         if self.retest >= MOST_RETESTS {
             return None;
@@ -198,7 +198,7 @@ impl RetestPlan {
         Some(queue.compare(&mut good))
     }
 
-    /// Returns the suspects that are retested next.
+    /// The suspects that are retested next.
     fn next_wave(&self, explained: &Explained, sweep: SweepResults<'_>) -> Vec<TestPair> {
         let SweepResults { roster, results, parked, .. } = sweep;
         let judgement = &explained.judgement;
@@ -215,7 +215,7 @@ impl RetestPlan {
         wave
     }
 
-    /// Returns pairs of suspect NICs with other partners.
+    /// Pairs of suspect NICs with other partners.
     fn next_swap(
         &mut self,
         explained: &Explained,
@@ -237,9 +237,9 @@ impl RetestPlan {
     }
 }
 
-/// Returns the pairs whose further retests would not change the verdict. Their part is bad by
-/// several pairs that are far outside their limits, and so in their test; no pair of the part has
-/// passed a retest of the test. Some of its pairs are retested more than once.
+/// The pairs whose further retests would not change the verdict. Their part is bad by several pairs
+/// that are far outside their limits, and so in their test; no pair of the part has passed a retest
+/// of the test. Some of its pairs are retested more than once.
 fn decided_pairs(explained: &Explained, sweep: SweepResults<'_>) -> BTreeSet<TestPair> {
     let SweepResults { roster, results, .. } = sweep;
     let judgement = &explained.judgement;
@@ -266,8 +266,8 @@ fn decided_pairs(explained: &Explained, sweep: SweepResults<'_>) -> BTreeSet<Tes
     decided
 }
 
-/// Returns the pairs of a part in a test that need a second retest, with different NICs if there
-/// are such pairs: so many that with the pairs that have it they are decisive.
+/// The pairs of a part in a test that need a second retest, with different NICs if there are such
+/// pairs: so many that with the pairs that have it they are decisive.
 fn pairs_for_second_retest(own: &[TestPair], results: &ResultStore) -> Vec<TestPair> {
     let (again, mut once): (Vec<TestPair>, Vec<TestPair>) =
         own.iter().partition(|key| results.retest_count(**key) >= DECISIVE);
@@ -282,13 +282,13 @@ fn pairs_for_second_retest(own: &[TestPair], results: &ResultStore) -> Vec<TestP
     once
 }
 
-/// Returns the good pairs that may be measured beside these.
+/// The good pairs that may be measured beside these.
 fn good_pairs(pairs: &[TestPair], explained: &Explained, sweep: SweepResults<'_>) -> GoodPairs {
     GoodPairs::beside(pairs, sweep.results, &explained.judgement, sweep.roster)
 }
 
-/// Returns all pairs outside the limits, and those whose figures say nothing, if there are few.
-/// Their retests find the noise among them before the survey looks for causes.
+/// All pairs outside the limits, and those whose figures say nothing, if there are few. Their
+/// retests find the noise among them before the survey looks for causes.
 fn few_suspects(sweep: SweepResults<'_>) -> Vec<TestPair> {
     let SweepResults { roster, results, limits, .. } = sweep;
     // A class may be mixed only because of the noise.
@@ -328,7 +328,7 @@ impl RoundPlan {
         self.phase = SurveyPhase::Over;
     }
 
-    /// Returns the next round of the phase. Notes pairs that cannot be measured in `coverage`.
+    /// The next round of the phase. Notes pairs that cannot be measured in `coverage`.
     pub fn next(
         &mut self,
         roster: &Roster,

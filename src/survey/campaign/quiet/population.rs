@@ -20,7 +20,7 @@ const LEAST_SHARE: f64 = 1e-12;
 /// finite.
 pub const SMALLEST_BANDWIDTH: f64 = 1e-3;
 
-/// Returns the cost of a figure.
+/// The cost of a figure.
 pub fn cost(value: f64, is_bandwidth: bool) -> f64 {
     if is_bandwidth { 1.0 / value.max(SMALLEST_BANDWIDTH) } else { value }
 }
@@ -66,12 +66,12 @@ impl FigureHistogram {
         }
     }
 
-    /// Returns the number of figures.
+    /// The number of figures.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Returns the figures in ascending order, with the number of each.
+    /// The figures in ascending order, with the number of each.
     pub fn sorted(&self) -> Sorted {
         if self.bins.is_empty() {
             return Sorted::of(self.exact.iter().map(|value| (*value, 1)).collect());
@@ -100,7 +100,7 @@ impl Sorted {
         Self { figures, count }
     }
 
-    /// Returns the figure at a rank from 0.
+    /// The figure at a rank from 0.
     fn at(&self, rank: u64) -> f64 {
         let mut below = 0;
         for (value, count) in &self.figures {
@@ -112,23 +112,23 @@ impl Sorted {
         self.figures.last().map_or(f64::NAN, |(value, _)| *value)
     }
 
-    /// Returns a quantile, by linear interpolation between order statistics; NaN without figures.
+    /// A quantile, by linear interpolation between order statistics; NaN without figures.
     pub fn quantile(&self, part: f64) -> f64 {
         interpolate(part * self.count.saturating_sub(1) as f64, |rank| self.at(rank as u64))
     }
 
-    /// Returns the median; NaN without figures.
+    /// The median; NaN without figures.
     pub fn median(&self) -> f64 {
         self.quantile(0.5)
     }
 
-    /// Returns the ends of the 95 % interval of the median, by order statistics.
+    /// The ends of the 95 % interval of the median, by order statistics.
     pub fn median_interval(&self) -> Option<(f64, f64)> {
         let (low, high) = interval_ranks(self.count as usize)?;
         Some((self.at(low as u64), self.at(high as u64)))
     }
 
-    /// Returns the robust standard deviation.
+    /// The robust standard deviation.
     pub fn sigma(&self) -> f64 {
         let median = self.median();
         let deviations = self.figures.iter().map(|(value, count)| ((value - median).abs(), *count));
@@ -138,7 +138,7 @@ impl Sorted {
         sigma_of_distances(median, deviations.median(), total / self.count as f64)
     }
 
-    /// Returns the costs of the figures.
+    /// The costs of the figures.
     pub fn costs(&self, is_bandwidth: bool) -> Self {
         Self::of(
             self.figures
@@ -148,8 +148,7 @@ impl Sorted {
         )
     }
 
-    /// Returns the lower edges of bins of equal ratio, ascending, with the number of figures in
-    /// each.
+    /// The lower edges of bins of equal ratio, ascending, with the number of figures in each.
     pub fn histogram(&self) -> Vec<(f64, u64)> {
         let (Some((min, _)), Some((max, _))) = (self.figures.first(), self.figures.last()) else {
             return Vec::new();

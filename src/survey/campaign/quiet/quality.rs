@@ -38,7 +38,7 @@ struct Plant {
 }
 
 impl Limit {
-    /// Returns whether a ratio says something to a user.
+    /// Whether a ratio says something to a user.
     pub fn may_state(&self, ratio: f64) -> bool {
         ratio <= MOST_STATED.max(2.0 * self.ratio.exp())
     }
@@ -51,16 +51,15 @@ impl ExplainedPairs {
         own.filter(|(other, _)| **other == class).map(|(_, rest)| *rest).collect()
     }
 
-    /// Returns the logarithm of the ratio to good pairs that all pairs of a class but the part
-    /// `most` do not exceed, without the effects of parts.
+    /// The logarithm of the ratio to good pairs that all pairs of a class but the part `most` do
+    /// not exceed, without the effects of parts.
     fn rest_of_most(&self, class: Class, most: f64) -> f64 {
         let rests = self.rests(class);
         let place = (rests.len() as f64 * (1.0 - most)) as usize;
         at_rank(&rests, place).unwrap_or_default()
     }
 
-    /// Returns the smallest ratio at which a part with this many pairs of a class would have been
-    /// found.
+    /// The smallest ratio at which a part with this many pairs of a class would have been found.
     fn smallest_ratio(&self, limit: &Limit, class: Class, pairs: usize) -> f64 {
         let together = limit.ratio.max(found_with(pairs, &self.selected));
         let tail = self.rest_of_most(class, MOST_IN_TAIL);
@@ -104,8 +103,8 @@ impl ExplainedPairs {
         lists.collect()
     }
 
-    /// Returns whether all of these parts would be found if they were slower by `value`, a
-    /// logarithm: by their pairs together, or by a single pair.
+    /// Whether all of these parts would be found if they were slower by `value`, a logarithm: by
+    /// their pairs together, or by a single pair.
     fn finds(&self, plants: &[Plant], value: f64, limits: &Limits, roster: &Roster) -> bool {
         let with_rest = self.pairs.iter().zip(&self.selected.rest);
         let mut pairs: Vec<PairResidual> =
@@ -131,8 +130,8 @@ impl ExplainedPairs {
         })
     }
 
-    /// Returns the smallest ratio, from `least`, at which all of these parts would be found in the
-    /// figures of the survey; `None` if the ratio would say nothing.
+    /// The smallest ratio, from `least`, at which all of these parts would be found in the figures
+    /// of the survey; `None` if the ratio would say nothing.
     fn found_ratio(
         &self,
         plants: &[Vec<Plant>],
@@ -152,8 +151,8 @@ impl ExplainedPairs {
 }
 
 impl Judgement {
-    /// Returns the smallest ratio at which NICs of a class would have been found in a role or in
-    /// both, if faults of some are planted into the figures of the survey.
+    /// The smallest ratio at which NICs of a class would have been found in a role or in both, if
+    /// faults of some are planted into the figures of the survey.
     pub fn stated_sensitivity(&self, key: PopulationKey, roster: &Roster) -> Option<f64> {
         let (limit, domain) = self.judged(key)?;
         let nics = |pair: Pair| pair.roles().map(|(role, nic)| Some((Unit::Nic(nic), role)));
@@ -164,12 +163,12 @@ impl Judgement {
         domain.found_ratio(&domain.plants(key.1, nics), least, limit, (&self.limits, roster))
     }
 
-    /// Returns the smallest ratio at which a NIC of a class that is slow in both roles would have
-    /// been found, as far as the spread of the figures shows: of the NIC with the largest one.
-    /// Either all of its pairs are outside the limit of a pair, or its pairs together are
-    /// significantly slow. A NIC is not found among pairs that are as slow by chance, as pairs
-    /// beside busy CPUs are. `None` without a limit, and for bandwidths that busy CPUs limit: these
-    /// hide NICs that could reach as much, but not more.
+    /// The smallest ratio at which a NIC of a class that is slow in both roles would have been
+    /// found, as far as the spread of the figures shows: of the NIC with the largest one. Either
+    /// all of its pairs are outside the limit of a pair, or its pairs together are significantly
+    /// slow. A NIC is not found among pairs that are as slow by chance, as pairs beside busy CPUs
+    /// are. `None` without a limit, and for bandwidths that busy CPUs limit: these hide NICs that
+    /// could reach as much, but not more.
     pub fn sensitivity(&self, key: PopulationKey) -> Option<f64> {
         let (limit, domain) = self.judged(key)?;
         let mut pairs: BTreeMap<NicId, usize> = BTreeMap::new();
@@ -186,7 +185,7 @@ impl Judgement {
         Some(domain.smallest_ratio(limit, key.1, fewest)).filter(|ratio| limit.may_state(*ratio))
     }
 
-    /// Returns the same for the links between two groups whose pairs the class has.
+    /// The same for the links between two groups whose pairs the class has.
     pub fn sensitivity_of_links(&self, key: PopulationKey, roster: &Roster) -> Option<f64> {
         let (limit, domain) =
             self.judged(key).filter(|(_, domain)| domain.pairs.len() <= MOST_PAIRS)?;
@@ -194,8 +193,8 @@ impl Judgement {
         domain.found_ratio(&plants, limit.ratio.exp(), limit, (&self.limits, roster))
     }
 
-    /// Returns the limit of a class and the pairs of its test; `None` without a limit, and for
-    /// bandwidths that busy CPUs limit.
+    /// The limit of a class and the pairs of its test; `None` without a limit, and for bandwidths
+    /// that busy CPUs limit.
     fn judged(&self, key: PopulationKey) -> Option<(&Limit, &ExplainedPairs)> {
         let limit = self.limits.get(&key).filter(|limit| limit.has_costs())?;
         let is_bound = limit.statistic == Statistic::Bound;
@@ -214,14 +213,12 @@ impl Judgement {
         (rests.iter().filter(|rest| **rest < -limit).count(), rests.len())
     }
 
-    /// Returns the pairs of a test.
     fn domain(&self, test: TestId, in_loopback: bool) -> Option<&ExplainedPairs> {
         let mut domains = self.domains.iter();
         domains.find(|one| (one.test, one.in_loopback) == (test, in_loopback))
     }
 
-    /// Returns the NICs that differ from the other ones of their class within the limits, the worst
-    /// first.
+    /// The NICs that differ from the other ones of their class within the limits, the worst first.
     pub fn outliers(&self, causes: &[Unit], roster: &Roster) -> Vec<Outlier> {
         let cause_nics: HashSet<NicId> =
             causes.iter().flat_map(|unit| members(*unit, roster)).collect();
@@ -276,7 +273,7 @@ impl Judgement {
     }
 }
 
-/// Returns the smallest effect that `pairs` of a part show to be significant.
+/// The smallest effect that `pairs` of a part show to be significant.
 fn found_with(pairs: usize, selected: &Selected) -> f64 {
     let nic_value = score_limit(selected.nics) * selected.spread_of_nics;
     let mut rest = selected.rest.clone();

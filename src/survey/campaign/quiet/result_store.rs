@@ -40,7 +40,7 @@ struct RunningLimit {
 }
 
 impl RunningLimit {
-    /// Returns the cost above which results are kept because the limit may become lower.
+    /// The cost above which results are kept because the limit may become lower.
     fn kept(self) -> f64 {
         self.median + 0.8 * (self.cost - self.median)
     }
@@ -127,7 +127,7 @@ impl ResultStore {
         &self.tests
     }
 
-    /// Returns the result that is farthest from the median of its class.
+    /// The result that is farthest from the median of its class.
     pub fn worst(&self) -> Option<&PairResult> {
         self.worst.as_ref().map(|(_, result)| result)
     }
@@ -137,12 +137,12 @@ impl ResultStore {
         &self.counts[self.cell(test, nic)]
     }
 
-    /// Returns the figures from which causes follow.
+    /// The figures from which causes follow.
     pub fn observations(&self, test: TestId) -> &[PairFigures] {
         &self.observations[test.index()]
     }
 
-    /// Returns the first results of pairs, and the results of all retests.
+    /// The first results of pairs, and the results of all retests.
     pub fn all(&self) -> impl Iterator<Item = &PairResult> {
         self.records.iter().chain(self.retests())
     }
@@ -151,7 +151,7 @@ impl ResultStore {
         self.retests.values().flatten()
     }
 
-    /// Returns the index of a NIC and a test in `counts`.
+    /// The index of a NIC and a test in `counts`.
     fn cell(&self, test: TestId, nic: NicId) -> usize {
         test.index() * self.nics + nic.index()
     }
@@ -162,7 +162,7 @@ impl ResultStore {
         tests.map(|test| self.counts(test, nic).total()).sum()
     }
 
-    /// Returns the kept pairs.
+    /// The kept pairs.
     pub fn keys(&self) -> impl Iterator<Item = TestPair> {
         self.records.iter().map(|result| (result.test, result.pair))
     }
@@ -276,7 +276,7 @@ impl ResultStore {
         }
     }
 
-    /// Returns the figures of a result: the best ones, if the sweep's pair was measured again.
+    /// The figures of a result: the best ones, if the sweep's pair was measured again.
     pub(super) fn figures_of(&self, result: &PairResult, roster: &Roster) -> Option<PairFigures> {
         let one = PairFigures::of(result, roster.class(result.pair))?;
         let improved = self.improved.get(&(result.test, result.pair));
@@ -345,7 +345,7 @@ impl ResultStore {
         gone.iter().map(|result| ((result.test, result.pair), result.stage)).collect()
     }
 
-    /// Returns the pairs that failed, in the order of their results.
+    /// The pairs that failed, in the order of their results.
     pub fn failed_pairs(&self) -> impl Iterator<Item = Pair> {
         let is_failure = |result: &&PairResult| matches!(result.answer, Answer::Failed(_));
         self.records.iter().filter(is_failure).map(|result| result.pair)
@@ -364,7 +364,7 @@ impl ResultStore {
     }
 }
 
-/// Returns the limit of the first expectation that is not met.
+/// The limit of the first expectation that is not met.
 fn broken(expectations: &[Expectation], size: u64, figures: &Figures) -> Option<f64> {
     let size_expectations = expectations.iter().filter(|one| one.applies_to(size));
     let mut broken = size_expectations
@@ -405,17 +405,17 @@ impl ErrorCounts {
 pub struct RoleCounts([[u32; Class::ALL.len()]; 2]);
 
 impl RoleCounts {
-    /// Returns the number of pairs in a role.
+    /// The number of pairs in a role.
     pub fn pairs_in_role(&self, role: Role) -> u32 {
         self.0[role.index()].iter().sum()
     }
 
-    /// Returns the number of pairs of a class.
+    /// The number of pairs of a class.
     pub fn pairs_in_class(&self, class: Class) -> u32 {
         self.0.iter().map(|counts| counts[class as usize]).sum()
     }
 
-    /// Returns the number of all pairs.
+    /// The number of all pairs.
     pub fn total(&self) -> u32 {
         self.0.iter().flatten().sum()
     }

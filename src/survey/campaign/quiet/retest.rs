@@ -64,7 +64,7 @@ impl Queue {
         self
     }
 
-    /// Returns the pairs of the sweep that no round has yet.
+    /// The pairs of the sweep that no round has yet.
     pub fn sweep_pairs(&self) -> impl Iterator<Item = TestPair> {
         let sweep_pairs = self.parts.iter().filter(|(stage, _)| *stage == Stage::Sweep);
         sweep_pairs.flat_map(|(_, pairs)| pairs).copied()
@@ -85,8 +85,8 @@ impl Queue {
         refused
     }
 
-    /// Returns the next round. No node occurs twice in it if the NICs of a node measure in turn;
-    /// otherwise no NIC does.
+    /// The next round. No node occurs twice in it if the NICs of a node measure in turn; otherwise
+    /// no NIC does.
     pub fn next(&mut self, roster: &Roster, order: NicOrder) -> Option<Round> {
         while self.parts.front().is_some_and(|(_, pairs)| pairs.is_empty()) {
             self.parts.pop_front();
@@ -115,8 +115,8 @@ impl Queue {
     }
 }
 
-/// Returns the suspect pairs whose retests decide about causes: some pairs of each cause that
-/// retests have not confirmed yet, with different partners.
+/// The suspect pairs whose retests decide about causes: some pairs of each cause that retests have
+/// not confirmed yet, with different partners.
 pub fn suspects(
     explanations: &[PartExplanation],
     results: &ResultStore,
@@ -173,10 +173,10 @@ struct Swaps<'a> {
     uses: BTreeMap<NicId, usize>,
 }
 
-/// Returns pairs of the suspect NICs with other partners and in the other role, so that each
-/// suspect NIC has been measured with some partners in each role. A partner that is not suspect
-/// comes first. It has the same class as the partner of the suspect pair, but another switch or
-/// group, so that the results say something about switches and groups too.
+/// Pairs of the suspect NICs with other partners and in the other role, so that each suspect NIC
+/// has been measured with some partners in each role. A partner that is not suspect comes first. It
+/// has the same class as the partner of the suspect pair, but another switch or group, so that the
+/// results say something about switches and groups too.
 pub fn swaps(
     explanations: &[PartExplanation],
     results: &ResultStore,
@@ -294,7 +294,7 @@ struct Objections {
     uses: usize,
 }
 
-/// Returns whether two NICs have the same number on different nodes.
+/// Whether two NICs have the same number on different nodes.
 fn is_partner(roster: &Roster, one: NicId, other: NicId) -> bool {
     let number = |nic: NicId| {
         let node = roster.nic(nic).node;
@@ -303,10 +303,10 @@ fn is_partner(roster: &Roster, one: NicId, other: NicId) -> bool {
     roster.nic(one).node != roster.nic(other).node && number(one) == number(other)
 }
 
-/// Returns the pairs of classes that judge nothing because their pairs differ too much, if there
-/// are few pairs and NICs. Where CPUs are not busy, pairs whose processes slept differ by chance:
-/// the better one of two results is the true one. All pairs are measured equally often, so that
-/// better results of some do not make the others look slow.
+/// The pairs of classes that judge nothing because their pairs differ too much, if there are few
+/// pairs and NICs. Where CPUs are not busy, pairs whose processes slept differ by chance: the
+/// better one of two results is the true one. All pairs are measured equally often, so that better
+/// results of some do not make the others look slow.
 pub fn pairs_of_unclear_classes(
     results: &ResultStore,
     judgement: &Judgement,
@@ -337,7 +337,7 @@ pub struct GoodPairs {
 }
 
 impl GoodPairs {
-    /// Returns the good pairs of the classes of `suspects`.
+    /// The good pairs of the classes of `suspects`.
     pub fn beside(
         suspects: &[TestPair],
         results: &ResultStore,

@@ -54,33 +54,30 @@ pub struct Roster {
 }
 
 impl Roster {
-    /// Returns a NIC.
     pub fn nic(&self, nic: NicId) -> &Nic {
         &self.nics[nic.index()]
     }
 
-    /// Returns whether the CPUs of its machine do the work of a NIC.
+    /// Whether the CPUs of its machine do the work of a NIC.
     pub fn runs_on_cpus(&self, nic: NicId) -> bool {
         DeviceName::names(&self.nic(nic).device, |platform| platform.runs_on_cpus)
     }
 
-    /// Returns whether a NIC is not a software NIC.
+    /// Whether a NIC is not a software NIC.
     pub fn has_hardware(&self) -> bool {
         let mut devices = self.nics.iter().map(|nic| &nic.device);
         devices.any(|device| !DeviceName::names(device, |platform| platform.is_simulated))
     }
 
-    /// Returns a node.
     pub fn node(&self, node: NodeId) -> &Node {
         &self.nodes[node.index()]
     }
 
-    /// Returns the node of a NIC.
     pub fn node_of(&self, nic: NicId) -> &Node {
         self.node(self.nic(nic).node)
     }
 
-    /// Returns the location of a NIC, if it is known.
+    /// The location of a NIC, if it is known.
     pub fn location(&self, nic: NicId) -> Option<Location> {
         self.nic(nic).location
     }
@@ -97,34 +94,32 @@ impl Roster {
         failure.get_or_insert_with(|| reason.to_owned());
     }
 
-    /// Returns all NICs.
     pub fn nic_ids(&self) -> impl Iterator<Item = NicId> + Clone + use<> {
         NicId::first(self.nics.len())
     }
 
-    /// Returns all nodes.
     pub fn node_ids(&self) -> impl Iterator<Item = NodeId> + Clone + use<> {
         NodeId::first(self.nodes.len())
     }
 
-    /// Returns the name of a NIC in texts: `nid000417 cxi1`.
+    /// The name of a NIC in texts: `nid000417 cxi1`.
     pub fn name(&self, nic: NicId) -> String {
         format!("{} {}", self.node_of(nic).host, self.nic(nic).device)
     }
 
-    /// Returns the names of the hosts.
+    /// The names of the hosts.
     pub fn hosts(&self) -> impl Iterator<Item = &str> {
         self.nodes.iter().map(|node| node.host.as_str())
     }
 
-    /// Returns the name of a NIC with the name that `hosts` has for its host. Two surveys may have
-    /// the names of hosts from different sources.
+    /// The name of a NIC with the name that `hosts` has for its host. Two surveys may have the
+    /// names of hosts from different sources.
     pub fn name_among(&self, hosts: &HostIndex, nic: NicId) -> String {
         let host = hosts.name(&self.node_of(nic).host);
         format!("{host} {}", self.nic(nic).device)
     }
 
-    /// Returns the class of a pair of NICs.
+    /// The class of a pair of NICs.
     pub fn class(&self, pair: Pair) -> Class {
         let [first, second] = pair.nics().map(|nic| self.nic(nic));
         if pair.is_loopback() {
@@ -137,7 +132,7 @@ impl Roster {
     }
 }
 
-/// Returns the NICs of a part; none for paths and pairs of groups.
+/// The NICs of a part; none for paths and pairs of groups.
 pub fn members(unit: Unit, roster: &Roster) -> Vec<NicId> {
     let is_in = |nic: &NicId| {
         let own = roster.nic(*nic);
@@ -161,7 +156,7 @@ pub fn members(unit: Unit, roster: &Roster) -> Vec<NicId> {
     }
 }
 
-/// Returns the parts that a NIC belongs to, the smallest first.
+/// The parts that a NIC belongs to, the smallest first.
 pub fn parts_of_nic(roster: &Roster, nic: NicId) -> [Option<Unit>; 4] {
     let own = roster.nic(nic);
     let place = own.location;
@@ -173,8 +168,8 @@ pub fn parts_of_nic(roster: &Roster, nic: NicId) -> [Option<Unit>; 4] {
     ]
 }
 
-/// Returns the larger parts of the fabric that a pair belongs to: switches and groups of both NICs,
-/// each once, and the pair of groups.
+/// The larger parts of the fabric that a pair belongs to: switches and groups of both NICs, each
+/// once, and the pair of groups.
 pub fn parts_of_pair(roster: &Roster, pair: Pair) -> [Option<Unit>; 5] {
     let [one, other] = pair.nics().map(|nic| roster.location(nic));
     let switch = |place: Location| Unit::Switch { group: place.group, switch: place.switch };
@@ -192,13 +187,12 @@ pub fn parts_of_pair(roster: &Roster, pair: Pair) -> [Option<Unit>; 5] {
     ]
 }
 
-/// Returns the groups of a pair between two groups.
+/// The groups of a pair between two groups.
 pub fn group_pair(roster: &Roster, pair: Pair) -> Option<Unit> {
     crossing(roster, pair).map(|(unit, _)| unit)
 }
 
-/// Returns the groups of a pair between two groups, and the role of the group with the smaller
-/// number.
+/// The groups of a pair between two groups, and the role of the group with the smaller number.
 pub fn crossing(roster: &Roster, pair: Pair) -> Option<(Unit, Role)> {
     let group = |nic: NicId| Some(roster.location(nic)?.group);
     let (one, other) = (group(pair.initiator)?, group(pair.target)?);
@@ -218,12 +212,12 @@ macro_rules! index {
         pub struct $name(pub $number);
 
         impl $name {
-            /// Returns the first `count` of them.
+            /// The first `count` of them.
             pub fn first(count: usize) -> impl Iterator<Item = Self> + Clone {
                 (0..count as $number).map(Self)
             }
 
-            /// Returns the index in their list.
+            /// The index in their list.
             pub fn index(self) -> usize {
                 self.0 as usize
             }
@@ -264,7 +258,7 @@ impl Role {
     /// Both roles.
     pub const BOTH: [Self; 2] = Self::ALL;
 
-    /// Returns the role of the partner.
+    /// The role of the partner.
     pub fn other(self) -> Self {
         match self {
             Self::Initiator => Self::Target,
@@ -272,7 +266,7 @@ impl Role {
         }
     }
 
-    /// Returns the index of this role in an array with both.
+    /// The index of this role in an array with both.
     pub fn index(self) -> usize {
         self as usize
     }
@@ -292,12 +286,12 @@ pub struct Pair {
 pub type TestPair = (TestId, Pair);
 
 impl Pair {
-    /// Returns the pair of a NIC with itself.
+    /// The pair of a NIC with itself.
     pub fn loopback(nic: NicId) -> Self {
         Self { initiator: nic, target: nic }
     }
 
-    /// Returns the pair in which `nic` has this role.
+    /// The pair in which `nic` has this role.
     pub fn with_role(role: Role, nic: NicId, partner: NicId) -> Self {
         let (initiator, target) = match role {
             Role::Initiator => (nic, partner),
@@ -306,27 +300,27 @@ impl Pair {
         Self { initiator, target }
     }
 
-    /// Returns the initiator and the target.
+    /// The initiator and the target.
     pub fn nics(self) -> [NicId; 2] {
         [self.initiator, self.target]
     }
 
-    /// Returns both NICs with their roles, the initiator first.
+    /// Both NICs with their roles, the initiator first.
     pub fn roles(self) -> [(Role, NicId); 2] {
         [(Role::Initiator, self.initiator), (Role::Target, self.target)]
     }
 
-    /// Returns the other NIC.
+    /// The other NIC.
     pub fn partner(self, nic: NicId) -> NicId {
         if self.initiator == nic { self.target } else { self.initiator }
     }
 
-    /// Returns the pair in the other direction.
+    /// The pair in the other direction.
     pub fn reversed(self) -> Self {
         Self { initiator: self.target, target: self.initiator }
     }
 
-    /// Returns whether the pair is a NIC with itself.
+    /// Whether the pair is a NIC with itself.
     pub fn is_loopback(self) -> bool {
         self.initiator == self.target
     }

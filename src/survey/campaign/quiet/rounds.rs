@@ -105,12 +105,12 @@ impl Sweep {
         })
     }
 
-    /// Returns the number of pairs of all rounds.
+    /// The number of pairs of all rounds.
     pub fn pairs(&self) -> u64 {
         self.planned
     }
 
-    /// Returns the next round with the pairs that `is_wanted` accepts; `None` after the last one.
+    /// The next round with the pairs that `is_wanted` accepts; `None` after the last one.
     pub fn next(&mut self, mut is_wanted: impl FnMut(TestId, Pair) -> bool) -> Option<Round> {
         loop {
             let SweepStep { test, first, .. } = *self.steps.get(self.step)?;
@@ -155,7 +155,7 @@ impl Sweep {
     }
 }
 
-/// Returns the number of different pairs. A single selection has each of them once.
+/// The number of different pairs. A single selection has each of them once.
 fn pairs(shapes: &[Vec<Shape>], has_several_selections: bool) -> u64 {
     let shapes = shapes.iter().flatten();
     if !has_several_selections {
@@ -209,7 +209,7 @@ impl PairSet {
         had
     }
 
-    /// Returns the number of pairs.
+    /// The number of pairs.
     pub fn len(&self) -> u64 {
         let words = self.targets.values().flatten();
         words.map(|word| u64::from(word.count_ones())).sum()
@@ -222,7 +222,7 @@ impl PairSet {
     }
 }
 
-/// Returns the word of a target, and its bit there.
+/// The word of a target, and its bit there.
 fn place(target: NicId) -> (usize, u64) {
     ((target.0 / BITS) as usize, 1 << (target.0 % BITS))
 }

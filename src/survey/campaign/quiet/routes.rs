@@ -46,13 +46,13 @@ pub struct Gateway {
     pub links: Vec<Unit>,
 }
 
-/// Returns the switch of a NIC, if its location is known.
+/// The switch of a NIC, if its location is known.
 fn switch(roster: &Roster, nic: NicId) -> Option<SwitchId> {
     let location = roster.location(nic)?;
     Some((location.group, location.switch))
 }
 
-/// Returns the route of a pair, if the locations of its NICs are known.
+/// The route of a pair, if the locations of its NICs are known.
 pub fn route(roster: &Roster, pair: Pair) -> Option<Route> {
     let (one, other) = (switch(roster, pair.initiator)?, switch(roster, pair.target)?);
     Some(if one.0 != other.0 {
@@ -65,7 +65,7 @@ pub fn route(roster: &Roster, pair: Pair) -> Option<Route> {
 }
 
 impl<'a> PairsByRoute<'a> {
-    /// Returns the routes of these pairs.
+    /// The routes of these pairs.
     pub fn new(pairs: &'a [PairResidual], roster: &'a Roster) -> Self {
         let mut routes =
             Self { pairs, roster, by_route: HashMap::new(), group_lists: HashMap::new() };
@@ -101,10 +101,10 @@ impl<'a> PairsByRoute<'a> {
         nics.into_iter().any(|nic| self.switch(nic) == Some(switch))
     }
 
-    /// Returns whether a NIC with the effect in these pairs, `own`, is likelier to have it than
-    /// the route of the pairs. It is if they have several routes, or if other pairs on their only
-    /// route do not have the effect, whatever explains them. Beside a slow switch of its group,
-    /// some of its pairs are within the group: others may pass the switch.
+    /// Whether a NIC with the effect in these pairs, `own`, is likelier to have it than the route
+    /// of the pairs. It is if they have several routes, or if other pairs on their only route do
+    /// not have the effect, whatever explains them. Beside a slow switch of its group, some of its
+    /// pairs are within the group: others may pass the switch.
     pub fn is_of_nic(
         &self,
         (nic, role): (NicId, Option<Role>),
@@ -155,8 +155,8 @@ impl<'a> PairsByRoute<'a> {
         2 * hits <= beside.len()
     }
 
-    /// Returns whether all pairs of a switch that have the effect lead to the same other switch,
-    /// which may then have it as well.
+    /// Whether all pairs of a switch that have the effect lead to the same other switch, which may
+    /// then have it as well.
     pub fn is_mirrored(&self, switch: SwitchId, own: &[u32], effect: f64, rest: &[f64]) -> bool {
         let slow = own.iter().filter(|index| has_effect(rest[**index as usize], effect));
         let others: BTreeSet<Option<SwitchId>> = slow
@@ -168,8 +168,8 @@ impl<'a> PairsByRoute<'a> {
         others.len() == 1 && !others.contains(&Some(switch))
     }
 
-    /// Returns whether another switch of the group is slow, and may be why the pairs of a switch
-    /// have an effect: no pair within the group has it that does not touch the other switch.
+    /// Whether another switch of the group is slow, and may be why the pairs of a switch have an
+    /// effect: no pair within the group has it that does not touch the other switch.
     pub fn is_behind(
         &self,
         switch: SwitchId,
@@ -189,8 +189,8 @@ impl<'a> PairsByRoute<'a> {
         })
     }
 
-    /// Returns whether the pairs of a group have an effect that no switch of it has alone: the
-    /// links to most other groups have it for the other switches too.
+    /// Whether the pairs of a group have an effect that no switch of it has alone: the links to
+    /// most other groups have it for the other switches too.
     pub fn is_of_group(&self, group: u16, own: &[u32], effect: f64, rest: &[f64]) -> bool {
         let switches = self.switches(group, own);
         if switches.len() < 2 {
@@ -212,7 +212,7 @@ impl<'a> PairsByRoute<'a> {
         })
     }
 
-    /// Returns the switches of a group that these pairs have.
+    /// The switches of a group that these pairs have.
     fn switches(&self, group: u16, own: &[u32]) -> BTreeSet<SwitchId> {
         let nics = own.iter().flat_map(|index| self.pair(*index).nics());
         nics.filter_map(|nic| self.switch(nic)).filter(|switch| switch.0 == group).collect()
@@ -240,9 +240,9 @@ impl<'a> PairsByRoute<'a> {
         counts.collect()
     }
 
-    /// Returns the links to other groups that end at a switch, if the switch has the effect on its
-    /// other pairs too, and the links to some groups have it, for the other switches of the group
-    /// as well. Links to all groups do not end at one switch: then it is the group that has the
+    /// The links to other groups that end at a switch, if the switch has the effect on its other
+    /// pairs too, and the links to some groups have it, for the other switches of the group as
+    /// well. Links to all groups do not end at one switch: then it is the group that has the
     /// effect.
     pub fn gateway(
         &self,

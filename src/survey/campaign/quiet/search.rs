@@ -70,7 +70,7 @@ fn certainty_of(pairs: &[Outside]) -> Certainty {
     }
 }
 
-/// Returns whether a part is a path that only looks slow: processes waited for CPUs in each of its
+/// Whether a part is a path that only looks slow: processes waited for CPUs in each of its
 /// measurements, and no retest has confirmed it.
 pub fn waited_for_cpus(part: &PartExplanation, results: &ResultStore) -> bool {
     let is_disturbed = |one: &Outside| {
@@ -108,7 +108,7 @@ struct CauseSearch<'a> {
     positions: HashMap<Unit, usize>,
 }
 
-/// Returns the parts that explain pairs outside the limits.
+/// The parts that explain pairs outside the limits.
 pub fn search(
     results: &ResultStore,
     judgement: &Judgement,
@@ -145,8 +145,8 @@ pub fn search(
 }
 
 impl CauseSearch<'_> {
-    /// Returns the parts that explain more pairs than any other part that their pairs touch. Ties:
-    /// the part with the fewest good pairs, and then the smallest part.
+    /// The parts that explain more pairs than any other part that their pairs touch. Ties: the part
+    /// with the fewest good pairs, and then the smallest part.
     fn best(&self, share: f64, partners: usize) -> Vec<(Unit, Candidate)> {
         let tallies = self.tallies(share);
         let mut candidates: BTreeMap<Unit, Candidate> = BTreeMap::new();
@@ -193,18 +193,18 @@ impl CauseSearch<'_> {
         best
     }
 
-    /// Returns the pairs without a cause, with their indices.
+    /// The pairs without a cause, with their indices.
     fn open(&self) -> impl Iterator<Item = (usize, &Outside)> {
         self.outside.iter().enumerate().filter(|(index, _)| self.is_open[*index])
     }
 
-    /// Returns the pairs without a cause that are not only slow, with their indices.
+    /// The pairs without a cause that are not only slow, with their indices.
     fn with_faults(&self) -> impl Iterator<Item = (usize, &Outside)> {
         let open = self.open();
         open.filter(|(_, one)| one.source != LimitSource::Population)
     }
 
-    /// Returns the tallies of all parts with pairs outside the limits.
+    /// The tallies of all parts with pairs outside the limits.
     fn tallies(&self, share: f64) -> HashMap<Unit, PartTally> {
         let mut nic_tallies: BTreeMap<NicId, PartTally> = BTreeMap::new();
         for (_, one) in self.with_faults() {
@@ -268,8 +268,8 @@ impl CauseSearch<'_> {
         }
     }
 
-    /// Returns the pairs of groups that have most of their pairs outside the limits, by several
-    /// NICs of both groups.
+    /// The pairs of groups that have most of their pairs outside the limits, by several NICs of
+    /// both groups.
     fn group_pairs(&self, share: f64) -> BTreeMap<Unit, Candidate> {
         let mut crossings: BTreeMap<Unit, Vec<usize>> = BTreeMap::new();
         for (index, one) in self.with_faults() {
@@ -337,8 +337,7 @@ impl CauseSearch<'_> {
         }
     }
 
-    /// Returns whether a NIC of the part has measured pairs in this role, in a test of the
-    /// candidate.
+    /// Whether a NIC of the part has measured pairs in this role, in a test of the candidate.
     fn is_measured(&self, unit: Unit, role: Role, candidate: &Candidate) -> bool {
         let pairs = candidate.pairs.iter();
         let tests: BTreeSet<TestId> = pairs.map(|index| self.outside[*index].test).collect();
@@ -415,9 +414,9 @@ impl CauseSearch<'_> {
         }
     }
 
-    /// Returns the links between two groups as the suspect of a path that has not failed, if every
-    /// measured pair in its direction between these groups is slow: then nothing tells the path
-    /// from the links, and its NICs are not to blame.
+    /// The links between two groups as the suspect of a path that has not failed, if every measured
+    /// pair in its direction between these groups is slow: then nothing tells the path from the
+    /// links, and its NICs are not to blame.
     fn links_of_path(&self, pairs: &[Outside]) -> Option<PartExplanation> {
         let (unit, role) = crossing(self.roster, pairs[0].pair)?;
         // Packets between groups may pass a slow switch of theirs.
@@ -457,9 +456,9 @@ impl CauseSearch<'_> {
         })
     }
 
-    /// Returns the explanation of a NIC at an end of a path that explains its slow pairs as well:
-    /// the NIC is bad because of other pairs, and all pairs like these that say something are about
-    /// as slow. Then nothing tells the path from the NIC.
+    /// The explanation of a NIC at an end of a path that explains its slow pairs as well: the NIC
+    /// is bad because of other pairs, and all pairs like these that say something are about as
+    /// slow. Then nothing tells the path from the NIC.
     fn bad_end(&self, pairs: &[Outside]) -> Option<usize> {
         pairs[0].pair.nics().into_iter().find_map(|nic| {
             let position = *self.positions.get(&Unit::Nic(nic))?;
@@ -470,8 +469,8 @@ impl CauseSearch<'_> {
         })
     }
 
-    /// Returns whether all pairs of a NIC in its role in a slow pair, of the test and class of this
-    /// pair, are about as slow. `direction` has the roles that count.
+    /// Whether all pairs of a NIC in its role in a slow pair, of the test and class of this pair,
+    /// are about as slow. `direction` has the roles that count.
     fn are_all_as_slow(&self, nic: NicId, direction: Direction, one: &Outside) -> bool {
         let mut roles = one.pair.roles().into_iter();
         let own = roles.find(|(role, end)| *end == nic && direction.has(*role));
@@ -523,7 +522,7 @@ impl CauseSearch<'_> {
     }
 }
 
-/// Returns the parts that a NIC belongs to, without the NIC itself.
+/// The parts that a NIC belongs to, without the NIC itself.
 fn larger_parts(roster: &Roster, nic: NicId) -> impl Iterator<Item = Unit> {
     parts_of_nic(roster, nic).into_iter().skip(1).flatten()
 }
@@ -556,8 +555,8 @@ impl PartTally {
         self.members += 1;
     }
 
-    /// Returns whether more than the part `share` of the pairs in a role are outside the limits: of
-    /// the pairs in loopback, or of all other pairs together.
+    /// Whether more than the part `share` of the pairs in a role are outside the limits: of the
+    /// pairs in loopback, or of all other pairs together.
     pub fn explains(&self, test: TestId, role: Role, class: Class, share: f64) -> bool {
         let sum = |counts: &BTreeMap<TestId, RoleCounts>| {
             counts.get(&test).map_or(0, |counts| {
@@ -572,7 +571,7 @@ impl PartTally {
         outside > 0 && f64::from(outside) > share * f64::from(measured)
     }
 
-    /// Returns whether [`Self::explains`] holds for any test, role and class.
+    /// Whether [`Self::explains`] holds for any test, role and class.
     pub fn explains_any(&self, share: f64) -> bool {
         self.outside.keys().any(|test| {
             Role::BOTH.into_iter().any(|role| {
@@ -582,7 +581,7 @@ impl PartTally {
         })
     }
 
-    /// Returns whether enough pairs of the part have been measured for a cause.
+    /// Whether enough pairs of the part have been measured for a cause.
     pub fn may_be_cause(&self, unit: Unit, partners: usize) -> bool {
         match unit {
             Unit::Nic(_) => self.partners.len() >= partners,

@@ -81,7 +81,7 @@ struct PartCandidate {
 }
 
 impl PartCandidate {
-    /// Returns the indices of the pairs in a role, or in both.
+    /// The indices of the pairs in a role, or in both.
     fn pair_indices(&self, role: Option<Role>) -> Vec<u32> {
         let [initiator, target] = &self.pairs;
         match role {
@@ -146,8 +146,8 @@ pub fn select(pairs: &[PairResidual], limit: f64, roster: &Roster) -> Selected {
     keep_significant(pairs, selected, rest, nics.len(), 3 * candidates.len())
 }
 
-/// Returns the candidates, in each role, with effects on `rest` that are large enough to be
-/// selected. A switch is also a candidate with the links that end at it.
+/// The candidates, in each role, with effects on `rest` that are large enough to be selected. A
+/// switch is also a candidate with the links that end at it.
 fn large_effects(
     candidates: &[PartCandidate],
     routes: &PairsByRoute,
@@ -175,7 +175,7 @@ fn large_effects(
     large
 }
 
-/// Returns the candidates: all parts with pairs, and the pairs of groups.
+/// The candidates: all parts with pairs, and the pairs of groups.
 fn candidates(pairs: &[PairResidual], roster: &Roster) -> Vec<PartCandidate> {
     let mut indices: HashMap<Unit, usize> = HashMap::new();
     let mut candidates: Vec<PartCandidate> = Vec::new();
@@ -213,8 +213,8 @@ fn candidates(pairs: &[PairResidual], roster: &Roster) -> Vec<PartCandidate> {
     candidates
 }
 
-/// Returns the effect of pairs on their residuals, and by how much it lessens the sum of these: the
-/// median, of an even number of pairs the one nearer to 0.
+/// The effect of pairs on their residuals, and by how much it lessens the sum of these: the median,
+/// of an even number of pairs the one nearer to 0.
 fn effect(own: &[u32], rest: &[f64]) -> (f64, f64) {
     if own.is_empty() {
         return (0.0, 0.0);
@@ -228,7 +228,7 @@ fn effect(own: &[u32], rest: &[f64]) -> (f64, f64) {
     (value, gain)
 }
 
-/// Returns whether enough pairs and members of a part have its effect (jobs.md 3.3).
+/// Whether enough pairs and members of a part have its effect (jobs.md 3.3).
 fn is_possible(
     candidate: &PartEffect,
     value: f64,
@@ -290,12 +290,12 @@ fn is_possible(
     }
 }
 
-/// Returns whether pairs between two groups are enough to find that their links are slow.
+/// Whether pairs between two groups are enough to find that their links are slow.
 pub fn are_enough_of_links(pairs: &[Pair]) -> bool {
     pairs.len() >= LEAST_MEMBERS && have_several_ends(pairs)
 }
 
-/// Returns whether pairs have several initiators and several targets.
+/// Whether pairs have several initiators and several targets.
 fn have_several_ends(pairs: &[Pair]) -> bool {
     Role::BOTH.into_iter().all(|role| {
         let ends = pairs.iter().map(|pair| pair.nics()[role.index()]);
@@ -303,7 +303,7 @@ fn have_several_ends(pairs: &[Pair]) -> bool {
     })
 }
 
-/// Returns whether the pairs of a candidate tell it apart from what they pass on their route.
+/// Whether the pairs of a candidate tell it apart from what they pass on their route.
 fn is_told_apart(
     candidate: &PartEffect,
     value: f64,
@@ -333,8 +333,8 @@ fn is_told_apart(
     }
 }
 
-/// Returns the slow switch at which links between groups may end, and whose effect they then have:
-/// one of either group that is about as slow as they are.
+/// The slow switch at which links between groups may end, and whose effect they then have: one of
+/// either group that is about as slow as they are.
 fn slow_end(selected: &mut [PartEffect], links: Unit, value: f64) -> Option<&mut PartEffect> {
     let Unit::GroupPair(one, other) = links else {
         return None;
@@ -362,7 +362,7 @@ struct Noise<'a> {
 }
 
 impl Noise<'_> {
-    /// Returns whether an effect is larger than chance allows.
+    /// Whether an effect is larger than chance allows.
     fn is_exceeded(&self, effect: &PartEffect) -> bool {
         let half = effect.value.abs() / 2.0;
         let by_chance = if effect.value > 0.0 {
@@ -451,7 +451,7 @@ mod tests {
     use super::super::testing::{Cluster, pair};
     use super::*;
 
-    /// Returns the parts that explain why these pairs of three groups with four NICs are slow.
+    /// The parts that explain why these pairs of three groups with four NICs are slow.
     fn slow_parts(slow: &[Pair]) -> Vec<Unit> {
         let roster = Cluster::new([3, 1, 4, 1], &["write-lat"], 1).roster;
         let all = (0..12).flat_map(|one| (0..12).map(move |other| pair(one, other)));

@@ -52,7 +52,7 @@ impl Silent {
 }
 
 impl Judgement {
-    /// Returns the NICs with measured pairs of a test of which too few say something, and why.
+    /// The NICs with measured pairs of a test of which too few say something, and why.
     pub fn unjudged(
         &self,
         results: &ResultStore,
@@ -74,13 +74,13 @@ impl Judgement {
         silent.filter_map(|(nic, silent)| Some((nic, silent.why()?))).collect()
     }
 
-    /// Returns whether a pair says nothing: a process waited for its CPU, and the pair is slow.
+    /// Whether a pair says nothing: a process waited for its CPU, and the pair is slow.
     fn is_silent(&self, test: TestId, one: &PairFigures) -> bool {
         let limit = self.limits.get(&(test, one.class));
         limit.is_some_and(|limit| limit.has_costs() && limit.residual(one).is_none())
     }
 
-    /// Returns the pairs of the sweep that say nothing.
+    /// The pairs of the sweep that say nothing.
     pub fn silent_pairs(&self, results: &ResultStore) -> Vec<TestPair> {
         let tests = TestId::first(results.tests().len());
         let all =
@@ -89,8 +89,8 @@ impl Judgement {
         silent.map(|(test, one)| (test, one.pair)).collect()
     }
 
-    /// Returns whether a class judges nothing because its pairs differ too much, or because a few
-    /// pairs with the same NIC waited, although CPUs are not busy.
+    /// Whether a class judges nothing because its pairs differ too much, or because a few pairs
+    /// with the same NIC waited, although CPUs are not busy.
     pub fn differs_too_much(&self, results: &ResultStore, key: PopulationKey) -> bool {
         let limit = self.limits.get(&key);
         limit.is_some_and(|limit| limit.statistic == Statistic::Median)

@@ -35,7 +35,7 @@ const MOST_BETTER: f64 = 0.1;
 const MOST_CROSSINGS: f64 = 0.5;
 
 impl PartEffect {
-    /// Returns whether the part is slower than a ratio, a logarithm, or may be.
+    /// Whether the part is slower than a ratio, a logarithm, or may be.
     pub fn is_outside(&self, ratio: f64) -> bool {
         self.value + UNCERTAIN * self.error > ratio
     }
@@ -61,7 +61,7 @@ pub struct SlowPart {
 }
 
 impl SlowPart {
-    /// Returns the part, and the links that end at it.
+    /// The part, and the links that end at it.
     fn units(&self) -> impl Iterator<Item = Unit> {
         [self.unit].into_iter().chain(self.links.iter().copied())
     }
@@ -106,7 +106,7 @@ impl Judgement {
         judgement
     }
 
-    /// Returns the limit of the residual of a pair of this class: the limit of the part to which it
+    /// The limit of the residual of a pair of this class: the limit of the part to which it
     /// belongs, or of a single pair.
     pub fn threshold(&self, test: TestId, pair: Pair, limit: &Limit, roster: &Roster) -> f64 {
         let parts = self.covering(test, pair, roster);
@@ -114,7 +114,7 @@ impl Judgement {
         parts.fold(limit.pair_limit, f64::min)
     }
 
-    /// Returns the indices of the slow parts to which a pair belongs.
+    /// The indices of the slow parts to which a pair belongs.
     pub fn covering(&self, test: TestId, pair: Pair, roster: &Roster) -> BTreeSet<usize> {
         if self.parts.is_empty() {
             return BTreeSet::new();
@@ -135,19 +135,19 @@ impl Judgement {
         parts.collect()
     }
 
-    /// Returns whether links that end at a part are slow too.
+    /// Whether links that end at a part are slow too.
     pub fn has_links(&self, test: TestId, unit: Unit) -> bool {
         let mut parts = self.parts.iter();
         parts.any(|part| (part.test, part.unit) == (test, unit) && !part.links.is_empty())
     }
 
-    /// Returns whether a part, or a link that ends at it, explains a pair.
+    /// Whether a part, or a link that ends at it, explains a pair.
     pub fn is_covered_by(&self, test: TestId, pair: Pair, unit: Unit, roster: &Roster) -> bool {
         let covering = self.covering(test, pair, roster);
         covering.into_iter().any(|index| self.parts[index].unit == unit)
     }
 
-    /// Returns the number of pairs of a population that were judged and that `is_own` accepts.
+    /// The number of pairs of a population that were judged and that `is_own` accepts.
     pub fn measured(&self, (test, class): PopulationKey, is_own: impl Fn(Pair) -> bool) -> u32 {
         let domains = self.domains.iter().filter(|domain| domain.test == test);
         let pairs = domains.flat_map(|domain| domain.pairs.iter().zip(&domain.classes));
@@ -196,8 +196,8 @@ impl Judgement {
         self.domains.push(domain);
     }
 
-    /// Returns the classes that are mixed: so many of their NICs or pairs differ that the centre
-    /// may not be a good pair.
+    /// The classes that are mixed: so many of their NICs or pairs differ that the centre may not be
+    /// a good pair.
     fn mixed_classes(
         &self,
         domain: &ExplainedPairs,
@@ -282,7 +282,7 @@ impl Judgement {
         self.index_parts();
     }
 
-    /// Returns the evidence about each of the slow parts.
+    /// The evidence about each of the slow parts.
     fn evidence(&self, results: &ResultStore, roster: &Roster) -> Vec<PartEvidence> {
         let mut evidence = vec![PartEvidence::default(); self.parts.len()];
         for test in TestId::first(results.tests().len()) {
@@ -340,7 +340,7 @@ impl Judgement {
         limit.residual(&self.without_drift(results, key, *one))
     }
 
-    /// Returns the slow parts of a pair, with the residual that the other parts leave each.
+    /// The slow parts of a pair, with the residual that the other parts leave each.
     fn shares(
         &self,
         one: &PairFigures,
@@ -374,7 +374,7 @@ struct PartEvidence {
 }
 
 impl PartEvidence {
-    /// Returns whether busy CPUs cannot be why the part is slow.
+    /// Whether busy CPUs cannot be why the part is slow.
     fn is_equally_disturbed(&self) -> bool {
         let others = self.domain.all - self.own.all;
         let disturbed = self.domain.disturbed - self.own.disturbed;
@@ -429,9 +429,9 @@ impl DisturbedPairs {
 }
 
 impl Judgement {
-    /// Returns an observation as if the cluster had been as fast as in the sweep: if the
-    /// comparisons before and after it are outside the limit, without what both took longer than
-    /// good pairs. One slow comparison may have a reason of its own.
+    /// An observation as if the cluster had been as fast as in the sweep: if the comparisons before
+    /// and after it are outside the limit, without what both took longer than good pairs. One slow
+    /// comparison may have a reason of its own.
     pub fn without_drift(
         &self,
         results: &ResultStore,

@@ -11,7 +11,7 @@ use super::roster::{Nic, NicId, Node, NodeId, Pair, Roster, TestId, Unit};
 use super::rounds::{NicOrder, Round};
 use crew::location::{Class, Location};
 
-/// Returns the pair of the NICs with these indices.
+/// The pair of the NICs with these indices.
 pub const fn pair(initiator: u32, target: u32) -> Pair {
     Pair { initiator: NicId(initiator), target: NicId(target) }
 }
@@ -66,7 +66,7 @@ impl Fault {
         Self { unit, direction, effect: Effect::Slow(factor) }
     }
 
-    /// Returns whether the fault meets a pair.
+    /// Whether the fault meets a pair.
     pub fn has(&self, roster: &Roster, pair: Pair) -> bool {
         let is_match = |nic: NicId| {
             let own = roster.nic(nic);
@@ -261,8 +261,8 @@ impl Cluster {
         (Answer::Measured(figures), waited)
     }
 
-    /// Returns a number that is not negative, with this spread. Without a spread it takes no random
-    /// number, so that clusters with a seed stay as they are.
+    /// A number that is not negative, with this spread. Without a spread it takes no random number,
+    /// so that clusters with a seed stay as they are.
     fn half_normal(&mut self, spread: f64) -> f64 {
         if spread > 0.0 { spread * self.normal().abs() } else { 0.0 }
     }
@@ -292,7 +292,7 @@ impl Cluster {
         results
     }
 
-    /// Returns the counters of the initiator of a pair.
+    /// The counters of the initiator of a pair.
     pub(crate) fn counters(&mut self, pair: Pair) -> Vec<CounterEvidence> {
         let (mut resent, mut damaged) = (self.resent, 0.0);
         let own = Pair::loopback(pair.initiator);
@@ -314,7 +314,7 @@ impl Cluster {
     }
 }
 
-/// Returns the settings of a survey of these pairs.
+/// The settings of a survey of these pairs.
 pub fn settings(pairs: &str, seed: u64) -> Settings {
     Settings {
         selections: parse(pairs, |path| Err(path.to_owned())).unwrap(),
@@ -347,7 +347,7 @@ fn run_with(
     }
 }
 
-/// Returns the findings of a survey whose rounds `measure` answers.
+/// The findings of a survey whose rounds `measure` answers.
 pub fn survey_with(
     cluster: &mut Cluster,
     settings: Settings,
@@ -359,19 +359,19 @@ pub fn survey_with(
     conductor.findings()
 }
 
-/// Returns the findings of a survey of these pairs, all of which are measured.
+/// The findings of a survey of these pairs, all of which are measured.
 pub fn survey(cluster: &mut Cluster, pairs: &str, seed: u64) -> Findings {
     let findings = survey_of_some(cluster, pairs, seed);
     assert_eq!(findings.answered, findings.planned);
     findings
 }
 
-/// Returns the findings of a survey that NICs may leave.
+/// The findings of a survey that NICs may leave.
 pub fn survey_of_some(cluster: &mut Cluster, pairs: &str, seed: u64) -> Findings {
     survey_with(cluster, settings(pairs, seed), Cluster::measure)
 }
 
-/// Returns the parts that are bad or suspect.
+/// The parts that are bad or suspect.
 pub fn named(findings: &Findings) -> Vec<(Unit, Certainty, Direction)> {
     let lasting = findings.causes.iter().filter(|cause| cause.certainty != Certainty::Transient);
     lasting.map(|cause| (cause.unit, cause.certainty, cause.direction)).collect()

@@ -37,7 +37,7 @@ use health::item::Readings;
 /// Members that were lost, by rank, with the reasons.
 pub type LostMembers = BTreeMap<u32, String>;
 
-/// Returns the line of progress, which fits into this number of columns.
+/// The line of progress, which fits into this number of columns.
 pub type ProgressText<'a> = &'a dyn Fn(&Roster, usize) -> String;
 
 /// The members of a survey, as a campaign sees them. A member that is lost is absent in the roster
@@ -45,7 +45,7 @@ pub type ProgressText<'a> = &'a dyn Fn(&Roster, usize) -> String;
 ///
 /// Each function that waits for members fails if the user interrupts it.
 pub trait Crew {
-    /// Returns the nodes and NICs, and how to reach them.
+    /// The nodes and NICs, and how to reach them.
     fn members(&self) -> &Members;
 
     /// Takes the processes in that have joined since the last call. Returns what they have
@@ -133,8 +133,8 @@ pub struct Members {
 }
 
 impl Members {
-    /// Returns the members of a survey on these `hosts`, by rank. `joined` are the introductions of
-    /// the processes that have joined. `absent` returns the reason why a process is missing.
+    /// The members of a survey on these `hosts`, by rank. `joined` are the introductions of the
+    /// processes that have joined. `absent` returns the reason why a process is missing.
     pub fn new(
         hosts: Vec<String>,
         joined: &BTreeMap<u32, Introduction>,
@@ -232,19 +232,19 @@ impl Members {
         self.roster.link_gbps = first.filter(|_| speeds.all(|speed| speed == first));
     }
 
-    /// Returns whether a NIC can measure.
+    /// Whether a NIC can measure.
     pub fn has_address(&self, nic: NicId) -> bool {
         self.addresses[nic.index()].is_some()
     }
 
-    /// Returns the ranks of the processes that have joined and are not lost, of these.
+    /// The ranks of the processes that have joined and are not lost, of these.
     pub fn present(&self, ranks: &BTreeSet<u32>) -> BTreeSet<u32> {
         let nodes = self.roster.nodes.iter();
         let present = nodes.filter(|node| node.absent.is_none() && ranks.contains(&node.rank));
         present.map(|node| node.rank).collect()
     }
 
-    /// Returns the index of the node of a process.
+    /// The index of the node of a process.
     pub fn node(&self, rank: u32) -> Option<NodeId> {
         let position = self.roster.nodes.iter().position(|node| node.rank == rank);
         position.map(|node| NodeId(node as u32))
@@ -290,7 +290,7 @@ impl Members {
     }
 }
 
-/// Returns the most frequent VNI other than 0. A NIC that could not be opened has VNI 0.
+/// The most frequent VNI other than 0. A NIC that could not be opened has VNI 0.
 fn most_frequent(vnis: impl Iterator<Item = u32>) -> Option<u32> {
     let mut counts: BTreeMap<u32, u32> = BTreeMap::new();
     for vni in vnis.filter(|vni| *vni != 0) {

@@ -127,13 +127,13 @@ impl Pace {
         *known = needed.max(*known / 2);
     }
 
-    /// Returns the number of slots of a block of the test that was measured last, if `left` is left
-    /// of the time.
+    /// The number of slots of a block of the test that was measured last, if `left` is left of the
+    /// time.
     pub fn most(&self, left: Option<Duration>) -> usize {
         self.last.map_or(FIRST_SLOTS, |test| self.most_of(test, self.slot(test, true), left))
     }
 
-    /// Returns the length of a slot: short, or for pairs that were late or failed before.
+    /// The length of a slot: short, or for pairs that were late or failed before.
     fn slot(&self, test: TestId, is_short: bool) -> Duration {
         let known = self.beyond.get(&test).copied();
         // A test that was not measured yet may need more time than the others.
@@ -144,7 +144,7 @@ impl Pace {
         slot.max(*self.shortest.get(&test).unwrap_or(&SHORTEST_SLOT))
     }
 
-    /// Returns the largest number of slots of this length.
+    /// The largest number of slots of this length.
     fn most_of(&self, test: TestId, slot: Duration, left: Option<Duration>) -> usize {
         let most = match self.beyond.get(&test) {
             None => FIRST_SLOTS,
@@ -154,7 +154,7 @@ impl Pace {
         slots(slot, left).min(most)
     }
 
-    /// Returns the number of the first of `rounds` that are a block, and the length of their slots.
+    /// The number of the first of `rounds` that are a block, and the length of their slots.
     /// `is_short` says whether none of their pairs was late or failed before.
     pub fn block(
         &mut self,
@@ -184,35 +184,34 @@ const SHORTEST_SLOT: Duration = Duration::from_millis(50);
 /// release.
 pub const MARGIN: u32 = 8;
 
-/// Returns the length of a slot whose operations may take five times as long as a pair is measured,
-/// the time `pair`; at least the shortest slot.
+/// The length of a slot whose operations may take five times as long as a pair is measured, the
+/// time `pair`; at least the shortest slot.
 pub fn longest(pair: Duration) -> Duration {
     with_window(longest_window(pair)).max(SHORTEST_SLOT)
 }
 
-/// Returns the time for operations in the [`longest`] slot.
+/// The time for operations in the [`longest`] slot.
 pub fn longest_window(pair: Duration) -> Duration {
     pair + 2 * most_beyond(pair)
 }
 
-/// Returns the time beyond the measurement of a pair from which on [`sufficient`] returns the
-/// length of the [`longest`] slot.
+/// The time beyond the measurement of a pair from which on [`sufficient`] returns the length of the
+/// [`longest`] slot.
 pub fn most_beyond(pair: Duration) -> Duration {
     2 * pair
 }
 
-/// Returns the length of a slot in which a pair is measured for the time `pair`, if sides have
-/// needed the time `beyond` for other work. The window is `pair` plus the larger of `2 * beyond`
-/// and `pair / 2`. The target of a two-sided tool sets up and releases in the margins alone: the
-/// margin at the end of this slot and the margin at the begin of the next slot are together as long
-/// as `beyond`.
+/// The length of a slot in which a pair is measured for the time `pair`, if sides have needed the
+/// time `beyond` for other work. The window is `pair` plus the larger of `2 * beyond` and `pair /
+/// 2`. The target of a two-sided tool sets up and releases in the margins alone: the margin at the
+/// end of this slot and the margin at the begin of the next slot are together as long as `beyond`.
 pub fn sufficient(pair: Duration, beyond: Duration) -> Duration {
     let window = pair + (2 * beyond).max(pair / 2);
     let margins = beyond * (MARGIN / 2);
     with_window(window).max(margins).min(longest(pair))
 }
 
-/// Returns the length of a slot with this time for operations.
+/// The length of a slot with this time for operations.
 pub(super) fn with_window(window: Duration) -> Duration {
     window * MARGIN / (MARGIN - 2)
 }
@@ -282,8 +281,8 @@ impl AnswerTimes {
         suspects
     }
 
-    /// Returns the pairs without an answer of a block that may be slower than their class: their
-    /// smaller operations were answered, and a NIC of which some pairs are dead is not in them.
+    /// The pairs without an answer of a block that may be slower than their class: their smaller
+    /// operations were answered, and a NIC of which some pairs are dead is not in them.
     pub fn lone_pairs(&self, test: &Test, block: &MeasuredRounds) -> BTreeSet<Pair> {
         let is_of_dead_nic = |pair: &Pair| {
             let dead = |nic| self.dead.iter().filter(|dead| dead.nics().contains(nic)).count();
@@ -309,8 +308,8 @@ impl AnswerTimes {
         self.dead.extend(pairs);
     }
 
-    /// Returns the shortest slot of a round of slow pairs that are measured for the time `pair`;
-    /// `None` if no pair of it is slower than its class.
+    /// The shortest slot of a round of slow pairs that are measured for the time `pair`; `None` if
+    /// no pair of it is slower than its class.
     pub fn slot_of_slow_pairs(&self, round: &Round, pair: Duration) -> Option<Duration> {
         let times = round.pairs.iter().map(|own| self.slow_pairs.get(&(round.test, *own)));
         Some(slot(times.flatten().copied().max()?, pair))
@@ -339,31 +338,31 @@ impl AnswerTimes {
         }
     }
 
-    /// Returns whether lists of a class have one operation.
+    /// Whether lists of a class have one operation.
     pub fn is_slow(&self, test: TestId, class: Class) -> bool {
         self.classes.get(&(test, class)).is_some_and(|class| class.slow.is_some())
     }
 
-    /// Returns whether lists of a pair have one operation.
+    /// Whether lists of a pair have one operation.
     pub fn is_slow_pair(&self, test: TestId, pair: Pair) -> bool {
         self.slow_pairs.contains_key(&(test, pair))
     }
 
-    /// Returns the shortest slot of a test whose pairs are measured for the time `pair`; `None` if
-    /// no class is slow.
+    /// The shortest slot of a test whose pairs are measured for the time `pair`; `None` if no class
+    /// is slow.
     pub fn slot(&self, test: TestId, pair: Duration) -> Option<Duration> {
         let slow = self.classes.iter().filter(|((own, _), _)| *own == test);
         Some(slot(slow.filter_map(|(_, class)| class.slow).max()?, pair))
     }
 }
 
-/// Returns the shortest slot for pairs whose single operations take the time `slowest`, and that
-/// are measured for the time `pair`.
+/// The shortest slot for pairs whose single operations take the time `slowest`, and that are
+/// measured for the time `pair`.
 fn slot(slowest: Duration, pair: Duration) -> Duration {
     with_window(pair + (slowest * SPARE).min(PROBE_WINDOWS[1]))
 }
 
-/// Returns the windows in which pairs of a test are probed.
+/// The windows in which pairs of a test are probed.
 pub fn windows(test: &Test) -> &'static [Duration] {
     if test.size_bytes <= SMALL { &PROBE_WINDOWS[..1] } else { &PROBE_WINDOWS }
 }
@@ -401,8 +400,8 @@ pub fn answer_time(figures: Figures, size_bytes: u64) -> Duration {
 }
 
 impl ClassAnswers {
-    /// Returns whether most pairs have no answer, and not because a few NICs are dead: NICs that no
-    /// pair has reached do not count, if they are fewer than the others.
+    /// Whether most pairs have no answer, and not because a few NICs are dead: NICs that no pair
+    /// has reached do not count, if they are fewer than the others.
     fn is_suspect(&self) -> bool {
         if self.is_settled || self.unanswered.is_empty() {
             return false;
@@ -457,7 +456,7 @@ mod tests {
         }
     }
 
-    /// Returns a block with this number of pairs, of which some are late and further ones waited.
+    /// A block with this number of pairs, of which some are late and further ones waited.
     fn measured(count: usize, late: usize, busy: usize) -> MeasuredRounds {
         let pairs = (0..count).map(|number| {
             let is_late = number < late;
@@ -570,7 +569,7 @@ mod tests {
         }
     }
 
-    /// Returns a block in which these pairs of eight NICs have an answer, and those have none.
+    /// A block in which these pairs of eight NICs have an answer, and those have none.
     fn block(answered: &[(u32, u32)], unanswered: &[(u32, u32)]) -> MeasuredRounds {
         let pairs = |pairs: &[(u32, u32)]| -> Vec<Pair> {
             pairs.iter().map(|(one, other)| pair(*one, *other)).collect()

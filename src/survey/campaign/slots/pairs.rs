@@ -11,8 +11,8 @@ use crate::quiet::rounds::Round;
 use crate::timetable::{Slot, SlotTask, TaskAnswer, TaskResult, by_slot};
 use facts::error::Failure;
 
-/// Returns whether pairs of a stage have all their counters read. The sweep has many pairs, and
-/// limits for few counters.
+/// Whether pairs of a stage have all their counters read. The sweep has many pairs, and limits for
+/// few counters.
 pub fn reads_all_counters(stage: Stage) -> bool {
     !matches!(stage, Stage::Sweep | Stage::Again)
 }
@@ -100,9 +100,9 @@ pub fn measure(
     })
 }
 
-/// Returns the result of each pair of `rounds`, the first of which has the number `first_round`,
-/// from the results in the `slots` of these rounds, and the pairs that failed because an operation
-/// had no answer.
+/// The result of each pair of `rounds`, the first of which has the number `first_round`, from the
+/// results in the `slots` of these rounds, and the pairs that failed because an operation had no
+/// answer.
 ///
 /// A pair may have two results: a target reports only that it could not do its part. A pair that
 /// failed because its partner was lost says nothing about its NICs.
@@ -190,7 +190,7 @@ fn merged(one: PairResult, other: PairResult) -> PairResult {
     kept
 }
 
-/// Returns whether an answer counts, not the answer of the other side.
+/// Whether an answer counts, not the answer of the other side.
 fn counts(answer: &Answer, other: &Answer) -> bool {
     let is_busy =
         |answer: &Answer| matches!(answer, Answer::Untested(why) if why.is_from_busy_cpus());
@@ -219,13 +219,12 @@ mod tests {
         Round { test: TestId(4), stage, pairs: pairs.into() }
     }
 
-    /// Returns the answer of a pair whose NICs report these answers.
+    /// The answer of a pair whose NICs report these answers.
     fn result(answers: &[TaskAnswer], left_out: bool, lost: &[u32]) -> Answer {
         pair_of(answers, left_out, lost).answer
     }
 
-    /// Returns the result of a pair whose NICs report these answers; the second one has waited for
-    /// its CPU.
+    /// The result of a pair whose NICs report these answers; the second one has waited for its CPU.
     fn pair_of(answers: &[TaskAnswer], left_out: bool, lost: &[u32]) -> PairResult {
         let rounds = [round(Stage::Sweep, &[PAIR])];
         let slots = [slot(&rounds[0], |_| !left_out)];

@@ -46,8 +46,8 @@ pub trait ResultRecorder {
     /// An output that cannot be written.
     fn add(&mut self, results: &[PairResult], roster: &Roster) -> Result<(), Failure>;
 
-    /// Returns the line of progress, which fits into `width` columns; `left` is the time that is
-    /// left, if it is known.
+    /// The line of progress, which fits into `width` columns; `left` is the time that is left, if
+    /// it is known.
     fn line(
         &self,
         progress: &SurveyProgress,
@@ -125,8 +125,8 @@ impl QuietSurvey {
         self.conductor.roster()
     }
 
-    /// Returns the number of pairs of the sweep that the survey has measured itself, and the number
-    /// that it has still to measure.
+    /// The number of pairs of the sweep that the survey has measured itself, and the number that it
+    /// has still to measure.
     #[cfg(test)]
     pub fn measured_and_left(&self) -> (u64, u64) {
         self.conductor.measured_and_left()
@@ -141,7 +141,7 @@ impl QuietSurvey {
         self.conductor.findings()
     }
 
-    /// Returns the nodes whose CPUs were busy.
+    /// The nodes whose CPUs were busy.
     pub fn busy_nodes(&self) -> Vec<BusyNode> {
         self.busy_slots.nodes(self.roster())
     }
@@ -218,7 +218,7 @@ impl QuietSurvey {
         Some(end.saturating_duration_since(Instant::now()))
     }
 
-    /// Returns the time at the end of the survey in which only suspects are measured.
+    /// The time at the end of the survey in which only suspects are measured.
     fn retest_time(&self) -> Duration {
         let whole = self.plan.ends.map(|end| end.saturating_duration_since(self.measuring));
         whole.unwrap_or_default() / FOR_SUSPECTS
@@ -473,7 +473,7 @@ impl QuietSurvey {
         Ok(slow)
     }
 
-    /// Returns the test of the test setup that measures as this one, in lists of one operation.
+    /// The test of the test setup that measures as this one, in lists of one operation.
     fn single(&self, test: TestId) -> TestId {
         let count = self.tests().len();
         let has_singles = self.setup.tests.len() > count;
@@ -503,7 +503,7 @@ impl QuietSurvey {
         Duration::from_nanos(self.plan.setup.pair_ns)
     }
 
-    /// Returns the line of progress.
+    /// The line of progress.
     fn line(&self, recorder: &dyn ResultRecorder, roster: &Roster, width: usize) -> String {
         let state = self.conductor.progress();
         let (measured, left) = self.conductor.measured_and_left();
@@ -514,7 +514,7 @@ impl QuietSurvey {
     }
 }
 
-/// Returns the conductor of a survey of these members.
+/// The conductor of a survey of these members.
 fn conductor(members: &Members, plan: &QuietPlan) -> Result<Conductor, Failure> {
     let tests = plan.setup.tests.clone();
     Conductor::new(members.roster.clone(), tests, plan.settings.clone())

@@ -68,7 +68,7 @@ fn plan(cluster: &Cluster, pairs: &str) -> QuietPlan {
 /// Number of pairs of 16 NICs, each in one direction.
 const ALL: u64 = 16 * 15 / 2;
 
-/// Returns a cluster of 16 nodes with a NIC each, of which NIC 1 is three times as slow.
+/// A cluster of 16 nodes with a NIC each, of which NIC 1 is three times as slow.
 fn cluster() -> Cluster {
     let mut cluster = Cluster::new([2, 2, 4, 1], &["write-lat"], 1);
     cluster.faults.push(Fault::slow(Unit::Nic(NicId(1)), Direction::Both, 3.0));
@@ -195,7 +195,7 @@ fn run_with_rates(
     (quiet.findings(), crew)
 }
 
-/// Returns the parts that are bad.
+/// The parts that are bad.
 fn bad(findings: &Findings) -> Vec<Unit> {
     let bad = findings.causes.iter().filter(|cause| cause.certainty == Certainty::Bad);
     bad.map(|cause| cause.unit).collect()

@@ -53,7 +53,7 @@ pub struct ModelCrew {
 }
 
 impl ModelCrew {
-    /// Returns the crew of a cluster. The processes with the ranks in `missing` have not joined.
+    /// The crew of a cluster. The processes with the ranks in `missing` have not joined.
     pub fn new(cluster: Cluster, missing: &[u32]) -> Self {
         let ranks = cluster.roster.nodes.iter().map(|node| node.rank);
         let joined = ranks.filter(|rank| !missing.contains(rank));
@@ -81,8 +81,8 @@ impl ModelCrew {
         }
     }
 
-    /// Returns the NIC of the model that the roster of the crew calls by this number: nodes that
-    /// have joined late have the last numbers.
+    /// The NIC of the model that the roster of the crew calls by this number: nodes that have
+    /// joined late have the last numbers.
     fn nic_of_model(&self, nic: NicId) -> NicId {
         let roster = &self.members.roster;
         let (node, device) = (roster.node_of(nic), &roster.nic(nic).device);

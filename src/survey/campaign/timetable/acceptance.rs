@@ -228,7 +228,7 @@ impl HostLoad {
     }
 }
 
-/// Returns whether a number is between 0 and `most`. NaN and infinities are not.
+/// Whether a number is between 0 and `most`. NaN and infinities are not.
 fn is_within(number: f64, most: f64) -> bool {
     (0.0..=most).contains(&number)
 }

@@ -60,7 +60,7 @@ pub enum SlotTask {
 }
 
 impl SlotTask {
-    /// Returns the NICs of other parts whose addresses it needs.
+    /// The NICs of other parts whose addresses it needs.
     pub fn peers(&self) -> &[NicId] {
         match self {
             Self::Measure { target: peer, .. } | Self::Answer { initiator: peer, .. } => {
@@ -71,7 +71,7 @@ impl SlotTask {
         }
     }
 
-    /// Returns the test that it is a part of, if any.
+    /// The test that it is a part of, if any.
     pub fn test(&self) -> Option<TestId> {
         match self {
             Self::Measure { test, .. } | Self::Answer { test, .. } | Self::Send { test, .. } => {
@@ -195,19 +195,18 @@ pub enum TaskAnswer {
 }
 
 impl TaskResult {
-    /// Returns the result of a process that did not wait for a CPU, without counters.
+    /// The result of a process that did not wait for a CPU, without counters.
     pub fn new(slot: u32, nic: NicId, answer: TaskAnswer) -> Self {
         let (counters, watched) = (Vec::new(), Vec::new());
         Self { slot, nic, answer, waited_percent: 0, counters, watched }
     }
 
-    /// Returns whether the NIC did not take part. Then operations that it should have answered may
-    /// fail.
+    /// Whether the NIC did not take part. Then operations that it should have answered may fail.
     pub fn is_untested(&self) -> bool {
         matches!(self.answer, TaskAnswer::Untested(_))
     }
 
-    /// Returns whether the process was too busy for its part in a test.
+    /// Whether the process was too busy for its part in a test.
     pub fn is_busy(&self, is_bandwidth: bool) -> bool {
         match &self.answer {
             TaskAnswer::Untested(reason) => reason.is_from_busy_cpus(),
@@ -244,7 +243,7 @@ pub struct SlotTimes {
 }
 
 impl SlotTimes {
-    /// Returns the parts of a slot of this length: 30, 40, 130, 20 and 30 of 250 ms, or in these
+    /// The parts of a slot of this length: 30, 40, 130, 20 and 30 of 250 ms, or in these
     /// proportions.
     pub fn from_slot(slot_ns: u64) -> Self {
         let scaled = |ms: u64| slot_ns * ms / 250;
@@ -314,8 +313,8 @@ pub struct BlockTimes {
     pub window_bytes: Option<u64>,
 }
 
-/// Returns the block of each process whose NICs take part, by its rank. When it begins is not known
-/// yet. `addresses` has the address of each NIC; those in `slots` have one.
+/// The block of each process whose NICs take part, by its rank. When it begins is not known yet.
+/// `addresses` has the address of each NIC; those in `slots` have one.
 pub fn blocks(
     slots: &[Slot],
     times: BlockTimes,
@@ -344,7 +343,7 @@ pub fn blocks(
     blocks
 }
 
-/// Returns the results of each of this number of slots.
+/// The results of each of this number of slots.
 pub fn by_slot(reports: Vec<Report>, slots: usize) -> Vec<Vec<TaskResult>> {
     let mut results: Vec<Vec<TaskResult>> = vec![Vec::new(); slots];
     for result in reports.into_iter().flat_map(|report| report.results) {
@@ -384,45 +383,44 @@ impl Histogram {
         }
     }
 
-    /// Returns the number of samples.
+    /// The number of samples.
     pub fn count(&self) -> u64 {
         self.bins.values().fold(0, |sum, bin| sum.saturating_add(*bin))
     }
 
-    /// Returns the latency that this part of the samples does not exceed, in nanoseconds: the
-    /// middle of its bin. `None` without samples.
+    /// The latency that this part of the samples does not exceed, in nanoseconds: the middle of its
+    /// bin. `None` without samples.
     pub fn quantile(&self, part: f64) -> Option<f64> {
         let place = quantile_bin(self.bins.values().copied(), part)?;
         let bin = self.bins.keys().nth(place)?;
         Some(SMALLEST_NS * RATIO.powf(f64::from(*bin) + 0.5))
     }
 
-    /// Returns the lower edges of the bins with samples, in nanoseconds, and their numbers of
-    /// samples.
+    /// The lower edges of the bins with samples, in nanoseconds, and their numbers of samples.
     pub fn bins(&self) -> Vec<(f64, u64)> {
         self.bins.iter().map(|(bin, value)| (edge(*bin), *value)).collect()
     }
 
-    /// Returns the least time in nanoseconds that the samples took one after the other, without the
-    /// longest one: an operation may be answered after the slot.
+    /// The least time in nanoseconds that the samples took one after the other, without the longest
+    /// one: an operation may be answered after the slot.
     pub fn time_of_others_ns(&self) -> f64 {
         let all: f64 = self.bins().into_iter().map(|(ns, count)| ns * count as f64).sum();
         let longest = self.bins.keys().last().map(|bin| edge(*bin));
         all - longest.unwrap_or(0.0)
     }
 
-    /// Returns whether all bins exist: bytes from another process may name others.
+    /// Whether all bins exist: bytes from another process may name others.
     pub fn is_valid(&self) -> bool {
         self.bins.keys().all(|number| *number <= bin(LARGEST_NS))
     }
 }
 
-/// Returns the lower edge of a bin, in nanoseconds.
+/// The lower edge of a bin, in nanoseconds.
 fn edge(bin: u16) -> f64 {
     SMALLEST_NS * RATIO.powi(bin.into())
 }
 
-/// Returns the number of the bin of a latency in nanoseconds.
+/// The number of the bin of a latency in nanoseconds.
 fn bin(ns: f64) -> u16 {
     let ns = ns.clamp(SMALLEST_NS, LARGEST_NS);
     ((ns / SMALLEST_NS).ln() / RATIO.ln()) as u16
@@ -444,7 +442,7 @@ mod tests {
         assert_eq!(times.counted(), 130_000_000);
     }
 
-    /// Returns three nodes with a NIC each. The ranks of the nodes differ from their indices.
+    /// Three nodes with a NIC each. The ranks of the nodes differ from their indices.
     fn roster() -> Roster {
         let mut roster = Cluster::new([0, 0, 3, 1], &[], 0).roster;
         roster.nodes.iter_mut().zip([7, 5, 6]).for_each(|(node, rank)| node.rank = rank);

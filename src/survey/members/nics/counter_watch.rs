@@ -52,7 +52,7 @@ impl CounterWatch {
         Self { device, names, before }
     }
 
-    /// Returns the counters that have grown since, with their changes.
+    /// The counters that have grown since, with their changes.
     pub fn end(self) -> Vec<(&'static str, u64)> {
         let after = values(self.device, &self.names);
         let mut changes: Vec<(&'static str, u64)> = Vec::new();
@@ -70,7 +70,7 @@ impl CounterWatch {
     }
 }
 
-/// Returns the counters with this name, or with a number after it, and the name of them all.
+/// The counters with this name, or with a number after it, and the name of them all.
 fn names(name: &'static str) -> impl Iterator<Item = (String, &'static str)> {
     let row = Preset::Quick.rows().filter(move |row| row.name == name);
     row.flat_map(CounterRow::names).map(|full| (full, name.trim_end_matches('_')))
@@ -94,7 +94,7 @@ impl LoadWatch {
         Self { device, before: read(device) }
     }
 
-    /// Returns the changes since, without those that are zero.
+    /// The changes since, without those that are zero.
     pub fn end(self) -> Vec<(Watched, u64)> {
         let after = read(self.device);
         let readings = self.before.zip(after);

@@ -83,7 +83,7 @@ impl Group {
     }
 }
 
-/// Returns the bytes that an aggressor counted, in all parts together; `None` if it has not sent.
+/// The bytes that an aggressor counted, in all parts together; `None` if it has not sent.
 fn bytes(result: &TaskResult) -> Option<u64> {
     match &result.answer {
         TaskAnswer::Sent { bytes, .. } => Some(bytes.iter().sum()),

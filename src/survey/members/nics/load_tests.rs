@@ -47,7 +47,7 @@ pub fn begin(nics: &mut Nics, number: u32) {
     nics.begin(3, &course, &plans);
 }
 
-/// Returns a block with tasks of NICs in its first slot. `addresses` has the addresses of NICs.
+/// A block with tasks of NICs in its first slot. `addresses` has the addresses of NICs.
 pub fn block(
     begins_ns: u64,
     slot: Duration,
@@ -66,7 +66,7 @@ pub fn block(
     }
 }
 
-/// Returns the part of an aggressor.
+/// The part of an aggressor.
 pub fn send_to(targets: &[u32]) -> SlotTask {
     SlotTask::Send {
         test: AGGRESSOR_TEST,
@@ -74,7 +74,7 @@ pub fn send_to(targets: &[u32]) -> SlotTask {
     }
 }
 
-/// Returns the parts of both sides of a pair of victims. The target of a two-sided test answers.
+/// The parts of both sides of a pair of victims. The target of a two-sided test answers.
 pub fn victims(test: TestId, [initiator, target]: [u32; 2]) -> [SlotTask; 2] {
     let [initiator, target] = [initiator, target].map(NicId);
     let measure = SlotTask::Measure { test, target, reads_all_counters: false };
@@ -104,7 +104,7 @@ impl Rig {
         Self { nics, start: Instant::now() }
     }
 
-    /// Returns the addresses of the NICs, from 20 on.
+    /// The addresses of the NICs, from 20 on.
     fn addresses(&self) -> BTreeMap<NicId, FabricAddress> {
         let addresses = self.nics.facts().into_iter().zip(20..);
         addresses.map(|(facts, nic)| (NicId(nic), facts.address.unwrap())).collect()
@@ -153,7 +153,7 @@ impl Rig {
     }
 }
 
-/// Returns whether bytes were acknowledged in each part of the counted time.
+/// Whether bytes were acknowledged in each part of the counted time.
 fn sends_always(result: &TaskResult) -> bool {
     let TaskAnswer::Sent { bytes, unreached } = &result.answer else {
         return false;

@@ -87,7 +87,7 @@ impl Nics {
         Ok(Self { members: members.collect(), rank: 0, first_nic: NicId(0) })
     }
 
-    /// Returns the facts about the NICs, in the order of their plans.
+    /// The facts about the NICs, in the order of their plans.
     pub fn facts(&self) -> Vec<IntroducedNic> {
         self.members.iter().map(|member| member.facts.clone()).collect()
     }
@@ -158,7 +158,7 @@ impl Nics {
         }
     }
 
-    /// Returns the index of a NIC in this process, if it is one of its NICs.
+    /// The index of a NIC in this process, if it is one of its NICs.
     fn member_of(&self, nic: NicId) -> Option<usize> {
         let index = nic.0.checked_sub(self.first_nic.0)? as usize;
         (index < self.members.len()).then_some(index)
@@ -250,7 +250,7 @@ impl Member {
         failure.unwrap_or_else(|| "the NIC is not open".into())
     }
 
-    /// Returns the address of the NIC, or why it cannot be measured with.
+    /// The address of the NIC, or why it cannot be measured with.
     fn address(&self) -> Result<FabricAddress, String> {
         self.facts.address.ok_or_else(|| self.failure())
     }
@@ -306,7 +306,7 @@ impl Opening {
     }
 }
 
-/// Returns the facts about a NIC that could not be opened.
+/// The facts about a NIC that could not be opened.
 fn unopened(device: String, why: String) -> IntroducedNic {
     IntroducedNic {
         device,
@@ -320,8 +320,8 @@ fn unopened(device: String, why: String) -> IntroducedNic {
     }
 }
 
-/// Returns the next report; `None` if all orders are done, and if no report comes within
-/// [`RELEASE_LIMIT`] after `until`.
+/// The next report; `None` if all orders are done, and if no report comes within [`RELEASE_LIMIT`]
+/// after `until`.
 fn next<T>(reports: &Receiver<T>, until: Instant) -> Option<T> {
     // A process that was stopped in the meantime gets this time as well.
     let mut left = RELEASE_LIMIT;

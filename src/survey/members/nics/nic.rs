@@ -90,7 +90,7 @@ impl CurrentStep {
 /// that it has destroyed back only when it is released itself, and the NIC has 2047 (libcxi.md 10).
 pub const MOST_TASKS: u32 = 100;
 
-/// Returns the speed of the link of a NIC as the driver shows it, in Gb/s.
+/// The speed of the link of a NIC as the driver shows it, in Gb/s.
 fn link_gbps(device: String) -> Option<u32> {
     let files = Files::new(Machine::this().root(), device.clone());
     let mode = NicFacts::read(&files, device, false).link_speed?;
@@ -268,8 +268,7 @@ impl MemberNic {
         (result, outcome.is_released)
     }
 
-    /// Returns the answer of this side of a pair, if it has one, and whether everything was
-    /// released.
+    /// The answer of this side of a pair, if it has one, and whether everything was released.
     fn perform(
         &mut self,
         block: &Block,
@@ -322,14 +321,14 @@ fn answer_of(failure: &Failure, attempt: &Attempt, pair: Duration) -> TaskAnswer
     }
 }
 
-/// Returns the window of a slot of this `length`. The set-up may begin before the slot.
+/// The window of a slot of this `length`. The set-up may begin before the slot.
 fn window(begins: Instant, length: Duration) -> Window {
     let margin = length / MARGIN;
     Window { ready: begins + margin, ends: begins + (length - margin) }
 }
 
-/// Returns whether an operation of `attempt` had no answer that it may have in a longer slot: the
-/// longest one, or one of pairs that are measured for longer than the time `pair`.
+/// Whether an operation of `attempt` had no answer that it may have in a longer slot: the longest
+/// one, or one of pairs that are measured for longer than the time `pair`.
 fn is_too_short(attempt: &Attempt, pair: Duration) -> bool {
     let is_longest = attempt.time_for_operations() >= longest_window(pair);
     attempt.lacks_answer() && !(is_longest && attempt.has_waited_long())
@@ -405,7 +404,7 @@ fn measure(
     (done.result.map(TaskAnswer::Latencies), done.is_released)
 }
 
-/// Returns the attempt of a NIC in its slot.
+/// The attempt of a NIC in its slot.
 fn attempt(part: &SlotTask, times: LoadTimes) -> Attempt {
     match part {
         // Bytes show a late start, and say nothing if half of the time is over.

@@ -11,7 +11,7 @@ use plan::run_options::{RunOptions, Side, SyncPoint};
 use plan::tool::Tool;
 
 impl TestPlan {
-    /// Returns the plan if the processes of a pair need no control connection for it.
+    /// The plan if the processes of a pair need no control connection for it.
     ///
     /// # Errors
     ///
@@ -69,8 +69,8 @@ const ONE_DIRECTION: &str = "each pair is measured in one direction, which its o
 const NO_EXCHANGE: &str = "the processes of a pair have no connection to each other";
 const ONE_QUEUE: &str = "each pair has one queue and one thread";
 
-/// Returns the most memory that the buffers of `tests` need at a time on one NIC, in bytes: the
-/// targets of one-sided tools stay open, and one pair is measured at a time.
+/// The most memory that the buffers of `tests` need at a time on one NIC, in bytes: the targets of
+/// one-sided tools stay open, and one pair is measured at a time.
 pub fn buffer_bytes(tests: &[TestPlan]) -> u64 {
     let side_bytes =
         |test: &TestPlan, side| Need::of(test.tool, &test.run, &[side], OnGpus::NONE).bytes();
@@ -83,7 +83,7 @@ pub fn buffer_bytes(tests: &[TestPlan]) -> u64 {
     open.fold(measuring, u64::saturating_add)
 }
 
-/// Returns whether software of the target takes part in the operations of `tool`.
+/// Whether software of the target takes part in the operations of `tool`.
 pub fn is_two_sided(tool: &Tool) -> bool {
     struct IsTwoSided;
 

@@ -25,7 +25,7 @@ struct Rig {
     start: Instant,
 }
 
-/// Returns the plan of a NIC without options.
+/// The plan of a NIC without options.
 pub fn nic_plan(device: &str) -> NicPlan {
     NicPlan {
         device: device.parse().unwrap(),
@@ -67,7 +67,7 @@ impl Rig {
         Self { nics, tests: tools.len(), start: Instant::now() }
     }
 
-    /// Returns both tasks of a pair.
+    /// Both tasks of a pair.
     fn pair(&self, slot: u32, test: u16, initiator: u32, target: u32) -> Vec<Task> {
         pair(slot, TestId(test), [10 + initiator, 10 + target].map(NicId), false)
     }
@@ -112,7 +112,7 @@ impl Rig {
     }
 }
 
-/// Returns both tasks of a pair of NICs, or the task of a NIC that is alone.
+/// Both tasks of a pair of NICs, or the task of a NIC that is alone.
 pub fn pair(
     slot: u32,
     test: TestId,
@@ -127,7 +127,7 @@ pub fn pair(
     tasks
 }
 
-/// Returns the result of a pair: from its target, if there is one.
+/// The result of a pair: from its target, if there is one.
 fn merged(report: &Report, initiator: u32, target: u32) -> TaskResult {
     let pair = [initiator, target].map(NicId);
     let mut pair_results = report.results.iter().filter(|result| pair.contains(&result.nic));
@@ -136,7 +136,7 @@ fn merged(report: &Report, initiator: u32, target: u32) -> TaskResult {
     other.unwrap_or(one).clone()
 }
 
-/// Returns the figures of a pair that was measured.
+/// The figures of a pair that was measured.
 fn figures(result: &TaskResult) -> Figures {
     match &result.answer {
         TaskAnswer::Figures(figures) => *figures,

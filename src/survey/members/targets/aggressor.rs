@@ -52,13 +52,13 @@ pub struct AggressorLoad<'a> {
 }
 
 impl AggressorLoad<'_> {
-    /// Returns the number of operations that are under way at most.
+    /// The number of operations that are under way at most.
     fn operations(&self) -> u64 {
         let operations = self.window_bytes / self.size.max(1);
         operations.clamp(1, MOST_OPERATIONS)
     }
 
-    /// Returns the bytes that are under way at most.
+    /// The bytes that are under way at most.
     pub fn window(&self) -> u64 {
         self.operations() * self.size
     }
@@ -116,7 +116,7 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// Returns the bytes per second in the counted time.
+    /// The bytes per second in the counted time.
     pub fn bytes_per_second(&self, counted: Duration) -> f64 {
         self.bytes.iter().sum::<u64>() as f64 / counted.as_secs_f64()
     }
@@ -248,12 +248,12 @@ impl Course {
         }
     }
 
-    /// Returns whether there are peers to which no operation failed.
+    /// Whether there are peers to which no operation failed.
     fn has_peers(&self) -> bool {
         self.has_failed.contains(&false)
     }
 
-    /// Returns the peer of the next operation: peers to which an operation failed are left out.
+    /// The peer of the next operation: peers to which an operation failed are left out.
     fn next_peer(&mut self) -> Option<usize> {
         let peers = self.has_failed.len();
         let places = (self.turn..self.turn + peers).map(|place| place % peers);
@@ -321,7 +321,7 @@ mod tests {
     const ACKNOWLEDGED: (EventType, ReturnCode) = (EventType::ACK, ReturnCode::OK);
     const REFUSED: (EventType, ReturnCode) = (EventType::ACK, ReturnCode(9));
 
-    /// Returns a slot whose parts are this many milliseconds long, from now on.
+    /// A slot whose parts are this many milliseconds long, from now on.
     fn times(length_ms: u64) -> LoadTimes {
         LoadTimes::new(Instant::now(), SlotTimes::from_slot(length_ms * 1_000_000))
     }

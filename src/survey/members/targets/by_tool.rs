@@ -15,7 +15,7 @@ use plan::run_options::RunOptions;
 /// The first portal index of targets that stay open. Two-sided tools use the indices below it.
 pub(super) const FIRST_PORTAL: u32 = 16;
 
-/// Returns the portal index of the target of test number `index`, if the test is one-sided.
+/// The portal index of the target of test number `index`, if the test is one-sided.
 pub fn portal(index: usize) -> u32 {
     FIRST_PORTAL + index as u32
 }

@@ -237,7 +237,7 @@ impl ModelWatch {
         Some(Self { own, nics: [(nics[0], first?), (nics[1], other?)] })
     }
 
-    /// Returns the mean delays since the begin; `None` if the first NIC sent nothing.
+    /// The mean delays since the begin; `None` if the first NIC sent nothing.
     pub fn end(&self) -> Option<MeanDelays> {
         let since = |(nic, before): (u32, LinksDelay)| {
             let after = self.own.modelled_delay(nic)?;
@@ -268,20 +268,20 @@ impl MeanDelays {
         })
     }
 
-    /// Returns the delay of an operation until its answer.
+    /// The delay of an operation until its answer.
     fn operation_ns(self) -> f64 {
         self.first_ns + self.answer_ns
     }
 
-    /// Returns whether the delays explain a mean latency in nanoseconds: of operations of the first
-    /// NIC until their answers, or of messages in both directions in turn (`is_two_sided`).
+    /// Whether the delays explain a mean latency in nanoseconds: of operations of the first NIC
+    /// until their answers, or of messages in both directions in turn (`is_two_sided`).
     fn explain_latency(self, mean_ns: f64, is_two_sided: bool) -> bool {
         let modelled = if is_two_sided { self.both_ns } else { self.operation_ns() };
         mean_ns - modelled <= UNEXPLAINED_PART * modelled + SOFTWARE_NS
     }
 
-    /// Returns whether the fabric limited the first NIC, which had at most `window` bytes under
-    /// way: the number of bytes under way is their rate multiplied by their delay.
+    /// Whether the fabric limited the first NIC, which had at most `window` bytes under way: the
+    /// number of bytes under way is their rate multiplied by their delay.
     fn explain_bandwidth(self, bytes_per_second: f64, window: u64) -> bool {
         let under_way = bytes_per_second * self.operation_ns() * 1e-9;
         under_way >= LEAST_UNDER_WAY * window as f64

@@ -110,7 +110,7 @@ impl TargetNic {
         self.plan.device
     }
 
-    /// Returns the endpoint.
+    /// The endpoint.
     ///
     /// # Errors
     ///
@@ -119,7 +119,7 @@ impl TargetNic {
         opened(&self.endpoint, self.plan.device)
     }
 
-    /// Returns the address at which peers reach the targets.
+    /// The address at which peers reach the targets.
     ///
     /// # Errors
     ///
@@ -180,12 +180,12 @@ impl TargetNic {
         }
     }
 
-    /// Returns the reason why the target of a test is not open, if it is not.
+    /// The reason why the target of a test is not open, if it is not.
     pub fn target_failure(&self, number: usize) -> Option<&str> {
         self.tests[number].failure.as_deref()
     }
 
-    /// Returns the reason why the target of any test is not open, if one is not.
+    /// The reason why the target of any test is not open, if one is not.
     pub fn failed_target(&self) -> Option<&str> {
         let failures = self.tests.iter().map(|open| open.failure.as_deref());
         failures.flatten().next()
@@ -294,8 +294,8 @@ pub struct Halves {
 }
 
 impl Halves {
-    /// Returns the halves of the CPUs of this process. `None` for a single CPU, or if the
-    /// kernel does not list the CPUs.
+    /// The halves of the CPUs of this process. `None` for a single CPU, or if the kernel does not
+    /// list the CPUs.
     pub fn from_this_process() -> Option<Self> {
         Self::of(placement::cpus().ok()?)
     }

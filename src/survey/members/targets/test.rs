@@ -74,7 +74,7 @@ pub trait NicTest {
     /// succeeded, before operations may have begun: the initiator reports the operations.
     fn serve(&self, endpoint: &Endpoint, peer: FabricAddress, attempt: &Attempt) -> Done<()>;
 
-    /// Returns whether software of the target takes part in the operations.
+    /// Whether software of the target takes part in the operations.
     fn is_two_sided(&self) -> bool;
 }
 
@@ -378,7 +378,7 @@ impl Instruments {
         self.recorder.clear();
     }
 
-    /// Returns all recorded latencies, in bins.
+    /// All recorded latencies, in bins.
     pub fn histogram(&self) -> Histogram {
         let mut histogram = Histogram::default();
         for place in self.recorder.histogram().iter_recorded() {
@@ -387,12 +387,12 @@ impl Instruments {
         histogram
     }
 
-    /// Returns the mean of the recorded latencies, in nanoseconds.
+    /// The mean of the recorded latencies, in nanoseconds.
     pub fn mean(&self) -> f64 {
         self.recorder.statistics().mean()
     }
 
-    /// Returns the figures of the recorded latencies.
+    /// The figures of the recorded latencies.
     fn figures(&self) -> Figures {
         let statistics = self.recorder.statistics();
         let count = statistics.count();
@@ -429,7 +429,7 @@ pub fn latency(
     Ok((instruments.figures(), iterations))
 }
 
-/// Returns the figures of a side that has issued lists.
+/// The figures of a side that has issued lists.
 pub fn rates(run: &RunOptions, own: &[SideResult]) -> Figures {
     let own = SideResult::from_pairs(own);
     let rates = Rates::of(run.min_size, [own, SideResult::default()], false);

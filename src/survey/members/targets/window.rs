@@ -37,7 +37,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// Returns the time for operations.
+    /// The time for operations.
     pub fn length(&self) -> Duration {
         self.ends - self.ready
     }
@@ -152,7 +152,7 @@ impl Attempt {
         self.check_time(shortest)
     }
 
-    /// Returns whether operations have begun.
+    /// Whether operations have begun.
     pub fn is_late(&self) -> bool {
         Instant::now() >= self.window.ready
     }
@@ -180,13 +180,13 @@ impl Attempt {
         (is_long && !self.has_waited_long()).then_some(stalled)
     }
 
-    /// Returns whether an operation had no answer within the window.
+    /// Whether an operation had no answer within the window.
     pub fn lacks_answer(&self) -> bool {
         self.waited.get().is_some()
     }
 
-    /// Returns whether the operation without an answer was under way for half of the window.
-    /// Otherwise its answer may only be late: earlier operations took the time.
+    /// Whether the operation without an answer was under way for half of the window. Otherwise its
+    /// answer may only be late: earlier operations took the time.
     pub fn has_waited_long(&self) -> bool {
         self.waited.get().unwrap_or_default() >= self.window.length() / 2
     }
@@ -208,7 +208,7 @@ impl Attempt {
     }
 }
 
-/// Returns a time in whole milliseconds, as text.
+/// A time in whole milliseconds, as text.
 fn milliseconds(time: Duration) -> String {
     time_text(Duration::from_millis(time.as_millis() as u64))
 }
@@ -298,7 +298,7 @@ pub struct LoadTimes {
 }
 
 impl LoadTimes {
-    /// Returns the parts of a slot that begins at this instant.
+    /// The parts of a slot that begins at this instant.
     pub fn new(begins: Instant, times: SlotTimes) -> Self {
         let at = |ns| begins + Duration::from_nanos(ns);
         Self {
@@ -319,7 +319,7 @@ impl LoadTimes {
         Window { ready: self.start, ends: self.end }
     }
 
-    /// Returns the window of other NICs. The last answer may take until the end of the slot.
+    /// The window of other NICs. The last answer may take until the end of the slot.
     pub fn other_window(&self) -> Window {
         Window { ready: self.count, ends: self.end }
     }

@@ -100,8 +100,7 @@ impl Clues<'_> {
         assessment
     }
 
-    /// Returns the item of a sign. An item without a value can be bad: the NIC lacks what it must
-    /// have.
+    /// The item of a sign. An item without a value can be bad: the NIC lacks what it must have.
     fn reading(&self, sign: Sign) -> Option<&Finding> {
         let code = sign.code()?;
         self.case.own.iter().find(|reading| reading.code == code)
@@ -142,7 +141,7 @@ impl Clues<'_> {
         }
     }
 
-    /// Returns the share of a good NIC's bandwidth that a sign leaves, if it says one.
+    /// The share of a good NIC's bandwidth that a sign leaves, if it says one.
     fn share(&self, sign: Sign) -> Option<f64> {
         let reading = self.reading(sign)?;
         match sign {
@@ -154,7 +153,7 @@ impl Clues<'_> {
         }
     }
 
-    /// Returns whether the files say whether a sign holds.
+    /// Whether the files say whether a sign holds.
     fn is_readable(&self, sign: Sign) -> bool {
         let state = |code| find(self.case.own, code).map(|reading| reading.verdict);
         match sign {
@@ -218,26 +217,26 @@ impl Assessment {
         })
     }
 
-    /// Returns whether a file or a counter proves the cause.
+    /// Whether a file or a counter proves the cause.
     pub fn has_proof(&self) -> bool {
         let mut signs = self.signs.iter();
         signs.any(|(sign, _)| sign.code().is_some())
     }
 
-    /// Returns whether an item that is bad, whatever good NICs have, proves the cause.
+    /// Whether an item that is bad, whatever good NICs have, proves the cause.
     pub fn has_bad_sign(&self) -> bool {
         let mut signs = self.signs.iter();
         signs.any(|(sign, _)| matches!(sign, Sign::Bad(_)))
     }
 
-    /// Returns whether every sign of the cause is a state whose effect on figures is unknown.
+    /// Whether every sign of the cause is a state whose effect on figures is unknown.
     pub fn has_no_known_effect(&self) -> bool {
         let mut signs = self.signs.iter();
         !self.signs.is_empty() && signs.all(|(sign, _)| matches!(sign, Sign::BadAlone(_)))
     }
 
-    /// Returns whether a bandwidth is as low as it makes it, and all that contradicts it are
-    /// latencies that it does not make longer: another cause does.
+    /// Whether a bandwidth is as low as it makes it, and all that contradicts it are latencies that
+    /// it does not make longer: another cause does.
     fn is_beside_another(&self) -> bool {
         let is_share = |expected: &ExpectedResult| {
             matches!(expected, ExpectedResult::MustBeAsSign | ExpectedResult::MustBeShare(..))
@@ -249,15 +248,15 @@ impl Assessment {
                 .all(|(comparison, expected)| !comparison.is_bandwidth && expected.is_same())
     }
 
-    /// Returns whether all that contradicts it are bandwidths that are lower than it makes them:
-    /// how much late packets cost depends on how many there are.
+    /// Whether all that contradicts it are bandwidths that are lower than it makes them: how much
+    /// late packets cost depends on how many there are.
     fn only_limits_contradict(&self) -> bool {
         let mut contradicted = self.contradicted.iter();
         contradicted.all(|(_, expected)| matches!(expected, ExpectedResult::AtLeast(_)))
     }
 
-    /// Returns whether the tests show what the cause makes slow: all that is decisive holds, and
-    /// further ones.
+    /// Whether the tests show what the cause makes slow: all that is decisive holds, and further
+    /// ones.
     fn is_shown(&self) -> bool {
         self.has_all_decisive() && self.matched.len() >= self.decisive_count() + FURTHER
     }
@@ -272,8 +271,8 @@ impl Assessment {
         expected.filter(|(_, expected)| expected.is_decisive()).count()
     }
 
-    /// Returns whether figures permit the cause, whatever files say: everything that is slow is
-    /// slow because of it, and nothing contradicts it.
+    /// Whether figures permit the cause, whatever files say: everything that is slow is slow
+    /// because of it, and nothing contradicts it.
     pub fn explains(&self, comparisons: &[Comparison]) -> bool {
         // Other processes make single operations late, whatever the cause is.
         let beside = [Column::Tail, Column::Waiting];
@@ -290,7 +289,7 @@ impl Assessment {
                 .all(|comparison| beside.contains(&comparison.column) || is_explained(comparison))
     }
 
-    /// Returns whether the tests show the cause, and neither prove nor exclude files it.
+    /// Whether the tests show the cause, and neither prove nor exclude files it.
     pub fn fits(&self) -> bool {
         self.signs.is_empty()
             && !self.is_readable
@@ -298,12 +297,12 @@ impl Assessment {
             && self.matched.len() >= FURTHER
     }
 
-    /// Returns whether only differences from good NICs support it.
+    /// Whether only differences from good NICs support it.
     pub fn is_difference(&self) -> bool {
         !self.signs.is_empty() && self.only_differs && !self.has_no_known_effect()
     }
 
-    /// Returns whether files or tests exclude the cause: only a test that would have shown it can.
+    /// Whether files or tests exclude the cause: only a test that would have shown it can.
     pub fn is_excluded(&self) -> bool {
         let mut contradicted = self.contradicted.iter();
         let is_shown_not =
@@ -317,7 +316,7 @@ impl Assessment {
         self.signs.is_empty() && (self.is_readable || contradicted.any(is_shown_not))
     }
 
-    /// Returns the columns that are slow because of it.
+    /// The columns that are slow because of it.
     pub fn slows(&self) -> Vec<Column> {
         let slow = self.matched.iter().filter(|(_, expected)| !expected.is_same());
         slow.map(|(comparison, _)| comparison.column).collect()
@@ -328,7 +327,7 @@ impl Assessment {
         self.contradicted.retain(|(comparison, _)| !explained.contains(&comparison.column));
     }
 
-    /// Returns the entry of the cause. What costs a reboot or a part is advised with proof only.
+    /// The entry of the cause. What costs a reboot or a part is advised with proof only.
     pub fn why(&self, confidence: Confidence) -> Why {
         let is_advised = confidence == Confidence::Because || !self.cause.is_costly;
         let signs = self.signs.iter().filter_map(|(sign, text)| Some(item(sign.code()?, text)));
@@ -350,8 +349,7 @@ impl Assessment {
     }
 }
 
-/// Returns whether a culprit is as fast as good NICs in a column that repeats one in which it is
-/// slower.
+/// Whether a culprit is as fast as good NICs in a column that repeats one in which it is slower.
 fn cures(column: Column, comparisons: &[Comparison]) -> bool {
     let outcome =
         |column: Column| comparisons.iter().find(|own| own.column == column).map(|own| own.outcome);
@@ -363,8 +361,8 @@ fn cures(column: Column, comparisons: &[Comparison]) -> bool {
 /// limited by their links.
 const ABOUT: (f64, f64) = (0.75, 1.4);
 
-/// Returns whether a column is as expected; `None` if the figures do not say. `share` is the share
-/// of the sign of the cause.
+/// Whether a column is as expected; `None` if the figures do not say. `share` is the share of the
+/// sign of the cause.
 fn holds(expected: ExpectedResult, comparison: &Comparison, share: Option<f64>) -> Option<bool> {
     let (least, most) = comparison.shares;
     let is_between = |low: f64, high: f64| {
@@ -390,7 +388,7 @@ fn holds(expected: ExpectedResult, comparison: &Comparison, share: Option<f64>) 
     }
 }
 
-/// Returns a difference from most good NICs, in words.
+/// A difference from most good NICs, in words.
 pub fn difference_text(difference: &Difference) -> String {
     format!(
         "{} {}, {} of {} others {}",

@@ -69,7 +69,7 @@ pub enum Sign {
 }
 
 impl Sign {
-    /// Returns the code of its item, if it is one.
+    /// The code of its item, if it is one.
     pub fn code(self) -> Option<&'static str> {
         match self {
             Self::Wrong(code)
@@ -112,7 +112,7 @@ pub enum ExpectedResult {
 }
 
 impl ExpectedResult {
-    /// Returns whether the cause is never certain without it.
+    /// Whether the cause is never certain without it.
     pub fn is_decisive(self) -> bool {
         matches!(
             self,
@@ -120,7 +120,7 @@ impl ExpectedResult {
         )
     }
 
-    /// Returns whether the culprit is as good NICs in the column.
+    /// Whether the culprit is as good NICs in the column.
     pub fn is_same(self) -> bool {
         matches!(self, Self::Same | Self::MustBeSame)
     }
@@ -204,13 +204,12 @@ pub struct Observation {
     pub contradicts: bool,
 }
 
-/// Returns an item as evidence, or a test that has no figures.
+/// An item as evidence, or a test that has no figures.
 pub fn item(code: &str, text: &str) -> Observation {
     Observation { test: code.to_owned(), text: text.to_owned(), ..Observation::default() }
 }
 
-/// Returns a column as evidence, with what a cause makes of it and whether it contradicts the
-/// cause.
+/// A column as evidence, with what a cause makes of it and whether it contradicts the cause.
 pub fn evidence(comparison: &Comparison, expected: Option<(ExpectedResult, bool)>) -> Observation {
     Observation {
         own: Some(comparison.own),

@@ -62,8 +62,8 @@ pub struct DelayedMeasurement {
 }
 
 impl DelayedMeasurement {
-    /// Returns the bandwidth that both sides would have reached without waiting, at most: they may
-    /// have waited at different times.
+    /// The bandwidth that both sides would have reached without waiting, at most: they may have
+    /// waited at different times.
     fn without_waiting(self) -> f64 {
         let had_cpu = 1.0 - f64::from(self.percent.min(100)) / 100.0;
         self.value / had_cpu.powi(2)
@@ -100,13 +100,13 @@ pub struct TestFigures {
 }
 
 impl TestFigures {
-    /// Returns whether the process of the culprit waited for its CPU in a measurement.
+    /// Whether the process of the culprit waited for its CPU in a measurement.
     pub fn has_waited(&self) -> bool {
         self.is_late || !self.own_waiting.is_empty()
     }
 
-    /// Returns the figures that count beside busy CPUs, if a side has none of a process that had
-    /// its CPU: two ways to compare latencies, which must agree, or the bounds of bandwidths.
+    /// The figures that count beside busy CPUs, if a side has none of a process that had its CPU:
+    /// two ways to compare latencies, which must agree, or the bounds of bandwidths.
     fn robust(&self) -> Option<Vec<TestFigures>> {
         let is_complete = !self.own.is_empty() && !self.others.is_empty();
         if is_complete || self.own_waiting.is_empty() && self.others_waiting.is_empty() {
@@ -169,7 +169,7 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Returns the name of what was compared.
+    /// The name of what was compared.
     pub fn name(&self) -> String {
         let name = self.column.name();
         match (self.is_beside_busy, self.is_bandwidth) {
@@ -258,8 +258,8 @@ fn difference_comparison(
     Some(Comparison { outcome, is_beside_busy, ..compared })
 }
 
-/// Returns the comparison in which several ways to compare agree, with the figures of the first
-/// one; unclear if they do not.
+/// The comparison in which several ways to compare agree, with the figures of the first one;
+/// unclear if they do not.
 fn agreed(ways: impl Iterator<Item = Option<Comparison>>) -> Option<Comparison> {
     let ways: Vec<Comparison> = ways.collect::<Option<_>>()?;
     let first = *ways.first()?;
@@ -273,8 +273,8 @@ fn agreed(ways: impl Iterator<Item = Option<Comparison>>) -> Option<Comparison> 
     })
 }
 
-/// Returns whether good NICs are as fast in a column as in the one that it repeats in another way.
-/// If not, the other way has a limit of its own, and says nothing.
+/// Whether good NICs are as fast in a column as in the one that it repeats in another way. If not,
+/// the other way has a limit of its own, and says nothing.
 fn is_comparable(column: Column, measured: &FiguresByTest) -> bool {
     let Some(base) = column.repeats() else {
         return true;
@@ -297,7 +297,7 @@ fn is_comparable(column: Column, measured: &FiguresByTest) -> bool {
         .is_some_and(|comparison| comparison.outcome == Compared::Same)
 }
 
-/// Returns the figure of the culprit in a column, whatever good NICs have.
+/// The figure of the culprit in a column, whatever good NICs have.
 pub fn own_figure(column: Column, measured: &FiguresByTest) -> Option<f64> {
     let (test, base) = column.tests();
     let best = |figures: &TestFigures| {
@@ -518,7 +518,7 @@ fn outcome(is_slower: bool, is_same: bool) -> Compared {
     }
 }
 
-/// Returns the smallest and the largest figure.
+/// The smallest and the largest figure.
 fn ends(figures: &[f64]) -> Option<(f64, f64)> {
     let least = figures.iter().copied().reduce(f64::min)?;
     let most = figures.iter().copied().reduce(f64::max)?;

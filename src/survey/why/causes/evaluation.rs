@@ -129,7 +129,7 @@ fn beside_others(
     }
 }
 
-/// Returns whether a cause that was found explains that the culprit is slow.
+/// Whether a cause that was found explains that the culprit is slow.
 fn explains_slowness((confidence, assessment): &(Confidence, &Assessment)) -> bool {
     *confidence < Confidence::Possibly
         || *confidence == Confidence::Possibly
@@ -137,15 +137,15 @@ fn explains_slowness((confidence, assessment): &(Confidence, &Assessment)) -> bo
             && !assessment.has_no_known_effect()
 }
 
-/// Returns the cause that the figures fit, if they fit no other one: the cause that files have left
-/// over need not be it.
+/// The cause that the figures fit, if they fit no other one: the cause that files have left over
+/// need not be it.
 fn shown_by_tests<'a>(all: &'a [Assessment], comparisons: &[Comparison]) -> Option<&'a Assessment> {
     let mut possible = all.iter().filter(|assessment| assessment.explains(comparisons));
     let only = possible.next().filter(|assessment| assessment.fits())?;
     possible.next().is_none().then_some(only)
 }
 
-/// Returns the entries of the causes that were found, or one that says that there is none.
+/// The entries of the causes that were found, or one that says that there is none.
 fn whys(case: Case, comparisons: &[Comparison], found: &[(Confidence, &Assessment)]) -> Vec<Why> {
     let mut whys: Vec<Why> =
         found.iter().map(|(confidence, assessment)| assessment.why(*confidence)).collect();
@@ -171,8 +171,8 @@ fn unmeasured_hops(case: Case, comparisons: &[Comparison]) -> Option<Observation
 }
 
 impl Diagnosis {
-    /// Returns whether figures would say nothing more: the first cause is certain, or a cause makes
-    /// figures say nothing.
+    /// Whether figures would say nothing more: the first cause is certain, or a cause makes figures
+    /// say nothing.
     pub fn is_final(&self) -> bool {
         let is_certain = |why: &Why| why.confidence == Confidence::Because;
         let voids = |why: &Why| {
@@ -183,7 +183,7 @@ impl Diagnosis {
     }
 }
 
-/// Returns the tests that contradict causes with direct evidence: one measurement may have been an
+/// The tests that contradict causes with direct evidence: one measurement may have been an
 /// accident, so they are worth a second one.
 pub fn doubtful(case: Case) -> Vec<TestCode> {
     let proved =
@@ -200,7 +200,7 @@ pub fn doubtful(case: Case) -> Vec<TestCode> {
     tests
 }
 
-/// Returns whether the culprit is slower in a column, whatever its process waited.
+/// Whether the culprit is slower in a column, whatever its process waited.
 fn is_slow(comparisons: &[Comparison]) -> bool {
     let mut all = comparisons.iter();
     all.any(|comparison| {
@@ -208,8 +208,8 @@ fn is_slow(comparisons: &[Comparison]) -> bool {
     })
 }
 
-/// Returns the entry of a culprit without a cause: it is transient if the test that found it is as
-/// fast as on good NICs now.
+/// The entry of a culprit without a cause: it is transient if the test that found it is as fast as
+/// on good NICs now.
 fn without_cause(case: Case, comparisons: &[Comparison]) -> Why {
     let is_slow = is_slow(comparisons);
     let survey = comparisons.iter().find(|comparison| comparison.column == Column::Survey);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Returns the causes of a culprit whose item has another value than on seven good NICs.
+/// The causes of a culprit whose item has another value than on seven good NICs.
 fn beside(code: &str, own: &str, others: &str, factors: &[(TestCode, f64)]) -> Diagnosis {
     let culprit = with(code, own, Severity::Shown);
     let others = vec![with(code, others, Severity::Shown); 7];

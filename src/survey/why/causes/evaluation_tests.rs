@@ -35,8 +35,8 @@ const HEALTHY: [(TestCode, bool, f64); 17] = [
 const BANDWIDTHS: [TestCode; 7] =
     [TestCode::S, TestCode::B1, TestCode::B3, TestCode::B4, TestCode::B5, TestCode::H, TestCode::Q];
 
-/// Returns the figures of a NIC that is healthy but for these tests, whose figures have these
-/// factors. Memory is copied, and hops are measured, only with a factor.
+/// The figures of a NIC that is healthy but for these tests, whose figures have these factors.
+/// Memory is copied, and hops are measured, only with a factor.
 fn measured(factors: &[(TestCode, f64)]) -> FiguresByTest {
     let test_figures = |(code, is_bandwidth, value): (TestCode, bool, f64)| {
         let factor = factors.iter().find(|(own, _)| *own == code);
@@ -64,7 +64,7 @@ fn floor(median: f64) -> Floor {
     Floor { min: 0.9 * median, p5: 0.95 * median }
 }
 
-/// Returns a 99th percentile that is this much beyond a median.
+/// A 99th percentile that is this much beyond a median.
 fn tail(median: f64, beyond: f64) -> Tail {
     let p99 = median + beyond;
     Tail { p99, median }
@@ -93,7 +93,7 @@ fn healthy() -> Readings {
     ]
 }
 
-/// Returns the items of a NIC that is healthy but for this one.
+/// The items of a NIC that is healthy but for this one.
 fn with(code: &str, value: &str, state: Severity) -> Readings {
     let mut all = healthy();
     all.retain(|reading| reading.code != code);
@@ -121,9 +121,9 @@ fn named(id: &str, confidence: Confidence) -> (Option<String>, Confidence) {
     (Some(id.to_owned()), confidence)
 }
 
-/// Returns the figures of a NIC whose process waited for its CPU in half of the time, so that its
-/// medians are five times as long. Its floors have these factors. The processes of good NICs waited
-/// for `percent` of their time, and their medians are `factor` times as long.
+/// The figures of a NIC whose process waited for its CPU in half of the time, so that its medians
+/// are five times as long. Its floors have these factors. The processes of good NICs waited for
+/// `percent` of their time, and their medians are `factor` times as long.
 fn busy(factors: &[(TestCode, f64)], percent: u8, factor: f64) -> FiguresByTest {
     let mut all = measured(&[]);
     for (code, figures) in &mut all {
@@ -489,8 +489,8 @@ fn difference_alone_is_never_the_cause() {
     assert_eq!(mentioned.differs.len(), 1);
 }
 
-/// Returns the figures of a NIC that translates addresses slowly: page-cost=30us of the software
-/// NIC, whose links take 20 us.
+/// The figures of a NIC that translates addresses slowly: page-cost=30us of the software NIC, whose
+/// links take 20 us.
 fn slow_translation(huge_pages: Option<f64>) -> FiguresByTest {
     let mut factors = vec![
         (TestCode::H, huge_pages.unwrap_or(1.0)),

@@ -157,7 +157,6 @@ fn slow_latencies(hop: Option<f64>) -> FiguresByTest {
     measured(&factors.collect::<Vec<_>>())
 }
 
-/// Returns the evidence of this test.
 fn test_evidence<'a>(found: &'a Diagnosis, test: &str) -> Option<&'a Observation> {
     found.whys[0].evidence.iter().find(|item| item.test == test)
 }

@@ -260,7 +260,7 @@ pub const TESTS: [TestProcedure; 16] = [
     },
 ];
 
-/// Returns the test with this code; `None` for [`TestCode::S`].
+/// The test with this code; `None` for [`TestCode::S`].
 pub fn test(code: TestCode) -> Option<&'static TestProcedure> {
     TESTS.iter().find(|test| test.code == code)
 }
@@ -280,8 +280,8 @@ pub struct DiagnosisCourse {
 }
 
 impl DiagnosisCourse {
-    /// Returns the tests of a survey, and its `own` tests. A NIC is measured for the time `pair`.
-    /// `planted` are the names of the software NICs to which the user has given links of their own.
+    /// The tests of a survey, and its `own` tests. A NIC is measured for the time `pair`. `planted`
+    /// are the names of the software NICs to which the user has given links of their own.
     pub fn new(
         survey_tests: Vec<TestAndArguments>,
         own: Vec<(TestCode, TestAndArguments)>,
@@ -312,17 +312,17 @@ impl DiagnosisCourse {
         Duration::from_nanos(self.course.pair_ns)
     }
 
-    /// Returns the place of a test of the diagnosis.
+    /// The place of a test of the diagnosis.
     pub fn place(&self, code: TestCode) -> TestId {
         self.places[&code]
     }
 
-    /// Returns whether hops show the NIC and its link rather than its CPUs.
+    /// Whether hops show the NIC and its link rather than its CPUs.
     pub fn has_hops(&self, roster: &Roster, nic: NicId) -> bool {
         !roster.runs_on_cpus(nic) || self.planted.contains(&roster.nic(nic).device)
     }
 
-    /// Returns whether a test measures a bandwidth.
+    /// Whether a test measures a bandwidth.
     pub fn is_of_bandwidth(&self, test: TestId) -> bool {
         self.course.tests[test.index()].of_bandwidth
     }
@@ -404,7 +404,7 @@ impl Column {
         }
     }
 
-    /// Returns the column whose test it repeats in another way, if it does.
+    /// The column whose test it repeats in another way, if it does.
     pub fn repeats(self) -> Option<Self> {
         let base = test(self.tests().0)?.repeats?;
         Self::ALL.into_iter().find(|column: &Self| column.tests() == (base, None))

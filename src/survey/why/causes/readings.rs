@@ -71,14 +71,14 @@ impl Growth {
         }
     }
 
-    /// Returns the growth of an item; `None` without measurements.
+    /// The growth of an item; `None` without measurements.
     fn of(&self, item: &CounterItem) -> Option<u64> {
         let most = self.by_code.get(item.code).copied();
         self.has_measured.then(|| most.unwrap_or_default())
     }
 }
 
-/// Returns the items that have grown far more on the culprit than on good NICs.
+/// The items that have grown far more on the culprit than on good NICs.
 pub fn counter_readings(own: &Growth, others: &Growth) -> Vec<Finding> {
     let reading = |item: &CounterItem| {
         let (grown, other_count) = (own.of(item)?, others.of(item)?);
@@ -123,7 +123,7 @@ pub struct MeasuredFlow {
     pub rate: f64,
 }
 
-/// Returns the slow and the fast ones of these rates; `None` if they do not fall into two heaps.
+/// The slow and the fast ones of these rates; `None` if they do not fall into two heaps.
 pub fn heaps(rates: &[f64]) -> Option<(Vec<f64>, Vec<f64>)> {
     let sorted = sorted(rates);
     let last = sorted.len().checked_sub(LEAST_OF_HEAP)?;
@@ -160,8 +160,8 @@ pub fn flow_reading(flows: &[MeasuredFlow]) -> Option<Finding> {
     Some(finding(Severity::Suspect, value, text))
 }
 
-/// Returns whether slow NICs explain the slow flows: hardly any is left without NICs that have
-/// slow flows only.
+/// Whether slow NICs explain the slow flows: hardly any is left without NICs that have slow flows
+/// only.
 fn is_of_nics(flows: &[MeasuredFlow], is_slow: impl Fn(&MeasuredFlow) -> bool) -> bool {
     let ends = |flow: &MeasuredFlow| [(0, flow.initiator), (1, flow.target)];
     let fast = flows.iter().filter(|flow| !is_slow(flow));
@@ -192,7 +192,7 @@ mod tests {
         growth
     }
 
-    /// Returns the codes of what these counters say beside these of good NICs.
+    /// The codes of what these counters say beside these of good NICs.
     fn codes(own: &[(&str, u64)], others: &[(&str, u64)]) -> Vec<String> {
         let found = counter_readings(&growth(own, 3), &growth(others, 5));
         found.into_iter().map(|reading| reading.code).collect()
@@ -235,7 +235,7 @@ mod tests {
         (0..16).map(flow).collect()
     }
 
-    /// Returns the state of the reading.
+    /// The state of the reading.
     fn state(flows: &[MeasuredFlow]) -> Option<Severity> {
         flow_reading(flows).map(|reading| reading.verdict)
     }

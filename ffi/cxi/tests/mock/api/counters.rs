@@ -25,7 +25,7 @@ fn page() -> Layout {
     Layout::from_size_align(4096, 4096).unwrap()
 }
 
-/// Returns the values stored to the doorbells of counter `index` since the last call.
+/// The values stored to the doorbells of counter `index` since the last call.
 pub fn take_doorbells(index: usize) -> [u64; 5] {
     let (page, _) = COUNTERS.with_borrow(|counters| counters[index]);
     PLACES.map(|offset| {
@@ -36,7 +36,7 @@ pub fn take_doorbells(index: usize) -> [u64; 5] {
     })
 }
 
-/// Returns the write-back word of counter `index`, if it has one.
+/// The write-back word of counter `index`, if it has one.
 pub fn write_back_word(index: usize) -> Option<&'static AtomicU64> {
     let (_, word) = COUNTERS.with_borrow(|counters| counters[index]);
     // SAFETY: the word is aligned; the tests keep it allocated and access it only atomically.

@@ -75,22 +75,22 @@ pub fn reset() {
     counters::reset();
 }
 
-/// Returns the kinds of the allocated objects.
+/// The kinds of the allocated objects.
 pub fn live() -> Vec<Kind> {
     with(|state| state.objects.iter().map(|object| object.kind).collect())
 }
 
-/// Returns the kinds of the objects released since the reset, in order.
+/// The kinds of the objects released since the reset, in order.
 pub fn released() -> Vec<Kind> {
     with(|state| state.released.clone())
 }
 
-/// Returns the errors of release order that libcxi does not report.
+/// The errors of release order that libcxi does not report.
 pub fn violations() -> Vec<String> {
     with(|state| state.violations.clone())
 }
 
-/// Returns the number of allocations requested since the reset.
+/// The number of allocations requested since the reset.
 pub fn allocations() -> usize {
     with(|state| state.allocations)
 }
@@ -110,7 +110,7 @@ pub fn omit_pointers() {
     with(|state| state.omit_pointers = true);
 }
 
-/// Returns the number of calls of the progress hook since the reset.
+/// The number of calls of the progress hook since the reset.
 pub fn progress_calls() -> usize {
     with(|state| state.progress_calls)
 }
@@ -120,7 +120,7 @@ pub fn on_progress(action: fn()) {
     with(|state| state.on_progress = Some(action));
 }
 
-/// Returns the address of the last mapped buffer.
+/// The address of the last mapped buffer.
 pub fn region_address() -> usize {
     with(|state| state.region_address)
 }
@@ -148,7 +148,7 @@ pub fn deliver_with(event_type: c_event_type, code: c_return_code) {
     word.store(head, Ordering::Release);
 }
 
-/// Returns the status word of command queue `index`, in order of allocation.
+/// The status word of command queue `index`, in order of allocation.
 pub fn status_word(index: usize) -> u64 {
     ring_word(index, 0)
 }
@@ -197,7 +197,7 @@ pub fn make_stale(index: usize, slots: u32) {
     unsafe { commands.wrapping_add(8).write_bytes(0xee, slots as usize * 64 - 8) };
 }
 
-/// Returns the memory of command queue `index`, of `slots` slots, and its launch page.
+/// The memory of command queue `index`, of `slots` slots, and its launch page.
 pub fn queue_memory(index: usize, slots: u32) -> (Vec<u8>, [u8; 4096]) {
     let (commands, launch) = with(|state| state.queues[index]);
     let mut copy = vec![0; slots as usize * 64];
@@ -207,7 +207,7 @@ pub fn queue_memory(index: usize, slots: u32) -> (Vec<u8>, [u8; 4096]) {
     (copy, unsafe { launch.cast::<[u8; 4096]>().read_volatile() })
 }
 
-/// Returns the table without progress hook, like hardware.
+/// The table without progress hook, like hardware.
 pub fn api() -> Api {
     Api {
         cxil_get_device_list: get_device_list,
@@ -245,7 +245,7 @@ pub fn api() -> Api {
     }
 }
 
-/// Returns the table with a progress hook.
+/// The table with a progress hook.
 pub fn api_with_progress() -> Api {
     Api { progress: Some(progress), ..api() }
 }
@@ -470,7 +470,7 @@ unsafe extern "C" fn unmap(md: *mut cxi_md) -> c_int {
     result
 }
 
-/// Returns whether the page at `address` is mapped.
+/// Whether the page at `address` is mapped.
 pub fn is_mapped(address: usize) -> bool {
     let mut resident = 0;
     let page = ptr::without_provenance_mut(address);

@@ -27,7 +27,7 @@ fn bench() -> Bench {
 }
 
 impl Bench {
-    /// Returns a command that counts its success instead of reporting it.
+    /// A command that counts its success instead of reporting it.
     fn dma(&self, opcode: c_dma_op, index: u32, length: u32) -> FullDmaCmd {
         let mut command = self.rig.dma(opcode, index, length);
         counted(self, &mut command);

@@ -54,12 +54,12 @@ impl Bench {
         })
     }
 
-    /// Returns the expected trigger event at `threshold`.
+    /// The expected trigger event at `threshold`.
     pub fn at(&self, threshold: u64) -> Triggered {
         (self.counter.number(), threshold, "OK")
     }
 
-    /// Returns the counts, written back by command.
+    /// The counts, written back by command.
     pub fn counts(&mut self) -> (u64, u8) {
         counts_of(&mut self.trigger, &self.counter)
     }
@@ -83,7 +83,7 @@ pub fn triggered(record: &EventTrigOpShort, code: &'static str) -> Triggered {
     (record.ct_handle(), record.threshold(), code)
 }
 
-/// Returns the counts of a counter, written back by command.
+/// The counts of a counter, written back by command.
 pub fn counts_of(trigger: &mut TriggerQueue, counter: &Counter) -> (u64, u8) {
     counter.written_back();
     let mut batch = trigger.batch();

@@ -34,13 +34,13 @@ pub struct ModelDragonfly {
 }
 
 impl ModelDragonfly {
-    /// Returns the switch of group `from` at which its cable to group `to` ends.
+    /// The switch of group `from` at which its cable to group `to` ends.
     fn gateway(self, from: u16, to: u16) -> Switch {
         let distance = (to + self.groups - from) % self.groups;
         (from, (distance - 1) % self.switches)
     }
 
-    /// Returns the switches on the shortest path.
+    /// The switches on the shortest path.
     fn path(self, from: Switch, to: Switch) -> Vec<Switch> {
         let mut path = vec![from];
         if from.0 != to.0 {
@@ -51,7 +51,7 @@ impl ModelDragonfly {
         path
     }
 
-    /// Returns whether a pair passes what is slow.
+    /// Whether a pair passes what is slow.
     pub fn is_slow(self, planted: Planted, pair: Pair, roster: &Roster) -> bool {
         let place = |nic: NicId| {
             let Location { group, switch, .. } = roster.location(nic).expect("a location");
@@ -67,7 +67,7 @@ impl ModelDragonfly {
         }
     }
 
-    /// Returns the slow pairs as faults.
+    /// The slow pairs as faults.
     pub fn faults(self, planted: Planted, factor: f64, roster: &Roster) -> Vec<Fault> {
         let nics = || roster.nic_ids();
         let pairs =

@@ -90,7 +90,7 @@ impl Guilty {
     }
 }
 
-/// Returns the NICs of a part, or at its ends.
+/// The NICs of a part, or at its ends.
 fn nics(unit: Unit, roster: &Roster) -> Vec<NicId> {
     match unit {
         Unit::Path(pair) => pair.nics().into(),
@@ -158,8 +158,8 @@ fn judge(
     TrialVerdict { outcome, text }
 }
 
-/// Returns whether findings without a named part call all NICs good, with respect to a fault that
-/// makes pairs slower by this factor.
+/// Whether findings without a named part call all NICs good, with respect to a fault that makes
+/// pairs slower by this factor.
 fn is_good(findings: &Findings, factor: f64) -> bool {
     let mut populations = findings.populations.iter();
     findings.untested.is_empty()
@@ -170,7 +170,7 @@ fn is_good(findings: &Findings, factor: f64) -> bool {
         })
 }
 
-/// Returns all trials of surveys.
+/// All trials of surveys.
 pub fn trials() -> Vec<Trial> {
     let trials = [planted_trials(), dragonfly_trials(), busy_trials(), good_trials()];
     trials.into_iter().flatten().collect()
@@ -183,7 +183,7 @@ fn survey(mut cluster: Cluster, pairs: &str, guilty: &Guilty, seed: u64) -> Tria
     judge(&findings, guilty, &cluster.roster, is_slow)
 }
 
-/// Returns the trials of one fault in small clusters, quiet and noisy.
+/// The trials of one fault in small clusters, quiet and noisy.
 fn planted_trials() -> Vec<Trial> {
     let mut trials = Vec::new();
     for (noise_name, noise, spikes, factor) in
@@ -210,7 +210,7 @@ fn planted_trials() -> Vec<Trial> {
     trials
 }
 
-/// Returns the trials of slow parts of dragonflies, idle and with busy CPUs.
+/// The trials of slow parts of dragonflies, idle and with busy CPUs.
 fn dragonfly_trials() -> Vec<Trial> {
     const FACTOR: f64 = 2.5;
     let busy = Load { node: None, disturbed: 0.4, untested: 0.1, is_harmless: false };
@@ -241,7 +241,7 @@ fn dragonfly_trials() -> Vec<Trial> {
     trials
 }
 
-/// Returns the trials of clusters with busy CPUs.
+/// The trials of clusters with busy CPUs.
 fn busy_trials() -> Vec<Trial> {
     let mut trials = Vec::new();
     for truth in Truth::ALL {
@@ -270,7 +270,7 @@ fn busy_trials() -> Vec<Trial> {
     trials
 }
 
-/// Returns the trials of clusters in which nothing is wrong, or so much that nothing can be named.
+/// The trials of clusters in which nothing is wrong, or so much that nothing can be named.
 fn good_trials() -> Vec<Trial> {
     let mut trials = Vec::new();
     for (shape, pairs) in [
@@ -426,7 +426,7 @@ impl Truth {
         Self::TwoNics,
     ];
 
-    /// Returns the test that meets the fault.
+    /// The test that meets the fault.
     fn tool(self) -> &'static str {
         if self == Self::HalfBandwidth { "write-bw" } else { "write-lat" }
     }
@@ -453,7 +453,7 @@ impl Truth {
         }
     }
 
-    /// Returns whether a cluster of this shape can have the fault.
+    /// Whether a cluster of this shape can have the fault.
     pub fn fits(self, shape: [u16; 4]) -> bool {
         let [groups, _, nodes, nics] = shape;
         match self {
@@ -463,8 +463,8 @@ impl Truth {
         }
     }
 
-    /// Returns a cluster with the fault, and with CPUs that disturb a part of its pairs and leave
-    /// another part untested.
+    /// A cluster with the fault, and with CPUs that disturb a part of its pairs and leave another
+    /// part untested.
     pub fn cluster(self, shape: [u16; 4], (disturbed, untested): (f64, f64), seed: u64) -> Cluster {
         let mut cluster = Cluster::new(shape, &[self.tool()], seed);
         cluster.faults = self.faults();
