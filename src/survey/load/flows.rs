@@ -102,9 +102,9 @@ fn halves(set: &[LocatedNic], division: u32, rng: &mut Rng) -> Vec<SourceAndTarg
 }
 
 /// Pairs of half of the groups with the other half: NIC q of the j-th group with NIC q of group
-/// (j + q) mod h. The first division is in the order of the groups, others are random, so that flows
-/// cross each pair of groups. Of an odd number of groups, another one rests each time. If groups
-/// have different sizes, the NICs that find no partner change as well.
+/// (j + q) mod h. The first division is in the order of the groups, others are random, so that
+/// flows cross each pair of groups. Of an odd number of groups, another one rests each time. If
+/// groups have different sizes, the NICs that find no partner change as well.
 fn halves_of_system(nics: &[LocatedNic], division: u32, rng: &mut Rng) -> Vec<SourceAndTarget> {
     let mut all = groups(nics);
     if all.len() % 2 == 1 {
