@@ -27,7 +27,7 @@ pub fn code_explanation(name: &str) -> Option<&'static Advice> {
     EXPLANATIONS.iter().find(|row| matches!(&row.what, What::Code(names) if names.contains(&name)))
 }
 
-fn of(situation: Situation) -> &'static Advice {
+fn advice(situation: Situation) -> &'static Advice {
     let explained = |row: &&Advice| matches!(row.what, What::Found(found) if found == situation);
     let row = EXPLANATIONS.iter().find(explained);
     row.expect("every situation has its row; a test counts them")
@@ -35,11 +35,11 @@ fn of(situation: Situation) -> &'static Advice {
 
 /// The remedy in a situation, for messages that name the cause already.
 pub fn remedy(situation: Situation) -> &'static str {
-    of(situation).remedy
+    advice(situation).remedy
 }
 
 pub fn hint(situation: Situation) -> String {
-    of(situation).hint()
+    advice(situation).hint()
 }
 
 /// The situation with this hint or remedy. The server of a loopback run is another process, which
@@ -521,7 +521,7 @@ mod tests {
                     call_explanation(calls.first().unwrap_or(&"any"), errnos[0])
                 }
                 What::Code(names) => code_explanation(names[0]),
-                What::Found(situation) => Some(of(*situation)),
+                What::Found(situation) => Some(advice(*situation)),
             };
             let first = found.is_some_and(|found| std::ptr::eq(found, &EXPLANATIONS[at]));
             assert!(first, "{}", row.what);
