@@ -42,8 +42,9 @@ const fn needed(signal: i32, action: libc::sighandler_t) -> Needed {
 
 // SAFETY: the section holds pointers to functions without arguments that return nothing; the loader
 // calls each before `main` in its only thread. This one needs nothing that `main` sets up.
+// Miri does not know `sigaction`.
 #[used]
-#[unsafe(link_section = ".init_array")]
+#[cfg_attr(not(miri), unsafe(link_section = ".init_array"))]
 static LOOK_UP: extern "C" fn() = look_up;
 
 /// Notes which signals are ignored. The start-up code of Rust ignores SIGPIPE after that.

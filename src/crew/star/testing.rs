@@ -314,8 +314,9 @@ impl Proxy {
         let (kept, left) = (streams.clone(), refused.clone());
         thread::spawn(move || {
             for near in listener.incoming().flatten() {
-                let fewer = |left: usize| left.checked_sub(1);
-                if left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fewer).is_ok() {
+                // Only this thread counts down.
+                if left.load(Ordering::SeqCst) > 0 {
+                    left.fetch_sub(1, Ordering::SeqCst);
                     continue;
                 }
                 let Ok(far) = TcpStream::connect(server) else { return };

@@ -94,9 +94,16 @@ pub fn occupy(clock: &AtomicU64, now: u64, takes: u64) -> u64 {
         let begins = if clock > now.saturating_add(LONGEST_QUEUE) { now } else { clock.max(now) };
         begins + takes
     };
-    let update = |clock| Some(leaves(clock));
-    let before = clock.fetch_update(Ordering::Relaxed, Ordering::Relaxed, update);
-    leaves(before.unwrap_or_default())
+    let mut before = clock.load(Ordering::Relaxed);
+    while let Err(other) = exchange(clock, before, leaves(before)) {
+        before = other;
+    }
+    leaves(before)
+}
+
+/// Changes a word that others may have changed since. An error has its value now.
+pub fn exchange(word: &AtomicU64, from: u64, to: u64) -> Result<u64, u64> {
+    word.compare_exchange_weak(from, to, Ordering::Relaxed, Ordering::Relaxed)
 }
 
 /// Puts a clock forward to a time, and returns by how much.

@@ -382,9 +382,12 @@ impl TargetSources {
         let update = |word: u64| {
             let (before, current) = parts(word, period);
             let current = (current + bytes.div_ceil(UNIT)).min(MOST);
-            Some((period & PERIOD_MASK) << (2 * BYTES_BITS) | before << BYTES_BITS | current)
+            (period & PERIOD_MASK) << (2 * BYTES_BITS) | before << BYTES_BITS | current
         };
-        let _ = word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, update);
+        let mut before = word.load(Ordering::Relaxed);
+        while let Err(other) = clocks::exchange(word, before, update(before)) {
+            before = other;
+        }
     }
 
     /// The bytes in the time of one period up to now, as if the source had sent evenly in the
