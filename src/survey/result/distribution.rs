@@ -31,16 +31,42 @@ pub fn add(page: &mut Page, survey: &Survey) {
     }
     page.lines(without_limit(survey));
     page.lines(sensitivity(survey));
-    for (statistic, sentence) in [
-        (Statistic::P5, "latencies are judged by their 5th percentiles"),
-        (Statistic::Min, "latencies are judged by their minima"),
-    ] {
-        let is_judged =
-            |population: &Population| population.figure == statistic && population.limit.is_some();
-        if survey.verdict.populations.iter().any(is_judged) {
-            page.line(format!("Busy CPUs: {sentence}, which the limit is for."));
-        }
+    if let Some(sentence) = judged_statistics(survey) {
+        page.paragraph(sentence, "    ");
     }
+}
+
+/// Returns by which figures of the pairs latencies are judged on busy CPUs, with the tests where they
+/// are not the same for all.
+fn judged_statistics(survey: &Survey) -> Option<String> {
+    let populations = &survey.verdict.populations;
+    let judged_by = |statistic| {
+        let judged = populations.iter().filter(|population| population.limit.is_some());
+        judged.filter(move |population| population.figure == statistic)
+    };
+    let (p5, min) = (Statistic::P5, Statistic::Min);
+    let figures = match [p5, min].map(|statistic| judged_by(statistic).next().is_some()) {
+        [false, false] => return None,
+        [true, false] => "their 5th percentiles".to_owned(),
+        [false, true] => "their minima".to_owned(),
+        [true, true] => {
+            let tests = |statistic, other| {
+                let mut names: Vec<String> = Vec::new();
+                for population in judged_by(statistic) {
+                    let test = words::test(tested(survey, population.test));
+                    let is_shared = judged_by(other).any(|other| other.test == population.test);
+                    let class = population.class.name();
+                    let name = if is_shared { format!("{test} {class}") } else { test };
+                    if !names.contains(&name) {
+                        names.push(name);
+                    }
+                }
+                names.join(", ")
+            };
+            format!("5th percentiles ({}) or minima ({})", tests(p5, min), tests(min, p5))
+        }
+    };
+    Some(format!("Busy CPUs: latencies are judged by {figures}, which the limit is for."))
 }
 
 /// Returns how slow a NIC, and links between two groups, must be to be found, for each test in the

@@ -350,7 +350,7 @@ fn names(survey: &Survey, parts: &[&UntestedPart]) -> String {
 mod tests {
     use super::super::testing::{cause, good, mixed, survey};
     use super::*;
-    use campaign::quiet::findings::{Aggregate, Findings};
+    use campaign::quiet::findings::{Aggregate, Findings, Statistic};
     use campaign::quiet::roster::{NicId, Pair, TestId};
     use facts::error::Failure;
     use page::table::TextStyle;
@@ -429,6 +429,26 @@ nid[000416-000419]: waited for CPUs in 52 of 56 slots; at most load 4.0 on 2
         assert!(text(&survey).contains(together), "{}", text(&survey));
         survey.setup.launcher = "loopback".into();
         assert_eq!(text(&survey).matches("this machine: waited").count(), 1);
+    }
+
+    #[test]
+    fn says_which_figures_are_judged_on_busy_cpus() {
+        let judged = |figures: [Statistic; 2]| {
+            let mut verdict = good();
+            for (population, figure) in verdict.populations.iter_mut().zip(figures) {
+                population.figure = figure;
+            }
+            let text = text(verdict);
+            text.find("Busy CPUs").map(|start| text[start..].to_owned())
+        };
+        assert_eq!(judged([Statistic::Median; 2]), None);
+        let minima = "Busy CPUs: latencies are judged by their minima, which the limit is for.\n";
+        assert_eq!(judged([Statistic::Min; 2]).unwrap(), minima);
+        let both = "\
+Busy CPUs: latencies are judged by 5th percentiles (write-lat 8 same group) or
+    minima (write-lat 8 same switch), which the limit is for.
+";
+        assert_eq!(judged([Statistic::Min, Statistic::P5]).unwrap(), both);
     }
 
     #[test]
