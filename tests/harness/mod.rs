@@ -21,7 +21,7 @@ pub mod terminal;
 
 use std::fs::DirBuilder;
 use std::io::{BufRead, BufReader, Read};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdout, Output, Stdio};
 use std::sync::LazyLock;
@@ -80,6 +80,20 @@ pub const CXIDIAG: &str = env!("CARGO_BIN_EXE_cxidiag");
 pub fn copy_program(to: &Path) {
     let status = Command::new("cp").arg(CXIDIAG).arg(to).status();
     assert!(status.expect("cp starts").success());
+}
+
+/// Whether other users reach the program under test. The build may be in a directory that is closed
+/// to them, such as the home of root; then the test is left out.
+pub fn is_open_to_other_users() -> bool {
+    let is_closed = |directory: &&Path| {
+        let mode = std::fs::metadata(directory).expect("a directory").permissions().mode();
+        mode & 0o001 == 0
+    };
+    let closed = Path::new(CXIDIAG).ancestors().skip(1).find(is_closed);
+    if let Some(directory) = closed {
+        println!("not tested: {} is closed to other users", directory.display());
+    }
+    closed.is_none()
 }
 
 /// Arguments of a program: a list, or a line of words.

@@ -36,8 +36,8 @@ pub fn add(page: &mut Page, survey: &Survey) {
     }
 }
 
-/// Returns by which figures of the pairs latencies are judged on busy CPUs, with the tests where they
-/// are not the same for all.
+/// Returns by which figures of the pairs latencies are judged on busy CPUs, with the tests where
+/// they are not the same for all.
 fn judged_statistics(survey: &Survey) -> Option<String> {
     let populations = &survey.verdict.populations;
     let judged_by = |statistic| {
