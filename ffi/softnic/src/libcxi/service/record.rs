@@ -281,9 +281,11 @@ impl Service {
         let vnis = self.vnis.is_empty() != self.restricted_vnis
             && !self.vnis.contains(&0)
             && sorted.len() == self.vnis.len();
-        let limits = !self.resource_limits
-            || (self.limits.iter().zip(TOTALS))
-                .all(|(&(max, res), total)| res <= max && max <= total);
+        let in_order = |(&(max, res), total)| res <= max && max <= total;
+        let all_in_order = self.limits.iter().zip(TOTALS).map(in_order);
+        // Not `all`, which leaves the loop early: LLVM puts these exits into an order that differs
+        // from one build to the next, so the same sources would not give the same bytes.
+        let limits = !self.resource_limits || all_in_order.fold(true, |all, one| all & one);
         let range = self.range.is_none() || !self.restricted_vnis;
         let usable =
             self.restricted_vnis || self.range.is_some() || !self.enabled || self.is_system;
