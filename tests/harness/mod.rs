@@ -36,6 +36,9 @@ const LIBRARY: &str = "CXIDIAG_TEST_LIBCXI";
 /// Names a directory with the software NIC as a library, which tests then do not build themselves.
 const SOFTNIC: &str = "CXIDIAG_TEST_SOFTNIC";
 
+/// Time limit of the build of a library, which takes ten times as long beside busy programs.
+const BUILD_LIMIT: Duration = Duration::from_secs(3600);
+
 /// The directory with the software NIC as a library, and with `cxi-softnic`, built once.
 pub static SOFTWARE_NIC: LazyLock<PathBuf> = LazyLock::new(|| {
     if let Some(directory) = std::env::var_os(SOFTNIC) {
@@ -43,11 +46,8 @@ pub static SOFTWARE_NIC: LazyLock<PathBuf> = LazyLock::new(|| {
     }
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join("softnic");
     let build = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/harness/build-library");
-    let output = Command::new(build)
-        .arg(&directory)
-        .limit(Duration::from_secs(900))
-        .output()
-        .expect("the build starts");
+    let output =
+        Command::new(build).arg(&directory).limit(BUILD_LIMIT).output().expect("the build starts");
     assert!(output.status.success(), "{}", stderr(&output));
     directory
 });
